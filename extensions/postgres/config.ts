@@ -81,6 +81,12 @@ export const config = z.strictObject({
   stale_after: duration('24h').describe(
     'A trace without an end is `interrupted` instead of `running` if its newest time is older. An end that arrives later ends it.',
   ),
+  trace_partitions: z
+    .enum(['1d', '7d', '30d'])
+    .optional()
+    .describe(
+      'Days of a partition of traces and observations. Retention drops whole partitions, so that an expired trace stays on the disk, out of reach of readers, for up to so many days and 26 hours. Shorter ones cost more: a page of a listing takes 0.1 to 0.5 ms for each partition. Default: `1d` if no project keeps traces for more than 14 days, `7d` up to 98 days, else `30d`. A change is for new partitions.',
+    ),
   rejections,
   tls: clientTls('Postgres')
     .optional()

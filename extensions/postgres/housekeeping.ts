@@ -6,17 +6,26 @@ import type { Retention } from '../../src/tenancy/retention.ts';
 import { walkAllBatches, walkBatches } from './batches/batch-walk.ts';
 import type { OnRemoved } from './batches/batches.ts';
 import { dropOldPartitions, ensurePartitions } from './batches/partitions.ts';
+import type { ExpiryWindow } from './batches/purge.ts';
 import {
   dueProjects,
   expireTracesStep,
   removeFreeBatchesStep,
   removeProjectStep,
 } from './batches/purge.ts';
+import type { PostgresConfig } from './config.ts';
 import type { Postgres } from './connection/pool.ts';
 import { rows } from './connection/statement.ts';
 import type { PostgresQueues } from './queue/storage.ts';
 import type { PostgresCounters } from './tenancy/counters.ts';
 import { sumUpStep } from './tenancy/ledger-sums.ts';
+import {
+  ensureTracePartitions,
+  partitionDays,
+  removedByRow,
+  tracePartitions,
+} from './traces/partitions.ts';
+import { retirePartitions } from './traces/retiring.ts';
 import { summarizeStale } from './traces/summarizing.ts';
 import { leasedSteps, workLeases } from './work-leases.ts';
 
@@ -50,6 +59,7 @@ export type PostgresHousekeepingParts = {
   readonly terms: Pick<TermMetrics, 'leftOut'>;
   /** How long the log of rejections is kept, in milliseconds. */
   readonly rejectionsMaxAge: number;
+  readonly tracePartitions: PostgresConfig['trace_partitions'];
 };
 
 export type PostgresHousekeeping = {
@@ -65,7 +75,7 @@ export type PostgresHousekeeping = {
  * Removes data that no reader can reach any more, in steps. One process at a time does it:
  *
  *   deleted project ─▶ queue entries, dead letters, answers ─▶ traces, batches ─▶ logs, keys
- *   expired         ─▶ traces ─▶ batches without a reference, whole partitions
+ *   expired         ─▶ whole partitions of traces ─▶ other traces ─▶ whole partitions of batches, other batches
  *   hours over      ─▶ usage summed up
  *   large traces    ─▶ summaries
  */
@@ -110,7 +120,7 @@ class Keeper {
   readonly #removed: (reason: DropReason) => OnRemoved;
   #expiredAt: number | undefined;
   #partitionedAt: number | undefined;
-  /** Whether free batches have time to go with their day. */
+  /** Whether expired traces and free batches have time to go with their partition. */
   #waitsForPartitions = true;
 
   constructor(parts: PostgresHousekeepingParts) {
@@ -130,22 +140,36 @@ class Keeper {
     yield* summarizeStale(database, terms);
     yield* this.#removeDeleted(database);
     const now = clock.now();
+    const arePartitionsDue = isDue(this.#partitionedAt, PARTITIONS_MS, now);
+    if (arePartitionsDue) {
+      // Noted first: a failure must not keep the following steps from running next time.
+      this.#partitionedAt = now;
+      yield* this.#partition(database, now);
+    }
     if (isDue(this.#expiredAt, EXPIRE_MS, now)) {
       yield* this.#expire(database);
       yield* repeat(() => sumUpStep(database, now));
       this.#expiredAt = now;
     }
-    if (isDue(this.#partitionedAt, PARTITIONS_MS, now)) {
-      // Noted first: a failure must not keep the following steps from running next time.
-      this.#partitionedAt = now;
-      await ensurePartitions(database, now);
-      yield;
+    if (arePartitionsDue) {
       await dropOldPartitions(database, now, this.#removed('retention'));
       yield;
     }
     yield* repeat(() => forgetErasedStep(database, now));
     await database.query('DELETE FROM erasure_blocks WHERE until <= $1', [now]);
     yield* this.#removeFreeBatches(database);
+  }
+
+  /** Creates partitions, and drops those of which all traces are expired. */
+  async *#partition(database: Database, now: number): Steps {
+    const { retention, tracePartitions: configured } = this.#parts;
+    await ensurePartitions(database, now);
+    yield;
+    const days = await partitionDays(database, configured, (id) => retention.daysOf(id));
+    await ensureTracePartitions(database, now, days);
+    yield;
+    const since = (project: string) => retention.since(project);
+    yield* retirePartitions(database, since, now, this.#removed('retention'));
   }
 
   async *#removeFreeBatches(database: Database): Steps {
@@ -189,8 +213,12 @@ class Keeper {
       yield* repeat(() => queues.expireStep(database, project, since));
     }
     const removed = this.#removed('retention');
-    for (const [project, since] of await dueProjects(database, windows)) {
-      yield* repeat(() => expireTracesStep(database, project, since, clock.now(), removed));
+    const partitions = this.#waitsForPartitions ? await tracePartitions(database) : [];
+    const traces = windows.map(([project, since]): ExpiryWindow => {
+      return [project, since, removedByRow(partitions, since)];
+    });
+    for (const [project, since, before] of await dueProjects(database, traces)) {
+      yield* repeat(() => expireTracesStep(database, project, since, clock.now(), removed, before));
     }
     const before = clock.now() - rejectionsMaxAge;
     yield* repeat(() => deleteStep(database, 'rejections', 'at < $1', [before]));

@@ -9,6 +9,7 @@ import type { SharedLedger } from '../../src/tenancy/shared-ledger.ts';
 import { ensurePartitions } from './batches/partitions.ts';
 import type { PostgresConfig } from './config.ts';
 import type { NoticeSettings } from './connection/listener.ts';
+import type { Postgres } from './connection/pool.ts';
 import type { PostgresPools } from './connection/pools.ts';
 import { storeDatabase } from './database.ts';
 import { postgresErasures } from './erasing/erasing.ts';
@@ -22,6 +23,7 @@ import { postgresRows } from './tenancy/rows.ts';
 import { sharedLedger } from './tenancy/shared-ledger.ts';
 import { usageTimes } from './tenancy/usage.ts';
 import { postgresCosts } from './traces/costs.ts';
+import { ensureTracePartitions, partitionDays } from './traces/partitions.ts';
 import { tracesWithoutTerms } from './traces/postings.ts';
 import { postgresScores } from './traces/scores.ts';
 import { postgresGroups } from './traces/trace-groups.ts';
@@ -45,7 +47,8 @@ export async function openPostgresStore(
   pools: PostgresPools,
   connection: NoticeSettings,
   settings: Pick<Settings, 'clock' | 'logger' | 'metrics'>,
-  config: TenancyConfig & Pick<PostgresConfig, 'group_timeout' | 'stale_after'>,
+  config: TenancyConfig &
+    Pick<PostgresConfig, 'group_timeout' | 'stale_after' | 'trace_partitions'>,
 ): Promise<OpenPostgresStore> {
   const { clock, logger, metrics } = settings;
   const groups = { ms: config.group_timeout, clock, logger };
@@ -64,13 +67,14 @@ export async function openPostgresStore(
   });
   const { retention, projects, keys, organization, usage, rejections, audit } = tenancy;
   // Before the first batch: a row of today in the default partition prevents the partition of today.
-  await ensurePartitions(pools.housekeeping, clock.now(), 0).catch((error: unknown) => {
+  await createFirst(pools.housekeeping, clock.now(), config, tenancy).catch((error: unknown) => {
     logger.warn({ err: error }, 'Partition of today could not be created yet');
   });
   const queues = await openQueues(database, clock, logger, groups.ms);
   const keeper = postgresHousekeeping({
     ...{ postgres: pools.housekeeping, queues, counters, retention, clock, logger, metrics, terms },
     rejectionsMaxAge: config.rejections.max_age,
+    tracePartitions: config.trace_partitions,
   });
   const sums = ledgerSums(pools.housekeeping, clock, logger);
   projects.onDelete(() => keeper.wake());
@@ -123,4 +127,16 @@ export async function openPostgresStore(
       await listening.close();
     },
   };
+}
+
+/** Creates the partitions of today. */
+async function createFirst(
+  database: Postgres,
+  now: number,
+  { trace_partitions: configured }: Pick<PostgresConfig, 'trace_partitions'>,
+  { retention }: Tenancy,
+): Promise<void> {
+  await ensurePartitions(database, now, 0);
+  const days = await partitionDays(database, configured, (id) => retention.daysOf(id));
+  await ensureTracePartitions(database, now, days, 0);
 }

@@ -1,8 +1,15 @@
 import { encodeTime } from '../../../src/model/ulid.ts';
-import { sqlStateOf } from '../connection/errors.ts';
 import type { Postgres } from '../connection/pool.ts';
 import type { PostgresClient } from '../connection/statement.ts';
-import { row, rows } from '../connection/statement.ts';
+import { row } from '../connection/statement.ts';
+import {
+  attempt,
+  createPartitions,
+  DAYS_AHEAD,
+  dayName,
+  LOCK_TIMEOUT,
+  partitionsOf,
+} from '../partitions/partitioned.ts';
 import type { OnRemoved } from './batches.ts';
 
 /**
@@ -16,28 +23,16 @@ import type { OnRemoved } from './batches.ts';
 type Database = Pick<Postgres, 'query' | 'transaction'>;
 
 const DAY_MS = 86_400_000;
-/** Days whose partitions exist in advance: enough for a long weekend without a running process. */
-const AHEAD = 4;
-/** Every write of batches queues behind a change of the table that waits for its lock, so it waits briefly. */
-const LOCK_TIMEOUT = `SET LOCAL lock_timeout = '500ms'`;
 /** A partition up to this size, without its bodies, is counted before it is dropped; a larger one is estimated. */
 const COUNTED_BYTES = 32 * 1024 * 1024;
-/** Key of an advisory lock that is used for partitions only. */
-const LOCK = 7_227_322_003;
 
 const NAME = /^batches_(\d{4})(\d{2})(\d{2})$/;
-/**
- * Not possible now: lock timeout, deadlock, another process made the table, rows of the day are in the default
- * partition, the ranges overlap.
- */
-const RETRY_LATER = ['55P03', '40P01', '42P07', '23514', '42P17'];
-const NO_RIGHTS = '42501';
 
 /** Creates the partitions of today and the days `ahead`. Resolves with false if the role may not. */
 export async function ensurePartitions(
   database: Database,
   now: number,
-  ahead = AHEAD,
+  ahead = DAYS_AHEAD,
 ): Promise<boolean> {
   const today = Math.floor(now / DAY_MS) * DAY_MS;
   const known = new Set((await partitions(database)).map(({ name }) => name));
@@ -49,23 +44,9 @@ export async function ensurePartitions(
   return true;
 }
 
-async function create(client: PostgresClient, day: number): Promise<void> {
-  const name = nameOf(day);
-  await client.query(LOCK_TIMEOUT);
-  // Of processes that try at the same time one creates it.
-  await client.query('SELECT pg_advisory_xact_lock($1)', [LOCK]);
-  const existing = await row<{ name: string | null }>(
-    client,
-    'SELECT to_regclass($1)::text AS name',
-    [name],
-  );
-  if (existing !== undefined && existing.name !== null) return;
-  // Created apart and attached: readers and writers of other partitions do not wait.
-  await client.query(`CREATE TABLE ${name} (LIKE batches INCLUDING ALL)`);
-  await client.query(
-    `ALTER TABLE batches ATTACH PARTITION ${name}
-     FOR VALUES FROM ('${encodeTime(day)}') TO ('${encodeTime(day + DAY_MS)}')`,
-  );
+function create(client: PostgresClient, day: number): Promise<void> {
+  const bounds = { from: encodeTime(day), to: encodeTime(day + DAY_MS) };
+  return createPartitions(client, [{ table: 'batches', name: nameOf(day), ...bounds }]);
 }
 
 /**
@@ -134,12 +115,8 @@ async function isReferenced(client: PostgresClient, day: number): Promise<boolea
 }
 
 async function partitions(client: PostgresClient): Promise<{ name: string; day: number }[]> {
-  const children = await rows<{ name: string }>(
-    client,
-    `SELECT c.relname AS name FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
-     WHERE i.inhparent = 'batches'::regclass ORDER BY 1`,
-  );
-  return children.flatMap(({ name }) => {
+  const found = await partitionsOf(client, 'batches');
+  return found.flatMap(({ name }) => {
     const [, year, month, day] = NAME.exec(name) ?? [];
     if (year === undefined) return [];
     return [{ name, day: Date.UTC(Number(year), Number(month) - 1, Number(day)) }];
@@ -147,18 +124,5 @@ async function partitions(client: PostgresClient): Promise<{ name: string; day: 
 }
 
 function nameOf(day: number): string {
-  return `batches_${new Date(day).toISOString().slice(0, 10).replaceAll('-', '')}`;
-}
-
-/** Runs work that may be retried with the next housekeeping: the outcomes that call for it are no errors. */
-async function attempt<T>(work: () => Promise<T>): Promise<T | 'later' | 'no rights'> {
-  try {
-    return await work();
-  } catch (error) {
-    const cause = error instanceof Error && error.cause instanceof Error ? error.cause : error;
-    const code = cause instanceof Error ? sqlStateOf(cause) : '';
-    if (code === NO_RIGHTS) return 'no rights';
-    if (RETRY_LATER.includes(code)) return 'later';
-    throw error;
-  }
+  return `batches_${dayName(day)}`;
 }

@@ -2,6 +2,7 @@
 import type { Postgres } from '../connection/pool.ts';
 import type { PostgresClient } from '../connection/statement.ts';
 import { row, rows } from '../connection/statement.ts';
+import { FORGET_GONE } from '../traces/changes.ts';
 import { DELETE_POSTINGS_OF_GONE, GONE_COLUMNS } from '../traces/postings.ts';
 import { removeLoneScores } from '../traces/scores.ts';
 import type { OnRemoved } from './batches.ts';
@@ -22,8 +23,8 @@ const HOUR_MS = 3_600_000;
 
 /**
  * Removes traces of a project whose newest event is older than `since` (milliseconds since the epoch), with their
- * observations, and updates and children that waited as long. Skips traces that are being written. Resolves with
- * whether there may be more.
+ * observations, and updates and children that waited as long. Skips traces that are being written, and those with the
+ * number `before` or a later one, whose partitions are dropped. Resolves with whether there may be more.
  */
 export async function expireTracesStep(
   database: Transactions,
@@ -31,14 +32,18 @@ export async function expireTracesStep(
   since: number,
   now: number,
   onRemoved: OnRemoved = () => {},
+  before = Number.MAX_SAFE_INTEGER,
 ): Promise<boolean> {
   return database.transaction((client) =>
-    removeTraces(client, { projectId, since, now, onRemoved, locking: 'SKIP LOCKED' }),
+    removeTraces(client, { projectId, since, before, now, onRemoved, locking: 'SKIP LOCKED' }),
   );
 }
 
-/** A project, and the time before which its traces are expired. */
-export type ExpiryWindow = readonly [project: string, since: number];
+/**
+ * A project, the time before which its traces are expired, and the first number of a trace whose partition is dropped
+ * instead.
+ */
+export type ExpiryWindow = readonly [project: string, since: number, before?: number];
 
 /** The projects with expired rows, and the hidden one if it holds rows. */
 export async function dueProjects(
@@ -53,13 +58,19 @@ export async function dueProjects(
      ), children AS (
        SELECT project, min(received_at) AS at FROM waiting_children GROUP BY project
      )
-     SELECT place FROM unnest($1::text[], $2::bigint[]) WITH ORDINALITY AS w (project, since, place)
+     SELECT place FROM unnest($1::text[], $2::bigint[], $3::bigint[])
+       WITH ORDINALITY AS w (project, since, before, place)
      LEFT JOIN updates u ON u.project = w.project AND u.at < since
      LEFT JOIN children c ON c.project = w.project AND c.at < since
      WHERE u.at IS NOT NULL OR c.at IS NOT NULL
        OR (SELECT min(updated_at) FROM scores s WHERE s.project = w.project) < since
-       OR (SELECT min(updated_hour) FROM traces t WHERE t.project = w.project) <= since / ${HOUR_MS}`,
-    [windows.map(([project]) => project), windows.map(([, since]) => since)],
+       OR EXISTS (SELECT 1 FROM traces t WHERE t.project = w.project
+            AND t.updated_hour <= since / ${HOUR_MS} AND t.n < w.before)`,
+    [
+      windows.map(([project]) => project),
+      windows.map(([, since]) => since),
+      windows.map(([, , before]) => before ?? Number.MAX_SAFE_INTEGER),
+    ],
   );
   const places = new Set(due.map(({ place }) => place));
   return windows.filter((_, i) => places.has(i + 1));
@@ -73,8 +84,8 @@ export async function removeProjectStep(
   onRemoved: OnRemoved = () => {},
 ): Promise<boolean> {
   return database.transaction(async (client) => {
-    const everything = { projectId, since: Number.MAX_SAFE_INTEGER, now, onRemoved, locking: '' };
-    if (await removeTraces(client, everything)) return true;
+    const all = { since: Number.MAX_SAFE_INTEGER, before: Number.MAX_SAFE_INTEGER, locking: '' };
+    if (await removeTraces(client, { ...all, projectId, now, onRemoved })) return true;
     const batches = await rows<BatchSize>(
       client,
       `SELECT id, octet_length(body) AS bytes FROM batches WHERE project = $1
@@ -128,20 +139,21 @@ export async function removeFreeBatchesStep(
 type Removal = {
   readonly projectId: string;
   readonly since: number;
+  readonly before: number;
   readonly now: number;
   readonly onRemoved: OnRemoved;
   readonly locking: string;
 };
 
 async function removeTraces(client: PostgresClient, removal: Removal): Promise<boolean> {
-  const { projectId, since, now, onRemoved, locking } = removal;
+  const { projectId, since, before, now, onRemoved, locking } = removal;
   if (await removeHidden(client, now, onRemoved)) return true;
   const traces = await rows<{ n: number; observations: number }>(
     client,
     `SELECT n, observations FROM traces
-     WHERE project = $1 AND updated_hour <= $2::bigint AND updated_at < $3
+     WHERE project = $1 AND updated_hour <= $2::bigint AND updated_at < $3 AND n < $4
      ORDER BY updated_hour LIMIT ${STEP_TRACES} FOR UPDATE ${locking}`,
-    [projectId, Math.floor(since / HOUR_MS), since],
+    [projectId, Math.floor(since / HOUR_MS), since, before],
   );
   const small: number[] = [];
   let observations = 0;
@@ -187,7 +199,9 @@ export async function removeWhole(
        ORDER BY batch ON CONFLICT DO NOTHING
      ), scored AS (${REMOVE_SCORES}
      ), gone AS (
-       DELETE FROM traces WHERE n = ANY ($1::bigint[]) RETURNING ${GONE_COLUMNS}
+       DELETE FROM traces WHERE n = ANY ($1::bigint[]) RETURNING project, key, ${GONE_COLUMNS}
+     ), forgotten AS (
+       ${FORGET_GONE}
      ), unposted AS (
        ${DELETE_POSTINGS_OF_GONE}
      )
@@ -203,8 +217,12 @@ export async function removeWhole(
  */
 export async function hideTrace(client: PostgresClient, trace: number): Promise<void> {
   await client.query(
-    `WITH scored AS (${REMOVE_SCORES})
-     UPDATE traces SET project = $2, key = int8send(n) WHERE n = ANY ($1::bigint[])`,
+    `WITH scored AS (${REMOVE_SCORES}
+     ), gone AS (
+       SELECT project, key, n FROM traces WHERE n = ANY ($1::bigint[])
+     ), forgotten AS (${FORGET_GONE}
+     )
+     UPDATE traces SET project = $2 WHERE n = ANY ($1::bigint[])`,
     [[trace], HIDDEN],
   );
 }

@@ -107,7 +107,8 @@ export async function erasedItems(
     await client.query(
       `INSERT INTO erasure_traces
        SELECT $1, k.key, true FROM unnest($3::bytea[]) AS k (key)
-       WHERE NOT EXISTS (SELECT 1 FROM traces t WHERE t.project = $2 AND t.key = k.key)
+       WHERE NOT EXISTS (
+         SELECT 1 FROM trace_keys s JOIN traces t ON t.n = s.n WHERE s.project = $2 AND s.key = k.key)
        ON CONFLICT DO NOTHING`,
       [id, project, unstored.map(bytesOfKey)],
     );

@@ -21,7 +21,15 @@ const STEP_TRACES = 200;
 const WALK_ROWS = 200;
 /** The tables whose rows erasures remove or rewrite. */
 const VACUUMED = [
-  ...['batches', 'observations', 'traces', 'batch_traces', 'erasures', 'erasure_traces'],
+  ...[
+    'batches',
+    'observations',
+    'traces',
+    'trace_keys',
+    'batch_traces',
+    'erasures',
+    'erasure_traces',
+  ],
   ...['erasure_batches', 'erasure_items', 'queue_entries', 'queue_dead_letters', 'idempotency'],
 ];
 
@@ -93,13 +101,16 @@ async function removeStep(
   const open = await rows<OpenTrace>(
     client,
     `SELECT e.key, t.n, coalesce(t.observations, 0) AS observations
-     FROM erasure_traces e LEFT JOIN traces t ON t.project = $2 AND t.key = e.key
+     FROM erasure_traces e
+     LEFT JOIN trace_keys k ON k.project = $2 AND k.key = e.key
+     LEFT JOIN traces t ON t.n = k.n AND t.project = $2
      WHERE e.erasure = $1 AND e.is_open ORDER BY e.key LIMIT ${STEP_TRACES}`,
     [id, project],
   );
   if (open.length === 0) return 'done';
   const some = withinRows(open);
   const traces = some.flatMap(({ n }) => n ?? []);
+  const done = new Set<number | null>([null]);
   if (traces.length > 0) {
     // In the order of their keys, as writers lock them.
     const locked = await rows<{ n: number; observations: number }>(
@@ -107,6 +118,8 @@ async function removeStep(
       `SELECT n, observations FROM traces WHERE n = ANY ($1::bigint[]) ORDER BY key FOR UPDATE`,
       [traces],
     );
+    // A trace that got another number stays open (traces/retiring.ts).
+    for (const { n } of locked) done.add(n);
     if (await listUnclean(client, id, traces)) return 'needs cleaning';
     await unwait(client, project, traces);
     const small = locked.filter(({ observations }) => observations <= STEP).map(({ n }) => n);
@@ -120,7 +133,7 @@ async function removeStep(
   }
   await client.query(
     'UPDATE erasure_traces SET is_open = false WHERE erasure = $1 AND key = ANY ($2::bytea[])',
-    [id, some.map(({ key }) => key)],
+    [id, some.filter(({ n }) => done.has(n)).map(({ key }) => key)],
   );
   return 'more';
 }

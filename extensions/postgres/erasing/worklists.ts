@@ -148,8 +148,8 @@ async function* addTraces(
   const found = await rows<FoundTrace>(
     database,
     `WITH found AS (
-       SELECT n, key, observations FROM traces
-       WHERE project = $2 AND key = ANY ($3::bytea[]) AND created_at <= $4
+       SELECT t.n, t.key, t.observations FROM trace_keys k JOIN traces t ON t.n = k.n
+       WHERE k.project = $2 AND k.key = ANY ($3::bytea[]) AND t.project = $2 AND t.created_at <= $4
      ), listed AS (
        INSERT INTO erasure_traces SELECT $1, key, true FROM found
        ON CONFLICT (erasure, key) DO UPDATE SET is_open = true

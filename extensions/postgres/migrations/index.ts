@@ -14,6 +14,7 @@ import { erasures } from './0012-erasures.ts';
 import { orderOfObservations } from './0013-observation-order.ts';
 import { scoreTable } from './0014-scores.ts';
 import { previews } from './0015-previews.ts';
+import { partitionedTraces } from './0016-trace-partitions.ts';
 
 /** In the order they are applied. */
 export const MIGRATIONS: readonly Migration[] = [
@@ -32,4 +33,5 @@ export const MIGRATIONS: readonly Migration[] = [
   orderOfObservations,
   scoreTable,
   previews,
+  partitionedTraces,
 ];

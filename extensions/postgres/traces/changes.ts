@@ -7,6 +7,7 @@ import type { WrittenTrace } from '../../../src/store/rows/written-trace.ts';
 import type { Statement } from '../connection/statement.ts';
 import type { Column } from './columns.ts';
 import { columnParameter, columnParameters, namesOf, unnest } from './columns.ts';
+import { daysOfTraces } from './numbers.ts';
 import type { PostedTrace } from './postings.ts';
 import {
   DELETE_POSTINGS_OF_GONE,
@@ -53,11 +54,17 @@ const NEW_COLUMNS: readonly Column<NewTrace>[] = [
   { name: 'long_id', type: 'text', of: ({ longId }) => longId && escapeText(longId) },
   { name: 'at', type: 'bigint', of: ({ at }) => at },
 ];
+/** Only the key of a trace in a partition that is being removed conflicts, because the write locks out all others. */
 const INSERT_TRACES = `
+  WITH named AS (
+    SELECT * FROM ${unnest(NEW_COLUMNS, 2)} AS g (${namesOf(NEW_COLUMNS)})
+  ), keyed AS (
+    INSERT INTO trace_keys (project, key, n) SELECT $1, key, n FROM named
+    ON CONFLICT (project, key) DO UPDATE SET n = excluded.n
+  )
   INSERT INTO traces
     (project, n, key, long_id, at_ms, at_ns, observations, created_at, updated_at, terms)
-  SELECT $1, g.n, g.key, g.long_id, g.at, 0, 0, g.at, g.at, '{}'
-  FROM ${unnest(NEW_COLUMNS, 2)} AS g (${namesOf(NEW_COLUMNS)})`;
+  SELECT $1, g.n, g.key, g.long_id, g.at, 0, 0, g.at, g.at, '{}' FROM named g`;
 
 function newTraces(project: string, set: WorkingSet): Statement[] {
   const traces = [...set.newTraces.values()].filter(({ n }) => !set.removedTraces.includes(n));
@@ -70,24 +77,31 @@ function removal(removed: readonly Entry[]): Statement[] {
   return [
     [
       `DELETE FROM observations o USING unnest($1::bigint[], $2::bytea[]) AS g (trace, key)
-       WHERE o.trace = g.trace AND o.key = g.key`,
-      [removed.map(({ trace }) => trace), removed.map(({ key }) => bytesOfKey(key))],
+       WHERE o.trace = g.trace AND o.key = g.key AND o.trace >= $3 AND o.trace < $4`,
+      [
+        removed.map(({ trace }) => trace),
+        removed.map(({ key }) => bytesOfKey(key)),
+        ...daysOfTraces(removed.map(({ trace }) => trace)),
+      ],
     ],
   ];
 }
 
 /** The trace that an observation was in before. */
 const BEFORE: Column<ChangedEntry> = { name: 'before', type: 'bigint', of: (c) => c.before.trace };
+const FIRST_DAY = 2 + OBSERVATION_COLUMNS.length;
 const UPDATE_OBSERVATIONS = `
   UPDATE observations o SET ${assignments(OBSERVATION_COLUMNS)}
   FROM ${unnest(OBSERVATION_COLUMNS, 2, '$1::bigint[]')} AS g (before, ${namesOf(OBSERVATION_COLUMNS)})
-  WHERE o.trace = g.before AND o.key = g.key`;
+  WHERE o.trace = g.before AND o.key = g.key
+    AND o.trace >= $${FIRST_DAY} AND o.trace < $${FIRST_DAY + 1}`;
 
 function change(changed: readonly ChangedEntry[]): Statement[] {
   if (changed.length === 0) return [];
   const now = changed.map((entry) => entry.now);
   const parameters = columnParameters(OBSERVATION_COLUMNS, now);
-  return [[UPDATE_OBSERVATIONS, [columnParameter(BEFORE, changed), ...parameters]]];
+  const days = daysOfTraces(changed.map(({ before }) => before.trace));
+  return [[UPDATE_OBSERVATIONS, [columnParameter(BEFORE, changed), ...parameters, ...days]]];
 }
 
 const PAIR_COLUMNS: readonly Column<BatchTrace>[] = [
@@ -97,6 +111,10 @@ const PAIR_COLUMNS: readonly Column<BatchTrace>[] = [
 const FIRST_PAIR = 2 + OBSERVATION_COLUMNS.length;
 const FIRST_POSTING = FIRST_PAIR + PAIR_COLUMNS.length;
 const FIRST_TRACE = FIRST_POSTING + POSTING_COLUMNS.length;
+/** The numbers are named twice, so that the planner leaves out the partitions of other traces. */
+function byNumber(place: number): string {
+  return `t.n = g.n AND t.n = ANY ($${place}::bigint[])`;
+}
 /** The column `terms`, as text. */
 const TERMS: Column<SummarizedTrace> = {
   name: 'posted',
@@ -124,7 +142,7 @@ const SAVE = `
   UPDATE traces t SET ${assignments(withoutNumber(TRACE_SUMMARY_COLUMNS))},
     ${IS_SUMMARIZED}
   FROM ${unnest(SAVED_COLUMNS, FIRST_TRACE)}
-    AS g (${namesOf(SAVED_COLUMNS)}) WHERE t.n = g.n`;
+    AS g (${namesOf(SAVED_COLUMNS)}) WHERE ${byNumber(FIRST_TRACE)}`;
 
 function save(
   project: string,
@@ -154,11 +172,11 @@ const SAVE_SUMMARY = `
     UPDATE traces t SET ${assignments(withoutNumber(SUMMARY_ONLY_COLUMNS))},
       ${IS_SUMMARIZED}
     FROM ${unnest(SUMMARY_COLUMNS_AND_TERMS, 5)} AS g (${namesOf(SUMMARY_COLUMNS_AND_TERMS)})
-    WHERE t.n = g.n AND t.stale_changes = $1 AND t.terms IS NOT DISTINCT FROM $2::bigint[]
+    WHERE ${byNumber(5)} AND t.stale_changes = $1 AND t.terms IS NOT DISTINCT FROM $2::bigint[]
       AND ($2::text IS NULL OR (t.at_ms = $3 AND t.at_ns = $4))
     RETURNING 1
   ), deleted AS (
-    ${deletePostings(FIRST_DELETED)} AND EXISTS (SELECT 1 FROM saved)
+    ${deletePostings(FIRST_DELETED)} AND p.trace = ANY ($5::bigint[]) AND EXISTS (SELECT 1 FROM saved)
   )
   INSERT INTO trace_terms (${namesOf(POSTING_COLUMNS)})
   SELECT * FROM ${unnest(POSTING_COLUMNS, FIRST_INSERTED)} WHERE EXISTS (SELECT 1 FROM saved)
@@ -192,7 +210,8 @@ const PRICED_COLUMNS: readonly Column<PricedEntry>[] = [
 const SAVE_PRICED = `
   UPDATE observations o SET details = g.details
   FROM ${unnest(PRICED_COLUMNS, 1)} AS g (${namesOf(PRICED_COLUMNS)})
-  WHERE o.trace = g.trace AND o.key = g.key`;
+  WHERE o.trace = g.trace AND o.key = g.key
+    AND o.trace >= $${PRICED_COLUMNS.length + 1} AND o.trace < $${PRICED_COLUMNS.length + 2}`;
 
 function escapeDetails(details: string | null): string | null {
   return details === null ? null : escapeText(details);
@@ -200,13 +219,14 @@ function escapeDetails(details: string | null): string | null {
 
 /** Saves observations of which only the details changed. */
 export function savePriced(entries: readonly PricedEntry[]): Statement {
-  return [SAVE_PRICED, columnParameters(PRICED_COLUMNS, entries)];
+  const days = daysOfTraces(entries.map(({ trace }) => trace));
+  return [SAVE_PRICED, [...columnParameters(PRICED_COLUMNS, entries), ...days]];
 }
 
 const SAVE_STATES = `
   UPDATE traces t SET ${assignments(withoutNumber(TRACE_STATE_COLUMNS))},
     stale_changes = t.stale_changes + 1
-  FROM ${unnest(TRACE_STATE_COLUMNS, 1)} AS g (${namesOf(TRACE_STATE_COLUMNS)}) WHERE t.n = g.n`;
+  FROM ${unnest(TRACE_STATE_COLUMNS, 1)} AS g (${namesOf(TRACE_STATE_COLUMNS)}) WHERE ${byNumber(1)}`;
 
 /** Traces whose summary the background makes. */
 function saveStates(traces: readonly WrittenTrace[]): Statement[] {
@@ -274,6 +294,11 @@ function waitingChildren(project: string, set: WorkingSet): Statement[] {
   return statements;
 }
 
+/** The keys of the traces in `gone`. */
+export const FORGET_GONE = `
+  DELETE FROM trace_keys k USING gone
+  WHERE k.project = gone.project AND k.key = gone.key AND k.n = gone.n`;
+
 /** A trace is removed when its observations moved to another one, which inherits its batches. */
 function removedTraces(set: WorkingSet): Statement[] {
   const statements = set.copiedPairs.map(
@@ -286,7 +311,9 @@ function removedTraces(set: WorkingSet): Statement[] {
   if (set.removedTraces.length > 0) {
     statements.push([
       `WITH pairs AS (DELETE FROM batch_traces WHERE trace = ANY ($1::bigint[])),
-         gone AS (DELETE FROM traces WHERE n = ANY ($1::bigint[]) RETURNING ${GONE_COLUMNS})
+         gone AS (
+           DELETE FROM traces WHERE n = ANY ($1::bigint[]) RETURNING project, key, ${GONE_COLUMNS}
+         ), forgotten AS (${FORGET_GONE})
        ${DELETE_POSTINGS_OF_GONE}`,
       [set.removedTraces],
     ]);

@@ -6,6 +6,7 @@ import { rows } from '../connection/statement.ts';
 import type { Column } from './columns.ts';
 import { columnParameters, unnest } from './columns.ts';
 import { lockTracesByKey, lockTracesByNumber } from './locking.ts';
+import { daysOfTraces } from './numbers.ts';
 import type { ObservationTableRow, SummarizedTableRow } from './rows.ts';
 import {
   entryOf,
@@ -63,11 +64,13 @@ async function loadEntries(
   snapshot: Snapshot,
 ): Promise<void> {
   if (entries.size === 0) return;
+  const places = [...entries.values()];
   const found = await rows<ObservationTableRow>(
     client,
     `SELECT ${OBSERVATION_CELLS} FROM ${unnest(PLACE_COLUMNS, 1)} AS g (trace, key)
-     JOIN observations o ON o.trace = g.trace AND o.key = g.key`,
-    columnParameters(PLACE_COLUMNS, [...entries.values()]),
+     JOIN observations o ON o.trace = g.trace AND o.key = g.key
+     WHERE o.trace >= $3 AND o.trace < $4`,
+    [...columnParameters(PLACE_COLUMNS, places), ...daysOfTraces(places.map(({ trace }) => trace))],
   );
   for (const name of entries.keys()) snapshot.entries.set(name, null);
   for (const row of found) noteEntry(row, snapshot);

@@ -3,9 +3,10 @@ import type { Key } from '../../../src/store/rows/observation-row.ts';
 import { nameOfKey } from '../../../src/store/rows/observation-row.ts';
 import type { PostgresTransaction } from '../connection/pool.ts';
 import type { Question } from '../connection/statement.ts';
-import { ask, question, row, rows } from '../connection/statement.ts';
+import { question, row, rows } from '../connection/statement.ts';
 import type { Column } from './columns.ts';
-import { columnParameter, columnParameters, unnest } from './columns.ts';
+import { columnParameter, columnParameters, namesOf, unnest } from './columns.ts';
+import { firstNumberOf } from './numbers.ts';
 import { POSTED_ROW_COLUMNS } from './postings.ts';
 import type { TraceTableRow } from './rows.ts';
 import { TRACE_STATE_COLUMNS } from './rows.ts';
@@ -95,11 +96,16 @@ const NAME_COLUMNS: readonly Column<TraceName>[] = [
   { name: 'key', type: 'bytea', of: ({ key }) => keyParameter(key) },
   { name: 'long_id', type: 'text', of: ({ longId }) => longId && escapeText(longId) },
   { name: 'at', type: 'bigint', of: ({ at }) => at },
+  { name: 'first', type: 'bigint', of: ({ at }) => firstNumberOf(at) },
 ];
 
-type CreatedRow = { readonly n: number; readonly key: Buffer; readonly created_at: number };
+/** `created_at` is null for a trace that exists. */
+type NamedRow = { readonly n: number; readonly key: Buffer; readonly created_at: number | null };
 
-/** Creates the traces that do not exist, without observations, and notes them as empty. */
+/**
+ * Creates the traces that do not exist, without observations, and notes them as empty. Notes the numbers of the others,
+ * except for one that another transaction created at the same time.
+ */
 export function createTraces(
   project: string,
   names: readonly TraceName[],
@@ -107,17 +113,33 @@ export function createTraces(
 ): Question<void> {
   return question(
     [
-      `INSERT INTO traces AS t (project, key, long_id, at_ms, at_ns, observations, created_at, updated_at, terms)
-       SELECT $1, g.key, g.long_id, g.at, 0, 0, g.at, g.at, '{}'
-       FROM ${unnest(NAME_COLUMNS, 2)} AS g (key, long_id, at) ORDER BY g.key
-       ON CONFLICT (project, key) DO NOTHING
-       RETURNING t.n, t.key, t.created_at`,
+      `WITH named AS (
+         SELECT * FROM ${unnest(NAME_COLUMNS, 2)} AS g (${namesOf(NAME_COLUMNS)})
+       ), keyed AS (
+         INSERT INTO trace_keys (project, key, n)
+         SELECT $1, g.key, g.first + nextval('trace_numbers') FROM named g ORDER BY g.key
+         ON CONFLICT (project, key) DO NOTHING
+         RETURNING key, n
+       ), created AS (
+         INSERT INTO traces
+           (project, n, key, long_id, at_ms, at_ns, observations, created_at, updated_at, terms)
+         SELECT $1, k.n, g.key, g.long_id, g.at, 0, 0, g.at, g.at, '{}'
+         FROM keyed k JOIN named g ON g.key = k.key
+       )
+       SELECT k.n, g.key, g.at AS created_at FROM keyed k JOIN named g ON g.key = k.key
+       UNION ALL
+       SELECT n, key, NULL FROM trace_keys WHERE project = $1 AND key = ANY ($2::bytea[])`,
       [project, ...columnParameters(NAME_COLUMNS, names)],
     ],
-    (created: readonly CreatedRow[]) => {
-      for (const { n, key, created_at } of created) {
-        snapshot.numbers.set(nameOfKey(keyOfBytes(key)), n);
-        snapshot.empty.set(n, created_at);
+    (named: readonly NamedRow[]) => {
+      for (const { n, key, created_at } of named) {
+        const name = nameOfKey(keyOfBytes(key));
+        if (created_at === null) {
+          snapshot.unlocked.set(name, n);
+        } else {
+          snapshot.numbers.set(name, n);
+          snapshot.empty.set(n, created_at);
+        }
       }
     },
   );
@@ -137,16 +159,53 @@ export async function lockTraces(
   for (let attempt = 0; unlocked().length > 0; attempt++) {
     if (attempt === LOCK_ATTEMPTS) throw new Error('traces expire as fast as they are created');
     const keys = unlocked().map(({ key }) => key);
-    await lockTracesByKey(client, project, keys, snapshot);
+    const numbers = keys.flatMap((key) => snapshot.unlocked.get(nameOfKey(key)) ?? []);
+    const isKnown = attempt === 0 && numbers.length === keys.length;
+    if (isKnown) await lockKnownTraces(client, project, numbers, snapshot);
+    else await lockTracesByKey(client, project, keys, snapshot);
     const gone = unlocked();
-    if (gone.length > 0) await ask(client, createTraces(project, gone, snapshot));
+    if (gone.length === 0) return;
+    await client.together([
+      forgetKeys(
+        project,
+        gone.map(({ key }) => key),
+      ),
+      createTraces(project, gone, snapshot),
+    ]);
   }
+}
+
+/** Forgets keys whose traces are in a partition that is being removed (partitions.ts). */
+function forgetKeys(project: string, keys: readonly Key[]): Question<void> {
+  return question(
+    [
+      `DELETE FROM trace_keys k WHERE k.project = $1 AND k.key = ANY ($2)
+         AND NOT EXISTS (SELECT 1 FROM traces t WHERE t.n = k.n)`,
+      [project, keys.map(bytesOfKey)],
+    ],
+    () => {},
+  );
 }
 
 type LockedRow = TraceTableRow & { readonly key: Buffer };
 
 const STATE_CELLS = TRACE_STATE_COLUMNS.map(({ name }) => `t.${name}`).join(', ');
 const TRACE_CELLS = `${STATE_CELLS}, ${POSTED_ROW_COLUMNS}`;
+
+async function lockKnownTraces(
+  client: PostgresTransaction,
+  project: string,
+  numbers: readonly number[],
+  snapshot: Snapshot,
+): Promise<void> {
+  const locked = await rows<LockedRow>(
+    client,
+    `SELECT ${TRACE_CELLS}, t.key FROM traces t WHERE t.n = ANY ($2::bigint[]) AND t.project = $1
+     ORDER BY t.key FOR UPDATE`,
+    [project, numbers],
+  );
+  noteTraces(locked, snapshot);
+}
 
 /** Reads and locks the traces that exist. */
 export async function lockTracesByKey(
@@ -157,8 +216,9 @@ export async function lockTracesByKey(
 ): Promise<void> {
   const locked = await rows<LockedRow>(
     client,
-    `SELECT ${TRACE_CELLS}, t.key FROM traces t WHERE t.project = $1 AND t.key = ANY ($2)
-     ORDER BY t.key FOR UPDATE`,
+    `SELECT ${TRACE_CELLS}, t.key FROM trace_keys k JOIN traces t ON t.n = k.n
+     WHERE k.project = $1 AND k.key = ANY ($2) AND t.project = $1
+     ORDER BY t.key FOR UPDATE OF t`,
     [project, keys.map(bytesOfKey)],
   );
   noteTraces(locked, snapshot);

@@ -7,6 +7,7 @@ import type { PostgresClient, Statement } from '../connection/statement.ts';
 import { row } from '../connection/statement.ts';
 import type { Column } from './columns.ts';
 import { columnParameters, namesOf, unnest } from './columns.ts';
+import { daysOfTraces } from './numbers.ts';
 
 /** The columns of `traces` that say which postings a trace has. */
 export const POSTED_ROW_COLUMNS = ['t.at_ms', 't.at_ns', 't.terms::text AS terms'].join(', ');
@@ -71,17 +72,20 @@ export function deletePostings(first: number): string {
     USING ${unnest(POSTING_COLUMNS, first)} AS g (${namesOf(POSTING_COLUMNS)}) WHERE ${IS_SAME}`;
 }
 
-const DELETE = deletePostings(1);
+const DELETE = `${deletePostings(1)} AND p.trace >= $5 AND p.trace < $6`;
 
 export function deletion(deleted: readonly Posting[]): Statement[] {
-  return deleted.length === 0 ? [] : [[DELETE, columnParameters(POSTING_COLUMNS, deleted)]];
+  if (deleted.length === 0) return [];
+  const days = daysOfTraces(deleted.map(({ trace }) => trace));
+  return [[DELETE, [...columnParameters(POSTING_COLUMNS, deleted), ...days]]];
 }
 
 /** The columns of `traces` that a statement returns for `DELETE_POSTINGS_OF_GONE`. */
 export const GONE_COLUMNS = 'n, at_ms, at_ns, terms';
-/** Deletes the postings of removed traces, which the table expression `gone` has. */
+/** Deletes the postings of removed traces, which the table expression `gone` has. $1 are their numbers. */
 export const DELETE_POSTINGS_OF_GONE = `DELETE FROM trace_terms p
-  USING (SELECT n AS trace, at_ms, at_ns, unnest(terms) AS term FROM gone) AS g WHERE ${IS_SAME}`;
+  USING (SELECT n AS trace, at_ms, at_ns, unnest(terms) AS term FROM gone) AS g
+  WHERE ${IS_SAME} AND p.trace = ANY ($1::bigint[])`;
 
 /** The number of traces without postings. */
 export async function tracesWithoutTerms(client: PostgresClient): Promise<number> {

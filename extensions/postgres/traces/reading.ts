@@ -42,6 +42,9 @@ const TRACE_CELLS = [
   LISTED_SCORES,
 ].join(', ');
 
+/** The trace with the key $3 of the project $1. Postgres then looks into one partition. */
+const OF_KEY = 't.n = (SELECT n FROM trace_keys WHERE project = $1 AND key = $3)';
+
 type NumberColumn =
   | ('status' | 'start_ms' | 'start_ns' | 'end_ms' | 'end_ns' | 'source' | 'is_ended')
   | ('newest_ms' | 'latency' | 'ttft' | 'errors' | 'is_skewed');
@@ -102,7 +105,7 @@ export async function findTrace(
   const found = await row<ListedTrace>(
     client,
     `SELECT ${TRACE_CELLS} FROM traces t
-     WHERE t.project = $1 AND t.updated_at >= $2 AND t.key = $3`,
+     WHERE t.project = $1 AND t.updated_at >= $2 AND ${OF_KEY}`,
     [...scope, bytesOfKey(key)],
   );
   return found === undefined ? undefined : traceRowOf(found);
@@ -191,7 +194,8 @@ export type FoundObservation = {
  * number of the trace is one value of the statement.
  */
 const BEHIND_PLACE = `
-    WHERE o.trace = (SELECT n FROM traces WHERE project = $1 AND updated_at >= $2 AND key = $3)
+    WHERE o.trace = (SELECT n FROM trace_keys WHERE project = $1 AND key = $3)
+      AND t.project = $1 AND t.updated_at >= $2
       AND (${PLACE}) > ($4::bigint, $5::bigint, $6::bigint)
     ORDER BY ${PLACE} LIMIT $7`;
 /** The statements of a page, with all columns and with those of a tree. */
@@ -270,7 +274,8 @@ export async function findObservationsOf(
     client,
     `${LISTED_OBSERVATIONS} t.key AS trace_key, t.long_id AS trace_long_id, t.newest_ms AS trace_newest_ms
      FROM unnest($3::bytea[]) WITH ORDINALITY AS w(key, place)
-     JOIN traces t ON t.project = $1 AND t.updated_at >= $2 AND t.key = w.key
+     JOIN trace_keys k ON k.project = $1 AND k.key = w.key
+     JOIN traces t ON t.n = k.n AND t.project = $1 AND t.updated_at >= $2
      JOIN observations o ON o.trace = t.n
      ORDER BY w.place, ${PLACE} LIMIT $4`,
     values,
@@ -287,7 +292,7 @@ export async function findInTrace(
 ): Promise<FoundObservation | undefined> {
   const found = await row<ReadObservation>(
     client,
-    `${OBSERVATIONS} ${OF_TRACE} AND t.key = $3 AND o.key = $4`,
+    `${OBSERVATIONS} ${OF_TRACE} AND ${OF_KEY} AND o.key = $4`,
     [...scope, bytesOfKey(traceKey), bytesOfKey(key)],
   );
   return found && foundIn(scope, found);
@@ -301,7 +306,7 @@ export async function findRoot(
 ): Promise<FoundObservation | undefined> {
   const found = await row<ReadObservation>(
     client,
-    `${OBSERVATIONS} ${OF_TRACE} AND t.key = $3 AND o.n = t.root`,
+    `${OBSERVATIONS} ${OF_TRACE} AND ${OF_KEY} AND o.n = t.root`,
     [...scope, bytesOfKey(traceKey)],
   );
   return found && foundIn(scope, found);

@@ -79,7 +79,8 @@ export async function findScores(
     client,
     `SELECT id, observation, name, value, number, comment, source, created_at, updated_at
      FROM scores s WHERE s.project = $1 AND s.trace = $2 AND (s.updated_at >= $3 OR EXISTS (
-       SELECT 1 FROM traces t WHERE t.project = $1 AND t.key = $2 AND t.updated_at >= $3))`,
+       SELECT 1 FROM trace_keys k JOIN traces t ON t.n = k.n
+       WHERE k.project = $1 AND k.key = $2 AND t.updated_at >= $3))`,
     [projectId, bytesOfKey(keyOfId(traceId)), since],
   );
   return found.map((cells) => ({
@@ -100,7 +101,7 @@ export async function removeLoneScores(
   const { rows: removed } = await client.query(
     `DELETE FROM scores WHERE project = $1 AND (trace, id) IN (
        SELECT s.trace, s.id FROM scores s WHERE s.project = $1 AND s.updated_at < $2
-         AND NOT EXISTS (SELECT 1 FROM traces t WHERE t.project = $1 AND t.key = s.trace)
+         AND NOT EXISTS (SELECT 1 FROM trace_keys k WHERE k.project = $1 AND k.key = s.trace)
        LIMIT $3) RETURNING 1`,
     [projectId, since, limit],
   );

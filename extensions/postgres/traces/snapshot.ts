@@ -22,6 +22,8 @@ export type WaitingRun = { readonly key: Key; readonly parent: Key };
 export type Snapshot = {
   /** Numbers of traces. */
   readonly numbers: Map<string, number | null>;
+  /** Numbers of traces that exist and that the transaction has not locked yet. */
+  readonly unlocked: Map<string, number>;
   /** Traces by number, locked until the end of the transaction. */
   readonly traces: Map<number, TraceTableRow>;
   /** Traces that this transaction created, by number, with their time of creation: they have no rows yet. */
@@ -42,6 +44,7 @@ export type Snapshot = {
 export function emptySnapshot(): Snapshot {
   return {
     numbers: new Map(),
+    unlocked: new Map(),
     traces: new Map(),
     empty: new Map(),
     entries: new Map(),

@@ -6,6 +6,7 @@ import type {
   WaitingRuns,
 } from '../../../src/store/rows/observation-write.ts';
 import { WrittenTrace } from '../../../src/store/rows/written-trace.ts';
+import { firstNumberOf } from './numbers.ts';
 import { isSameRow, isSameTrace, writtenTraceOf } from './rows.ts';
 import type { Entry, PendingUpdate, Snapshot, WaitingRun } from './snapshot.ts';
 import { placeName, ReadSet } from './snapshot.ts';
@@ -162,7 +163,7 @@ export class WorkingSet implements ObservationTable<string>, WaitingRuns {
   }
 
   addTrace(_project: string, key: Key, longId: string | null, at: number): number {
-    const n = this.#next(this.#traceNumbers);
+    const n = firstNumberOf(at) + this.#next(this.#traceNumbers);
     this.#newNumbers.set(nameOfKey(key), n);
     this.newTraces.set(n, { n, key, longId, at });
     return n;

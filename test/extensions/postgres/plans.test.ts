@@ -1,5 +1,6 @@
 import t from 'tap';
 import { postgresDialect } from '../../../extensions/postgres/traces/dialect.ts';
+import { ensureTracePartitions } from '../../../extensions/postgres/traces/partitions.ts';
 import {
   findAnywhere,
   findBatches,
@@ -14,6 +15,7 @@ import {
   findTree,
 } from '../../../extensions/postgres/traces/reading.ts';
 import { findGroups, sumGroup } from '../../../extensions/postgres/traces/trace-groups.ts';
+import { countsOf, stepPlan } from '../../../src/store/plan/step.ts';
 import {
   everyGroupLook,
   everyLook,
@@ -22,12 +24,14 @@ import {
 } from '../../contract/plans.ts';
 import { anObservation } from '../../helper/batches.ts';
 import { postgresDatabases } from '../../helper/postgres-server.ts';
+import { aQuery } from '../../helper/query.ts';
 import { batchWith, traceDatabase } from '../../helper/trace-database.ts';
 
 const server = await postgresDatabases(t);
 
 t.test('no statement of the reading side scans a table', async (t) => {
   const { postgres, traces } = await traceDatabase(t, await server.database());
+  await ensureTracePartitions(postgres, Date.now(), 1);
   const numbers = Array.from({ length: 9 }, (_, i) => i);
   const about = (i: number) => ({ traceId: `t${i}`, id: `o${i}`, sessionId: 's', userId: 'u' });
   await traces.write(batchWith(numbers.map((i) => anObservation(about(i)))));
@@ -71,5 +75,28 @@ t.test('no statement of the reading side scans a table', async (t) => {
     // The rows of traces, observations and postings are found one by one.
     if (/FROM (?:traces t|trace_terms p|\()/.test(sql))
       t.notMatch(plan, /(?:Hash|Merge) (?:Semi )?Join/, `${sql}\n${plan}`);
+  }
+});
+
+t.test('a page merges the partitions in the order of time, and sorts nothing', async (t) => {
+  const { postgres } = await traceDatabase(t, await server.database());
+  await ensureTracePartitions(postgres, 0, 1);
+  for (const text of ['', 'session:s', 'user:u', 'has:error', 'start:2026-01-15', 'model:m']) {
+    for (const isAscending of [false, true]) {
+      const look = {
+        ...{ query: aQuery(text, 0), limit: 10, after: { ms: 5, ns: 0, n: 7 }, isAscending },
+        ...{ size: 4, staleBefore: 0 },
+      };
+      const ways = stepPlan(postgresDialect, { project: 'p', since: 0 }, look);
+      const { sql, values } = ways.by(countsOf([0, 0, 1, 1])).list('t.n', null);
+      const plan = await postgres.transaction(async (client) => {
+        await client.query('SET LOCAL enable_seqscan = off');
+        await client.query('SET LOCAL enable_sort = off');
+        return client.query(`EXPLAIN ${sql}`, values);
+      });
+      const lines = plan.rows.map((row) => String(row['QUERY PLAN'])).join('\n');
+      t.match(lines, 'Merge Append', text);
+      t.notMatch(lines, /Sort {2}\(|Seq Scan/, `${text}\n${lines}`);
+    }
   }
 });
