@@ -7,6 +7,7 @@ import { removeUnreferenced } from '../batches/batches.ts';
 import { hideTrace, removeHidden, removeWhole } from '../batches/purge.ts';
 import type { Postgres, PostgresTransaction } from '../connection/pool.ts';
 import { rows } from '../connection/statement.ts';
+import { foldStep, subtractTraces } from '../traces/rollups.ts';
 import { bytesOfKey, escapeText } from '../traces/text.ts';
 import type { CleaningParts } from './cleaning.ts';
 import { clean, erasedItems, noteErased } from './cleaning.ts';
@@ -30,6 +31,7 @@ const VACUUMED = [
     'erasures',
     'erasure_traces',
   ],
+  ...['rollups', 'rollup_deltas'],
   ...['erasure_batches', 'erasure_items', 'queue_entries', 'queue_dead_letters', 'idempotency'],
 ];
 
@@ -58,7 +60,9 @@ export function postgresErasing(parts: PostgresErasingParts): ErasingTables {
     removeBatches: (scope) => removeBatches(parts, scope),
     cleanAnswers: (scope) => cleanAnswers(database, scope),
     // The end starts a VACUUM.
-    async *sweep() {},
+    async *sweep({ project }) {
+      while (await foldStep(database, project)) yield;
+    },
     async end(...args) {
       await progress.end(...args);
       const [, , , change] = args;
@@ -122,6 +126,7 @@ async function removeStep(
     for (const { n } of locked) done.add(n);
     if (await listUnclean(client, id, traces)) return 'needs cleaning';
     await unwait(client, project, traces);
+    await client.query(...subtractTraces(traces));
     const small = locked.filter(({ observations }) => observations <= STEP).map(({ n }) => n);
     if (small.length > 0) await removeWhole(client, small, now(), onRemoved);
     for (const { n, observations } of locked) if (observations > STEP) await hideTrace(client, n);

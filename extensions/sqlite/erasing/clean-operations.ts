@@ -14,6 +14,7 @@ import { tracesNamed } from '../../../src/store/erasing/named.ts';
 import type { Key } from '../../../src/store/rows/observation-row.ts';
 import { keyOfId } from '../../../src/store/rows/observation-row.ts';
 import { traceHiding, traceRemoval } from '../batches/purge-operations.ts';
+import { DeltaLog } from '../traces/rollup-operations.ts';
 
 /** Rows that one step removes: about a millisecond. */
 const STEP_ROWS = 200;
@@ -182,6 +183,7 @@ function removalOperations(db: DatabaseSync) {
     'UPDATE erasures SET traces = traces + ?, observations = observations + ? WHERE id = ?',
   );
   const remove = traceRemoval(db);
+  const deltas = new DeltaLog(db);
   const removeScores = db.prepare(
     `DELETE FROM scores WHERE project = ?1 AND trace = ?2
        AND NOT EXISTS (SELECT 1 FROM traces WHERE project = ?1 AND key = ?2)`,
@@ -207,6 +209,7 @@ function removalOperations(db: DatabaseSync) {
           needsCleaning = unclean.run(id, trace.n).changes > 0;
           if (needsCleaning) break;
           unwait.run(project, trace.n);
+          deltas.subtract(trace.n);
           if (trace.observations > STEP_ROWS) hide(trace.n);
           else remove(trace.n, STEP_ROWS + 1);
           traces++;
