@@ -13,6 +13,7 @@ import { clientTls } from '../src/schema/client-tls.ts';
 import { serverTls } from '../src/schema/server-tls.ts';
 import { plans } from '../src/tenancy/plans.ts';
 import { fieldTable, schemaFields } from './fields.ts';
+import { httpRequests, httpShapes } from './http-api.ts';
 import { roomPicture } from './rooms.ts';
 
 const ROOT = join(import.meta.dirname, '..');
@@ -28,6 +29,8 @@ const PARTS: Readonly<Record<string, (file: string) => string>> = {
   plans: planTable,
   rooms: roomPicture,
   'query fields': queryFieldTable,
+  'http requests': httpRequests,
+  'http shapes': httpShapes,
 };
 
 /** Every file with a generated part, as it is and as it should be. */

@@ -21,6 +21,23 @@ export type ReadingRequest = {
   readonly parameters: readonly Json[];
 };
 
+/** The meaning of the parameters that several requests have. */
+const MEANINGS: Readonly<Record<string, string>> = {
+  q: 'A query: terms such as `status:error latency:>2s`, or words. All of them must match.',
+  from: 'ISO 8601 time; the first start of a trace, inclusive.',
+  to: 'ISO 8601 time; the last start of a trace, exclusive.',
+  status: 'As the term `status:` of a query.',
+  kind: 'As the term `kind:` of a query.',
+  name: 'As the term `name:` of a query.',
+  limit: 'The most items of the page.',
+  cursor: 'The `next_cursor` of the page before. It is one of this list, query and project.',
+  payloads: 'With the inputs, outputs, events and metadata of each observation.',
+  trace_id: 'The trace of the observation; without it the newest one with the id.',
+  fields: '`tree`: every observation of the trace in one answer, without payloads and pages.',
+  sort: 'The value that orders the traces. Other values than `start` cover the last 24 hours, or the range that is asked for.',
+  order: 'The largest or newest first, or the smallest or oldest.',
+};
+
 const PAGE = [
   query('limit', { type: 'integer', minimum: 1, maximum: 1000 }),
   query('cursor', { type: 'string' }),
@@ -124,6 +141,31 @@ export const READING_REQUESTS: readonly ReadingRequest[] = [
     parameters: [],
   },
   {
+    path: '/stats',
+    id: 'getStats',
+    summary: 'Get numbers of traces by time',
+    answer: INGESTION.stats,
+    parameters: [
+      ...GROUP_FILTER,
+      query('step', { type: 'string', enum: ['5m', '1h', '1d'], default: '1h' }),
+      query('group_by', { type: 'string' }),
+      query('metric', { type: 'string' }),
+      query('limit', { type: 'integer', minimum: 1, maximum: 100 }),
+    ],
+  },
+  {
+    path: '/facets',
+    id: 'getFacet',
+    summary: 'Get the values of a field, the most used first',
+    answer: INGESTION.facet,
+    parameters: [
+      { ...query('field', { type: 'string' }), required: true },
+      query('prefix', { type: 'string' }),
+      ...GROUP_FILTER,
+      query('limit', { type: 'integer', minimum: 1, maximum: 1000 }),
+    ],
+  },
+  {
     path: '/observations/:id',
     id: 'getObservation',
     summary: 'Get an observation with its payloads',
@@ -152,5 +194,8 @@ function described(name: string, schema: Json, description: string): Json {
 }
 
 function query(name: string, schema: Json): Json {
-  return { name, in: 'query', required: false, schema };
+  const description = MEANINGS[name];
+  return description === undefined
+    ? { name, in: 'query', required: false, schema }
+    : described(name, schema, description);
 }

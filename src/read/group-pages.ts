@@ -12,6 +12,9 @@ const SUMMED_TRACES = 2048;
 /** About the memory of the id of a session that a user's sums have seen. */
 const ID_BYTES = 256;
 
+/** Part of a page's budget for the sums of one group: a large one leaves room for others. */
+const GROUP_SHARE = 1 / 4;
+
 /** The groups of a list. */
 export type GroupSource = {
   readonly groups: GroupStore;
@@ -39,6 +42,7 @@ export class GroupSumming {
   readonly #source: GroupSource;
   #after: Place | null = null;
   #isWhole = false;
+  #spentMs = 0;
 
   constructor(source: GroupSource, value: string) {
     this.#source = source;
@@ -49,7 +53,12 @@ export class GroupSumming {
     return this.#isWhole;
   }
 
-  /** Returns the milliseconds of the store's work. */
+  /** Milliseconds of the store's work. */
+  get spentMs(): number {
+    return this.#spentMs;
+  }
+
+  /** Returns the milliseconds of the store's work for this step. */
   async step(): Promise<number> {
     const { groups, projectId, by, query, grow } = this.#source;
     const look = { by, query, after: this.#after, size: SUMMED_TRACES };
@@ -58,6 +67,7 @@ export class GroupSumming {
     this.totals.add(sums);
     this.#after = next;
     this.#isWhole = next === null;
+    this.#spentMs += spentMs;
     return spentMs;
   }
 }
@@ -68,23 +78,22 @@ export class GroupSumming {
  *
  *   walk: groups of a step ─▶ listed on this page, or on an earlier one? ─▶ sums, step by step ─▶ item
  *
- * A group whose sums take longer than a turn is continued by the next turn. If they take the whole budget of the page, a group that is
- * first on the page ends it with the sums so far, and any other one begins the next page.
+ * A group whose sums take longer than a turn is continued by the next turn, and gets the sums so far after a part of the page's budget.
  */
 export class GroupPage {
   readonly #source: GroupSource;
   /** The page begins behind it. */
   readonly #first: Place | null;
-  readonly #budgetMs: number;
+  /** Milliseconds of the store's work for the sums of one group. */
+  readonly #groupMs: number;
   readonly #seen = new Set<string>();
   #open: GroupSumming | undefined;
   #spentMs = 0;
-  #found = 0;
 
   constructor(source: GroupSource, cursor: string | undefined, budgetMs: number) {
     this.#source = source;
     this.#first = placeOfCursor(cursor);
-    this.#budgetMs = budgetMs;
+    this.#groupMs = budgetMs * GROUP_SHARE;
   }
 
   /** One turn. */
@@ -113,7 +122,6 @@ export class GroupPage {
             return this.#page(items, places, handled ?? BEFORE_NEWEST, before);
           }
           this.#seen.add(value);
-          this.#found++;
           items.push({ value, userId, ...totals });
           places.push(place);
         }
@@ -169,13 +177,12 @@ export class GroupPage {
     this.#open = summing;
     do {
       this.#spentMs += await summing.step();
-      if (summing.isWhole) {
+      if (summing.isWhole || summing.spentMs >= this.#groupMs) {
         this.#open = undefined;
-        return { totals: summing.totals, isPartial: false };
+        return { totals: summing.totals, isPartial: !summing.isWhole };
       }
     } while (this.#spentMs - before < STEP_MS);
-    if (this.#found > 0 || this.#spentMs < this.#budgetMs) return undefined;
-    return { totals: summing.totals, isPartial: true };
+    return undefined;
   }
 }
 

@@ -113,10 +113,9 @@ async function oneGroup(reading: StoreReading, by: GroupField, value: string): P
   const { read, reads, tenant, store } = reading;
   const all: Query = { terms: [] };
   const summing = new GroupSumming(sourceOf(reading, by, all), value);
-  let spentMs = 0;
   do {
-    spentMs += await read.turn(() => summing.step());
-  } while (!summing.isWhole && spentMs < reads.limits.page_time);
+    await read.turn(() => summing.step());
+  } while (!summing.isWhole && summing.spentMs < reads.limits.page_time);
   const { totals, isWhole } = summing;
   if (totals.traces === 0) throw unknown(by);
   const terms = [groupTerm(by, value)];

@@ -4,6 +4,7 @@ import addFormats from 'ajv-formats';
 import t from 'tap';
 import { rawEventId } from '../../../src/model/batch.ts';
 import { RetryableError } from '../../../src/model/errors.ts';
+import { EXPORT_PARAMETERS } from '../../../src/read/export/request.ts';
 import { nativeBatch } from '../../helper/batches.ts';
 import type { FakeStore } from '../../helper/fake-store.ts';
 import { anObservation, aTrace } from '../../helper/fake-traces.ts';
@@ -162,7 +163,9 @@ async function sceneFor(rig: Rig, method: string, path: string): Promise<Scene> 
         .replace('{id}', change === 'unknown' ? 'proj_none' : id);
       const { body, ...rest } = more;
       const asked = body === undefined ? rest : more;
-      return ask(method.toUpperCase(), change.startsWith('?') ? filled + change : filled, asked);
+      const needed = filled.endsWith('/facets') ? '?field=user' : '';
+      const asking = filled + (change.startsWith('?') ? change : needed);
+      return ask(method.toUpperCase(), asking, asked);
     },
   };
 }
@@ -323,4 +326,52 @@ t.test('the examples of docs/admin-api.md match the document', async (t) => {
   const codes: string[] = error?.properties.code.enum ?? [];
   t.ok(codes.length > 15);
   for (const code of codes) t.match(errors, `\`${code}\``, code);
+});
+
+t.test(
+  'docs/http-api.md has every request and parameter of the document, and no other',
+  async (t) => {
+    const { document } = await described(t);
+    const page = readFileSync('docs/http-api.md', 'utf8');
+    const requests = page.slice(page.indexOf('## Requests'), page.indexOf('## Shapes'));
+    const sections = new Map(
+      requests
+        .split('\n### ')
+        .slice(1)
+        .map((section) => [section.slice(0, section.indexOf('\n')), section]),
+    );
+    const documented = Object.entries(document.paths)
+      .filter(([, item]) => item.servers !== undefined)
+      .flatMap(([path, item]) =>
+        METHODS.flatMap((method) => {
+          const { parameters = [] } = item[method] ?? {};
+          const names = parameters.map(({ name }) => name);
+          return item[method] === undefined
+            ? []
+            : [{ at: `${method.toUpperCase()} ${path}`, names }];
+        }),
+      );
+    t.same(
+      [...sections.keys()],
+      documented.map(({ at }) => at),
+    );
+    for (const { at, names } of documented) {
+      const rows = [...(sections.get(at) ?? '').matchAll(/^\| `([^`]+)` \|/gm)];
+      t.same(
+        rows.map(([, name]) => name),
+        names,
+        at,
+      );
+    }
+    const shapes = page.slice(page.indexOf('## Shapes'));
+    for (const [, id = ''] of page.matchAll(/\]\(#([a-z]+)\)/g)) {
+      t.ok(shapes.toLowerCase().includes(`### ${id}\n`), id);
+    }
+  },
+);
+
+t.test('the parameters of an export in the document are those that it takes', async (t) => {
+  const { document } = await described(t);
+  const { parameters = [] } = document.paths['/api/v1/export']?.get ?? {};
+  t.same(parameters.map(({ name }) => name).sort(), [...EXPORT_PARAMETERS].sort());
 });
