@@ -44,7 +44,7 @@ export type StoreDatabase = PostgresClient &
     readBatches(ids: readonly string[]): Promise<ReadonlyMap<string, SealedBatch>>;
   };
 
-/** What writes report after their commit. */
+/** The feed that a write reports its traces to, after the commit. */
 export type WrittenChanges = Pick<ChangeFeed, 'isWatched' | 'publish'>;
 
 export function storeDatabase(

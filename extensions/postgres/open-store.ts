@@ -1,4 +1,5 @@
 import type { Clock, Settings } from '../../src/component/component.ts';
+import { ErasureBlocks } from '../../src/store/erasing/blocks.ts';
 import type { Store } from '../../src/store/store.ts';
 import { termMetrics } from '../../src/store/term-metrics.ts';
 import type { FirstProject } from '../../src/tenancy/bootstrap.ts';
@@ -84,8 +85,11 @@ export async function openPostgresStore(
   const rollups = rollupKeeper(pools.housekeeping, clock, logger);
   projects.onDelete(() => keeper.wake());
   const reading = readingOf(pools, clock, config.stale_after);
-  const traces = postgresTraces(database, retention, groups, reading);
-  const erasures = postgresErasures({ pools, queues, traces, projects, clock, logger, metrics });
+  const blocks = new ErasureBlocks(() => clock.now());
+  const traces = postgresTraces(database, retention, groups, reading, blocks);
+  const erasures = await postgresErasures({
+    ...{ pools, queues, traces, projects, blocks, clock, logger, metrics },
+  });
   const store: Store = {
     ...{ projects, keys, organization, usage, counters, rejections, audit, traces },
     groups: postgresGroups(retention, reading),
@@ -104,10 +108,7 @@ export async function openPostgresStore(
     ledger: sharedLedger(pools, clock),
     first: tenancy.first,
     async finish() {
-      await sums.finish();
-      await erasures.finish();
-      await keeper.finish();
-      await rollups.finish();
+      for (const each of [sums, erasures, keeper, rollups]) await each.finish();
     },
     async close() {
       terms.close();

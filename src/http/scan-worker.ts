@@ -2,7 +2,14 @@ import { LruCache } from '../component/lru.ts';
 import type { SealedBatch } from '../model/batch.ts';
 import type { BatchIndex } from '../model/batch-index.ts';
 import { Refusal } from '../model/errors.ts';
-import { indexBytes, indexOf, keepIndex, payload, sourceEvent, spansOf } from '../model/formats.ts';
+import {
+  indexBytes,
+  indexOf,
+  keepIndex,
+  payload,
+  requestSpans,
+  sourceEvent,
+} from '../model/formats.ts';
 import { judged } from '../model/otlp/rules.ts';
 import { collectGarbage } from '../thread/idle-memory.ts';
 import type { Reply } from '../thread/thread.ts';
@@ -76,7 +83,7 @@ function cut(request: CutRequest): CutReply {
 function spans(request: SpansRequest): CutReply {
   const batch = keptBatch(request);
   if (batch === undefined) return { type: 'unknown' };
-  return { type: 'spans', part: spansOf(batch, request.positions, request.encoding) ?? null };
+  return { type: 'spans', part: requestSpans(batch, request.positions, request.encoding) ?? null };
 }
 
 /** The batch with its index in place of its body. */

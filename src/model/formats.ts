@@ -197,6 +197,11 @@ export function observeEach(batch: SealedBatch): {
   return { observations, failures };
 }
 
+/** One item of a request in the common form. Throws if it cannot be read. */
+export function observeItem(index: BatchIndex, item: number): Observation {
+  return moduleOf(index).observe(index, item, item);
+}
+
 /** Payload fields of one item as JSON text. */
 export function payload(
   batch: SealedBatch,
@@ -208,7 +213,7 @@ export function payload(
 }
 
 /** Spans of a batch as a part of a request; see `requestPart`. Undefined for native events and runs. */
-export function spansOf(
+export function requestSpans(
   batch: SealedBatch,
   positions: readonly number[],
   encoding: OtlpEncoding,

@@ -5,10 +5,10 @@ import {
   knownIndexOf,
   payload,
   placeInBody,
+  requestSpans,
   SMALL_BODY_BYTES,
   smallIndexOf,
   sourceEvent,
-  spansOf,
 } from '../model/formats.ts';
 import { inflatedSizeHint } from '../model/inflate.ts';
 import type { Payload, PayloadField } from '../model/observation.ts';
@@ -99,7 +99,7 @@ export function readPayloads(parts: PayloadParts): PayloadReader {
       return {
         facts: batch,
         payload: async (position, fields) => payload(batch, position, fields),
-        spans: async (positions, encoding) => spansOf(batch, positions, encoding),
+        spans: async (positions, encoding) => requestSpans(batch, positions, encoding),
         source: async (position) => sourceEvent(batch, position),
       };
     }

@@ -7,8 +7,8 @@ import type { ReadReservation } from './budget.ts';
 import { readBudget } from './budget.ts';
 import type { ExportLimits, ExportPlaces } from './export/places.ts';
 import { exportPlaces } from './export/places.ts';
-import type { StreamLimits, StreamPlaces } from './stream-places.ts';
-import { streamPlaces } from './stream-places.ts';
+import type { FollowPlaces, StreamLimits } from './follow-places.ts';
+import { followPlaces } from './follow-places.ts';
 import { fairTurns } from './turns.ts';
 import type { KeyPlaces, WaitLimits } from './waiting.ts';
 import { boundedPlaces } from './waiting.ts';
@@ -53,7 +53,7 @@ export type Reads = {
   readonly batches: BatchCache;
   /** The requests that wait for a trace. */
   readonly waits: KeyPlaces;
-  readonly streams: StreamPlaces;
+  readonly streams: FollowPlaces;
   /** Throws a `Refusal` (429, 503). The signal is aborted when the client goes away. */
   begin(tenant: Tenant, signal: AbortSignal): Read;
   close(): void;
@@ -82,7 +82,7 @@ export function createReads(limits: ReadLimits, metrics: Metrics): Reads {
     ...{ what: 'requests that wait', owner: 'key' },
     ...{ each: limits.waits_per_key, all: limits.waits },
   });
-  const streams = streamPlaces(limits);
+  const streams = followPlaces(limits);
   const turns = fairTurns(limits.concurrent_reads);
   const exports = exportPlaces(limits);
   /** Only keys with reads in progress. */

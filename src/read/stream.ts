@@ -13,7 +13,7 @@ const GATHER_MS = 200;
 const HEARTBEAT_MS = 15_000;
 /** How often a stream looks whether the listener stops. */
 const LOOK_MS = 1_000;
-/** Changed traces that wait for a slow client. Further ones are counted, and the client is told the count. */
+/** Changed traces that wait for a slow client. Further ones are counted; the client gets the count. */
 export const MOST_WAITING = 1_000;
 
 /**

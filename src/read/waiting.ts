@@ -20,7 +20,7 @@ export type KeyPlaces = {
 };
 
 export type PlaceBounds = {
-  /** What takes places, for the refusal. */
+  /** The name of the requests, for the refusal. */
   readonly what: string;
   readonly owner: 'key' | 'project';
   /** Places of one owner, and of all. */

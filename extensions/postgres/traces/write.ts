@@ -158,7 +158,7 @@ class Write {
     this.#database.terms.leftOut(set.unindexedTerms);
   }
 
-  /** Reports the changed traces to whoever follows the project. The write has succeeded, whatever happens here. */
+  /** Reports the changed traces to the streams of the project. An error has no effect on the write, which has succeeded. */
   async publish(): Promise<void> {
     const { changes } = this.#database;
     if (this.#changed.length === 0 || !changes.isWatched(this.#project)) return;

@@ -1,7 +1,6 @@
 /** Reads traces, in a reading thread. */
 import type { DatabaseSync } from 'node:sqlite';
 import { LruCache } from '../../../src/component/lru.ts';
-import type { Query } from '../../../src/query/query.ts';
 import type { BatchRecord } from '../../../src/queue/record.ts';
 import { bodyReader } from '../../../src/sqlite/queue/body-reading.ts';
 import type { RowQuery } from '../../../src/sqlite/rows.ts';
@@ -166,7 +165,7 @@ function oneTraceOperations(db: DatabaseSync) {
     /** The traces with these keys that match a query. */
     'traces.match': (
       scope: TraceScope,
-      query: Query,
+      query: Look['query'],
       ids: readonly string[],
       staleBefore: number,
     ): TraceRow[] => {

@@ -1,14 +1,14 @@
 import type { ObservationBatch, SealedBatch } from '../../../src/model/batch.ts';
 import { PermanentError } from '../../../src/model/errors.ts';
-import type { Query } from '../../../src/query/query.ts';
 import type { BatchRecord } from '../../../src/queue/record.ts';
 import { batchOf, RECORD, recordOf } from '../../../src/queue/record.ts';
 import type { Database } from '../../../src/sqlite/database.ts';
 import type { WrittenParts } from '../../../src/sqlite/queue/part-operations.ts';
 import type { SqliteQueueStorage } from '../../../src/sqlite/queue/storage.ts';
 import type { ChangeFeed } from '../../../src/store/changes.ts';
+import type { ErasureBlocks } from '../../../src/store/erasing/blocks.ts';
 import type { ErasedInFlight } from '../../../src/store/erasing/in-flight.ts';
-import type { TraceScope } from '../../../src/store/plan/step.ts';
+import type { Look, TraceScope } from '../../../src/store/plan/step.ts';
 import type { BatchRows } from '../../../src/store/rows/batch-rows.ts';
 import { positionsOf, rowsOf } from '../../../src/store/rows/batch-rows.ts';
 import { keyOfId, observationKey } from '../../../src/store/rows/observation-row.ts';
@@ -51,6 +51,7 @@ export type SqliteTracesParts = {
   readonly inFlight: ErasedInFlight;
   readonly changes: ChangeFeed;
   readonly rollups: Pick<RollupFolding, 'wake'>;
+  readonly blocks: Pick<ErasureBlocks, 'left'>;
   /** The time before which a trace without an end is interrupted. */
   staleBefore(): number;
 };
@@ -64,7 +65,7 @@ export function sqliteTraces(parts: SqliteTracesParts): TraceStore {
     return (stored) => storedOf(scope, stored, before);
   };
   return {
-    write: (batch) => write(parts, parts.inFlight.left(batch)),
+    write: (batch) => write(parts, parts.inFlight.left(parts.blocks.left(batch))),
     async listTraces(projectId, filter) {
       const look = lookOf(filter, staleBefore());
       const found = await database.search('traces.list', [scopeOf(projectId), look]);
@@ -147,7 +148,7 @@ async function listTree(
 async function findMatching(
   database: StoreDatabase,
   scope: TraceScope,
-  query: Query,
+  query: Look['query'],
   ids: readonly string[],
   before: number,
 ): Promise<StoredTrace[]> {

@@ -1,8 +1,8 @@
 import type { Test } from 'tap';
 import t from 'tap';
 import { offer } from '../../../src/component/capability.ts';
+import { followPlaces } from '../../../src/read/follow-places.ts';
 import { Gathered, MOST_WAITING } from '../../../src/read/stream.ts';
-import { streamPlaces } from '../../../src/read/stream-places.ts';
 import { ChangeFeed } from '../../../src/store/changes.ts';
 import type { Store } from '../../../src/store/store.ts';
 import { STORE } from '../../../src/store/store.ts';
@@ -63,7 +63,7 @@ t.test(
 );
 
 t.test('streams are bounded for a key, for a project and for all', (t) => {
-  const places = streamPlaces({ streams_per_key: 2, streams_per_project: 3, streams: 4 });
+  const places = followPlaces({ streams_per_key: 2, streams_per_project: 3, streams: 4 });
   const of = (projectId: string, keyId: string) => aTenant({ projectId, keyId });
   const leave = places.take(of('p', 'k1'));
   places.take(of('p', 'k1'));

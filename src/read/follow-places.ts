@@ -9,13 +9,13 @@ export type StreamLimits = {
   readonly streams: number;
 };
 
-export type StreamPlaces = {
+export type FollowPlaces = {
   /** Throws a `Refusal` (429, 503). Returns the function that gives the place back. */
   take(tenant: Pick<Tenant, 'keyId' | 'projectId'>): () => void;
   readonly taken: number;
 };
 
-export function streamPlaces(limits: StreamLimits): StreamPlaces {
+export function followPlaces(limits: StreamLimits): FollowPlaces {
   const what = 'streams of traces';
   const all = limits.streams;
   const ofKeys = boundedPlaces({ what, owner: 'key', each: limits.streams_per_key, all });
