@@ -26,6 +26,7 @@ import {
   tracePartitions,
 } from './traces/partitions.ts';
 import { retirePartitions } from './traces/retiring.ts';
+import { removeRollupsStep } from './traces/rollups.ts';
 import { summarizeStale } from './traces/summarizing.ts';
 import { leasedSteps, workLeases } from './work-leases.ts';
 
@@ -156,6 +157,7 @@ class Keeper {
       yield;
     }
     yield* repeat(() => forgetErasedStep(database, now));
+    await database.query('DELETE FROM erasure_blocks WHERE until <= $1', [now]);
     yield* this.#removeFreeBatches(database);
   }
 
@@ -191,6 +193,7 @@ class Keeper {
     for (const { project } of deleted) {
       yield* repeat(() => queues.removeStep(database, project));
       yield* repeat(() => removeProjectStep(database, project, clock.now(), removed));
+      yield* repeat(() => removeRollupsStep(database, project));
       yield* repeat(() => deleteStep(database, 'rejections', 'project = $1', [project]));
       yield* repeat(() => deleteStep(database, 'api_keys', 'project = $1', [project]));
       await database.query('UPDATE deleted_projects SET is_purged = true WHERE project = $1', [

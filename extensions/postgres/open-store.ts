@@ -1,4 +1,5 @@
 import type { Settings } from '../../src/component/component.ts';
+import { ErasureBlocks } from '../../src/store/erasing/blocks.ts';
 import type { Store } from '../../src/store/store.ts';
 import { termMetrics } from '../../src/store/term-metrics.ts';
 import type { FirstProject } from '../../src/tenancy/bootstrap.ts';
@@ -16,6 +17,7 @@ import { postgresHousekeeping } from './housekeeping.ts';
 import { notices } from './notices.ts';
 import type { PostgresQueues } from './queue/storage.ts';
 import { openQueues } from './queue/storage.ts';
+import { rollupKeeper } from './rollup-keeper.ts';
 import { postgresCounters } from './tenancy/counters.ts';
 import { ledgerSums } from './tenancy/ledger-sums.ts';
 import { postgresRows } from './tenancy/rows.ts';
@@ -24,6 +26,7 @@ import { usageTimes } from './tenancy/usage.ts';
 import { postgresCosts } from './traces/costs.ts';
 import { ensureTracePartitions, partitionDays } from './traces/partitions.ts';
 import { tracesWithoutTerms } from './traces/postings.ts';
+import { postgresRollups } from './traces/rollup-reads.ts';
 import { postgresScores } from './traces/scores.ts';
 import { postgresGroups } from './traces/trace-groups.ts';
 import { postgresRanks } from './traces/trace-ranks.ts';
@@ -76,20 +79,25 @@ export async function openPostgresStore(
     tracePartitions: config.trace_partitions,
   });
   const sums = ledgerSums(pools.housekeeping, clock, logger);
+  const rollups = rollupKeeper(pools.housekeeping, clock, logger);
   projects.onDelete(() => keeper.wake());
   const reading = {
     client: pools.read,
     staleBefore: () => clock.now() - config.stale_after,
     now: () => clock.now(),
   };
-  const traces = postgresTraces(database, retention, groups, reading);
-  const erasures = postgresErasures({ pools, queues, traces, projects, clock, logger, metrics });
+  const blocks = new ErasureBlocks(() => clock.now());
+  const traces = postgresTraces(database, retention, groups, reading, blocks);
+  const erasures = await postgresErasures({
+    ...{ pools, queues, traces, projects, blocks, clock, logger, metrics },
+  });
   const store: Store = {
     ...{ projects, keys, organization, usage, counters, rejections, audit, traces },
     groups: postgresGroups(retention, reading),
     ranks: postgresRanks(retention, reading),
     scores: postgresScores(database, retention, pools.read),
     erasures: erasures.store,
+    rollups: postgresRollups(pools.read, reading, retention),
     costs: postgresCosts(pools.housekeeping, database.prices),
     openQueue: queues.openQueue,
   };
@@ -99,15 +107,14 @@ export async function openPostgresStore(
     ledger: sharedLedger(pools, clock),
     first: tenancy.first,
     async finish() {
-      await sums.finish();
-      await erasures.finish();
-      await keeper.finish();
+      for (const each of [sums, erasures, keeper, rollups]) await each.finish();
     },
     async close() {
       terms.close();
       await listening.close();
       await erasures.close();
       await keeper.close();
+      await rollups.close();
       await sums.close();
       await counters.close();
       await tenancy.close();
@@ -117,6 +124,7 @@ export async function openPostgresStore(
       terms.close();
       keeper.crash();
       erasures.crash();
+      rollups.crash();
       sums.stop();
       tenancy.crash();
       queues.crash();

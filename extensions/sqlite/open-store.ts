@@ -6,6 +6,7 @@ import type { SqliteQueueStorage } from '../../src/sqlite/queue/storage.ts';
 import { queueStorage } from '../../src/sqlite/queue/storage.ts';
 import type { SalvagedDatabase } from '../../src/sqlite/salvage-directory.ts';
 import { salvageDatabase } from '../../src/sqlite/salvage-directory.ts';
+import { ErasureBlocks } from '../../src/store/erasing/blocks.ts';
 import { ErasedInFlight } from '../../src/store/erasing/in-flight.ts';
 import type { Store } from '../../src/store/store.ts';
 import { termMetrics } from '../../src/store/term-metrics.ts';
@@ -22,6 +23,8 @@ import type { StoreOperations } from './operations.ts';
 import { removedCounters } from './removed-counters.ts';
 import { sqliteRows } from './tenancy/rows.ts';
 import { sqliteCosts } from './traces/costs.ts';
+import { rollupFolding } from './traces/rollup-folding.ts';
+import { sqliteRollups } from './traces/rollups.ts';
 import { sqliteScores } from './traces/scores.ts';
 import { summarizing } from './traces/summarizing.ts';
 import { sqliteGroups } from './traces/trace-groups.ts';
@@ -80,17 +83,24 @@ export async function openSqliteStore(
     const verify = (progress: VerifyProgress): Promise<Difference[]> => usage.verify(progress);
     const tenancy = await openTenancy(rows, settings, config, verify);
     await database.markFilled();
-    return storeIn(database, queues, tenancy, settings, config);
+    const blocks = new ErasureBlocks(() => clock.now());
+    blocks.replace(await database.read('erasing.blocks', [clock.now()]));
+    return storeIn({ database, queues, tenancy, blocks }, settings, config);
   } catch (error) {
     await database.close();
     throw error;
   }
 }
 
+type OpenParts = {
+  readonly database: Database<StoreOperations>;
+  readonly queues: SqliteQueueStorage;
+  readonly tenancy: Tenancy;
+  readonly blocks: ErasureBlocks;
+};
+
 function storeIn(
-  database: Database<StoreOperations>,
-  queues: SqliteQueueStorage,
-  tenancy: Tenancy,
+  { database, queues, tenancy, blocks }: OpenParts,
   { clock, logger, metrics }: Pick<Settings, 'clock' | 'logger' | 'metrics'>,
   config: SqliteConfig,
 ): OpenSqliteStore {
@@ -107,14 +117,15 @@ function storeIn(
     rejectionsMaxAge: config.rejections.max_age,
   });
   const terms = termMetrics(metrics, () => database.search('traces.withoutTerms', []));
-  const summaries = summarizing(database, terms, clock, logger);
+  const rollups = rollupFolding(database, clock, logger);
+  const summaries = summarizing(database, terms, rollups, clock, logger);
   projects.onDelete(() => keeper.wake());
   const staleBefore = (): number => clock.now() - config.stale_after;
   const traces = sqliteTraces({
-    ...{ database, queues, retention, summaries, terms, inFlight, staleBefore },
+    ...{ database, queues, retention, summaries, terms, rollups, inFlight, blocks, staleBefore },
   });
   const erasures = sqliteErasures({
-    ...{ database, queues, inFlight, removed, traces, projects, clock, logger },
+    ...{ database, queues, inFlight, blocks, removed, traces, projects, clock, logger },
   });
   const store: Store = {
     projects,
@@ -123,12 +134,13 @@ function storeIn(
     groups: sqliteGroups(database, retention, staleBefore),
     ranks: sqliteRanks(database, retention, staleBefore),
     scores: sqliteScores(database, retention),
+    rollups: sqliteRollups(database, retention, staleBefore),
     organization,
     usage,
     counters: queues.usage,
     rejections,
     audit,
-    costs: sqliteCosts(database, summaries),
+    costs: sqliteCosts(database, summaries, rollups),
     erasures: erasures.store,
     openQueue: queues.openQueue,
   };
@@ -142,11 +154,13 @@ function storeIn(
       await erasures.finish();
       await keeper.finish();
       await summaries.finish();
+      await rollups.finish();
     },
     async close() {
       terms.close();
       await summaries.close();
       await erasures.close();
+      await rollups.close();
       await keeper.close();
       await queues.close();
       await tenancy.close();
@@ -156,6 +170,7 @@ function storeIn(
       terms.close();
       summaries.crash();
       erasures.crash();
+      rollups.crash();
       keeper.crash();
       queues.crash();
       tenancy.crash();

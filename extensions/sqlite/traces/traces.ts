@@ -5,6 +5,7 @@ import { batchOf, RECORD, recordOf } from '../../../src/queue/record.ts';
 import type { Database } from '../../../src/sqlite/database.ts';
 import type { WrittenParts } from '../../../src/sqlite/queue/part-operations.ts';
 import type { SqliteQueueStorage } from '../../../src/sqlite/queue/storage.ts';
+import type { ErasureBlocks } from '../../../src/store/erasing/blocks.ts';
 import type { ErasedInFlight } from '../../../src/store/erasing/in-flight.ts';
 import type { TraceScope } from '../../../src/store/plan/step.ts';
 import type { BatchRows } from '../../../src/store/rows/batch-rows.ts';
@@ -20,6 +21,7 @@ import type { TermMetrics } from '../../../src/store/term-metrics.ts';
 import type { Retention } from '../../../src/tenancy/retention.ts';
 import type { StoreOperations } from '../operations.ts';
 import type { StoredRow } from './read-operations.ts';
+import type { RollupFolding } from './rollup-folding.ts';
 import type { Summarizing } from './summarizing.ts';
 import type { WrittenTraces } from './write-operations.ts';
 
@@ -39,6 +41,8 @@ export type SqliteTracesParts = {
   readonly summaries: Pick<Summarizing, 'wake'>;
   readonly terms: Pick<TermMetrics, 'leftOut'>;
   readonly inFlight: ErasedInFlight;
+  readonly rollups: Pick<RollupFolding, 'wake'>;
+  readonly blocks: Pick<ErasureBlocks, 'left'>;
   /** The time before which a trace without an end is interrupted. */
   staleBefore(): number;
 };
@@ -52,7 +56,7 @@ export function sqliteTraces(parts: SqliteTracesParts): TraceStore {
     return (stored) => storedOf(scope, stored, before);
   };
   return {
-    write: (batch) => write(parts, parts.inFlight.left(batch)),
+    write: (batch) => write(parts, parts.inFlight.left(parts.blocks.left(batch))),
     async listTraces(projectId, filter) {
       const look = lookOf(filter, staleBefore());
       const found = await database.search('traces.list', [scopeOf(projectId), look]);
@@ -134,7 +138,7 @@ async function write(parts: SqliteTracesParts, batch: ObservationBatch): Promise
 }
 
 async function writeRows(
-  { database, queues, summaries, terms }: SqliteTracesParts,
+  { database, queues, summaries, terms, rollups }: SqliteTracesParts,
   source: SealedBatch,
   rows: BatchRows,
 ): Promise<void> {
@@ -166,6 +170,7 @@ async function writeRows(
     if (written.state !== 'written') return written;
     if (!written.isSummarized) summaries.wake();
     terms.leftOut(written.unindexedTerms);
+    rollups.wake();
     return written;
   };
   // Without the record first: if the batch comes from the store's own queue, the store has it.
