@@ -140,7 +140,10 @@ export function* haysOfDirectory(directory: string): Generator<Hay> {
     try {
       const tables = database.prepare("SELECT name FROM sqlite_schema WHERE type = 'table'").all();
       for (const { name } of tables) {
-        for (const row of database.prepare(`SELECT * FROM "${String(name)}"`).iterate()) {
+        const rows = database.prepare(`SELECT * FROM "${String(name)}"`);
+        // Postings of terms are 64-bit integers.
+        rows.setReadBigInts(true);
+        for (const row of rows.iterate()) {
           for (const [column, cell] of Object.entries(row)) {
             yield* haysOf(
               `${path} ${String(name)}.${column}`,
