@@ -140,10 +140,9 @@ export function* haysOfDirectory(directory: string): Generator<Hay> {
     try {
       const tables = database.prepare("SELECT name FROM sqlite_schema WHERE type = 'table'").all();
       for (const { name } of tables) {
-        const rows = database.prepare(`SELECT * FROM "${String(name)}"`);
-        // Postings of terms are 64-bit integers.
-        rows.setReadBigInts(true);
-        for (const row of rows.iterate()) {
+        const all = database.prepare(`SELECT * FROM "${String(name)}"`);
+        all.setReadBigInts(true);
+        for (const row of all.iterate()) {
           for (const [column, cell] of Object.entries(row)) {
             yield* haysOf(
               `${path} ${String(name)}.${column}`,
