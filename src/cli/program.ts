@@ -21,6 +21,7 @@ import { addSend } from './send/command.ts';
 import type { Terminal } from './terminal.ts';
 import { addTraces } from './traces/list.ts';
 import { addTrace } from './traces/show.ts';
+import { addStats } from './traces/stats.ts';
 import { addUsage } from './usage.ts';
 import { addValidate } from './validate.ts';
 
@@ -67,6 +68,7 @@ export function createProgram(terminal: Terminal, end: (status: number) => void)
   addRejections(program, terminal);
   addAudit(program, terminal);
   addTraces(program, terminal);
+  addStats(program, terminal);
   addExport(program, terminal, end);
   addTrace(program, terminal);
   addErase(program, terminal, end);
