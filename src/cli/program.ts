@@ -19,6 +19,7 @@ import { addSalvage } from './salvage.ts';
 import { addSchema } from './schema.ts';
 import { addSend } from './send/command.ts';
 import type { Terminal } from './terminal.ts';
+import { addGroups } from './traces/groups.ts';
 import { addTraces } from './traces/list.ts';
 import { addTrace } from './traces/show.ts';
 import { addStats } from './traces/stats.ts';
@@ -71,6 +72,7 @@ export function createProgram(terminal: Terminal, end: (status: number) => void)
   addStats(program, terminal);
   addExport(program, terminal, end);
   addTrace(program, terminal);
+  addGroups(program, terminal);
   addErase(program, terminal, end);
   addReload(program, terminal);
   addDeadLetter(program, terminal);

@@ -71,7 +71,7 @@ export const serviceSchema = z.strictObject({
   limits: z
     .strictObject({
       in_flight_bytes: byteSize('96MiB').describe(
-        'Bytes of requests in memory at once, over all receivers of a process. A request beyond it is refused with 503.',
+        'Bytes of requests in memory at once, over all receivers of a process. A request beyond it waits without being read, 8 s at most, and is then refused with 503.',
       ),
       read_bytes: byteSize('128MiB').describe(
         'Bytes of reading requests in memory at once, beside `in_flight_bytes`; a project gets at most seven eighths. A request beyond it is refused with 503.',
