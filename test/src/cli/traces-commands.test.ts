@@ -194,6 +194,8 @@ t.test('says that there are no sessions, and refuses a wrong limit', async (t) =
   for (const limit of ['0', '100001']) {
     t.match(await run(['users', '--limit', limit]), { status: 64 }, limit);
   }
+});
+
 const STATS = {
   ...{ step: '1h', from: '2026-01-15T00:00:00Z', to: '2026-01-15T04:00:00Z', group_by: 'model' },
   groups: [
