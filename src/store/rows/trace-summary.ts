@@ -13,7 +13,8 @@ import {
   sourceNumberOf,
 } from './observation-row.ts';
 import { placeOfRow } from './place.ts';
-import { observedTexts } from './trace-terms.ts';
+import type { FieldValues } from './trace-terms.ts';
+import { observedValues } from './trace-terms.ts';
 import type { NodeCost, UsageNode } from './trace-totals.ts';
 import { traceTotals } from './trace-totals.ts';
 
@@ -45,8 +46,8 @@ export type TraceSummary = {
   /** The beginning of the root's inputs and outputs as text. */
   readonly inputPreview: string | null;
   readonly outputPreview: string | null;
-  /** The texts of the terms that its observations have (`traceTerms`). */
-  readonly observed: readonly string[];
+  /** The values of fields of its observations, for `traceTerms`. */
+  readonly observed: FieldValues;
   /** A time of an observation was ignored. */
   readonly isSkewed: boolean;
 };
@@ -95,7 +96,7 @@ export function summarize(rows: readonly SummedRow[], receivedAt: number): Trace
     facts: factsOf(ordered),
     inputPreview: root.details?.inputPreview ?? null,
     outputPreview: root.details?.outputPreview ?? null,
-    observed: observedTexts(ordered),
+    observed: observedValues(ordered),
   };
 }
 
