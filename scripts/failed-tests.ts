@@ -11,8 +11,8 @@ const RESULTS = '.tap/test-results';
 /** Lines of diagnosis for each failure, and characters of a line. */
 const LINES = 20;
 const WIDTH = 200;
-/** Members of a diagnosis that repeat the place of the failure. */
-const REPEATED = /^(at|source|compare|tapCaught|test):/;
+/** Members of a diagnosis that say little, or repeat the place of the failure. */
+const REPEATED = /^(at|source|compare|tapCaught|test|handles):/;
 
 /**
  * The failures in a report, each with the names of its tests and its first lines of diagnosis. A failed test with a

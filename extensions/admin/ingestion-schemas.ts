@@ -289,6 +289,56 @@ const pageEnd = {
 };
 const sessions = z.looseObject({ sessions: z.array(session), ...pageEnd }).meta({ id: 'Sessions' });
 const users = z.looseObject({ users: z.array(user), ...pageEnd }).meta({ id: 'Users' });
+/** The end of an answer whose sums may be over the newest traces only. */
+const sumEnd = {
+  partial: z.boolean().describe('The sums are over the traces down to `searched_to`.'),
+  searched_to: time.nullable(),
+};
+const facet = z
+  .looseObject({
+    field: z.string(),
+    from: time,
+    to: time,
+    values: z
+      .array(z.strictObject({ value: z.string(), traces: z.int() }))
+      .describe('The most used values first.'),
+    others: z.int().describe('Traces whose value is counted without its text.'),
+    ...sumEnd,
+  })
+  .meta({ id: 'Facet' });
+const statsPoint = z
+  .looseObject({
+    time: time.describe('The beginning of the step.'),
+    traces: z.int().optional(),
+    observations: z.int().optional(),
+    errors: z.int().optional().describe('Failed observations.'),
+    input_tokens: z.number().optional(),
+    output_tokens: z.number().optional(),
+    cached_tokens: z.number().optional(),
+    cost: z.number().optional().describe('In USD.'),
+    latency_p50_ms: z.number().nullable().optional(),
+    latency_p95_ms: z.number().nullable().optional(),
+    latency_p99_ms: z.number().nullable().optional(),
+  })
+  .meta({ id: 'StatsPoint' });
+const stats = z
+  .looseObject({
+    step: z.enum(['5m', '1h', '1d']),
+    from: time,
+    to: time,
+    group_by: z.string().nullable(),
+    groups: z.array(
+      z.strictObject({
+        key: z.string().nullable().describe('Null for all traces, and for values without a text.'),
+        points: z
+          .array(statsPoint)
+          .describe('In the order of time; steps without traces have none.'),
+      }),
+    ),
+    left_out: z.int().describe('Groups beyond the limit.'),
+    ...sumEnd,
+  })
+  .meta({ id: 'Stats' });
 const sessionTrace = trace
   .extend({ input: z.unknown(), output: z.unknown() })
   .meta({ id: 'SessionTrace' });
@@ -379,6 +429,9 @@ export const INGESTION = {
   newScore,
   score,
   scores,
+  facet,
+  statsPoint,
+  stats,
   rawEvent,
   exported,
   me,

@@ -141,6 +141,31 @@ export const READING_REQUESTS: readonly ReadingRequest[] = [
     parameters: [],
   },
   {
+    path: '/stats',
+    id: 'getStats',
+    summary: 'Get numbers of traces by time',
+    answer: INGESTION.stats,
+    parameters: [
+      ...GROUP_FILTER,
+      query('step', { type: 'string', enum: ['5m', '1h', '1d'], default: '1h' }),
+      query('group_by', { type: 'string' }),
+      query('metric', { type: 'string' }),
+      query('limit', { type: 'integer', minimum: 1, maximum: 100 }),
+    ],
+  },
+  {
+    path: '/facets',
+    id: 'getFacet',
+    summary: 'Get the values of a field, the most used first',
+    answer: INGESTION.facet,
+    parameters: [
+      { ...query('field', { type: 'string' }), required: true },
+      query('prefix', { type: 'string' }),
+      ...GROUP_FILTER,
+      query('limit', { type: 'integer', minimum: 1, maximum: 1000 }),
+    ],
+  },
+  {
     path: '/observations/:id',
     id: 'getObservation',
     summary: 'Get an observation with its payloads',

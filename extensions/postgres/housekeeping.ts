@@ -26,6 +26,7 @@ import {
   tracePartitions,
 } from './traces/partitions.ts';
 import { retirePartitions } from './traces/retiring.ts';
+import { removeRollupsStep } from './traces/rollups.ts';
 import { summarizeStale } from './traces/summarizing.ts';
 import { leasedSteps, workLeases } from './work-leases.ts';
 
@@ -191,6 +192,7 @@ class Keeper {
     for (const { project } of deleted) {
       yield* repeat(() => queues.removeStep(database, project));
       yield* repeat(() => removeProjectStep(database, project, clock.now(), removed));
+      yield* repeat(() => removeRollupsStep(database, project));
       yield* repeat(() => deleteStep(database, 'rejections', 'project = $1', [project]));
       yield* repeat(() => deleteStep(database, 'api_keys', 'project = $1', [project]));
       await database.query('UPDATE deleted_projects SET is_purged = true WHERE project = $1', [

@@ -16,6 +16,7 @@ import { postgresHousekeeping } from './housekeeping.ts';
 import { notices } from './notices.ts';
 import type { PostgresQueues } from './queue/storage.ts';
 import { openQueues } from './queue/storage.ts';
+import { rollupKeeper } from './rollup-keeper.ts';
 import { postgresCounters } from './tenancy/counters.ts';
 import { ledgerSums } from './tenancy/ledger-sums.ts';
 import { postgresRows } from './tenancy/rows.ts';
@@ -24,6 +25,7 @@ import { usageTimes } from './tenancy/usage.ts';
 import { postgresCosts } from './traces/costs.ts';
 import { ensureTracePartitions, partitionDays } from './traces/partitions.ts';
 import { tracesWithoutTerms } from './traces/postings.ts';
+import { postgresRollups } from './traces/rollup-reads.ts';
 import { postgresScores } from './traces/scores.ts';
 import { postgresGroups } from './traces/trace-groups.ts';
 import { postgresRanks } from './traces/trace-ranks.ts';
@@ -76,6 +78,7 @@ export async function openPostgresStore(
     tracePartitions: config.trace_partitions,
   });
   const sums = ledgerSums(pools.housekeeping, clock, logger);
+  const rollups = rollupKeeper(pools.housekeeping, clock, logger);
   projects.onDelete(() => keeper.wake());
   const reading = {
     client: pools.read,
@@ -90,6 +93,7 @@ export async function openPostgresStore(
     ranks: postgresRanks(retention, reading),
     scores: postgresScores(database, retention, pools.read),
     erasures: erasures.store,
+    rollups: postgresRollups(pools.read, reading, retention),
     costs: postgresCosts(pools.housekeeping, database.prices),
     openQueue: queues.openQueue,
   };
@@ -102,12 +106,14 @@ export async function openPostgresStore(
       await sums.finish();
       await erasures.finish();
       await keeper.finish();
+      await rollups.finish();
     },
     async close() {
       terms.close();
       await listening.close();
       await erasures.close();
       await keeper.close();
+      await rollups.close();
       await sums.close();
       await counters.close();
       await tenancy.close();
@@ -117,6 +123,7 @@ export async function openPostgresStore(
       terms.close();
       keeper.crash();
       erasures.crash();
+      rollups.crash();
       sums.stop();
       tenancy.crash();
       queues.crash();

@@ -114,6 +114,7 @@ class Remover {
       yield* sweepParts(database, () => queues.largeBodies.isWriting(project));
       yield* repeat(() => database.write('purge.updates', [project, EVERYTHING]));
       yield* repeat(() => database.write('purge.rejections', [project, EVERYTHING]));
+      yield* repeat(() => database.write('rollups.remove', [project]));
       yield* repeat(() => database.write('purge.keys', [project]));
       // The log holds the pages as they were before the removal.
       while (!(await database.truncateLog())) yield;

@@ -22,6 +22,8 @@ import type { StoreOperations } from './operations.ts';
 import { removedCounters } from './removed-counters.ts';
 import { sqliteRows } from './tenancy/rows.ts';
 import { sqliteCosts } from './traces/costs.ts';
+import { rollupFolding } from './traces/rollup-folding.ts';
+import { sqliteRollups } from './traces/rollups.ts';
 import { sqliteScores } from './traces/scores.ts';
 import { summarizing } from './traces/summarizing.ts';
 import { sqliteGroups } from './traces/trace-groups.ts';
@@ -107,11 +109,12 @@ function storeIn(
     rejectionsMaxAge: config.rejections.max_age,
   });
   const terms = termMetrics(metrics, () => database.search('traces.withoutTerms', []));
-  const summaries = summarizing(database, terms, clock, logger);
+  const rollups = rollupFolding(database, clock, logger);
+  const summaries = summarizing(database, terms, rollups, clock, logger);
   projects.onDelete(() => keeper.wake());
   const staleBefore = (): number => clock.now() - config.stale_after;
   const traces = sqliteTraces({
-    ...{ database, queues, retention, summaries, terms, inFlight, staleBefore },
+    ...{ database, queues, retention, summaries, terms, rollups, inFlight, staleBefore },
   });
   const erasures = sqliteErasures({
     ...{ database, queues, inFlight, removed, traces, projects, clock, logger },
@@ -123,12 +126,13 @@ function storeIn(
     groups: sqliteGroups(database, retention, staleBefore),
     ranks: sqliteRanks(database, retention, staleBefore),
     scores: sqliteScores(database, retention),
+    rollups: sqliteRollups(database, retention, staleBefore),
     organization,
     usage,
     counters: queues.usage,
     rejections,
     audit,
-    costs: sqliteCosts(database, summaries),
+    costs: sqliteCosts(database, summaries, rollups),
     erasures: erasures.store,
     openQueue: queues.openQueue,
   };
@@ -142,11 +146,13 @@ function storeIn(
       await erasures.finish();
       await keeper.finish();
       await summaries.finish();
+      await rollups.finish();
     },
     async close() {
       terms.close();
       await summaries.close();
       await erasures.close();
+      await rollups.close();
       await keeper.close();
       await queues.close();
       await tenancy.close();
@@ -156,6 +162,7 @@ function storeIn(
       terms.close();
       summaries.crash();
       erasures.crash();
+      rollups.crash();
       keeper.crash();
       queues.crash();
       tenancy.crash();

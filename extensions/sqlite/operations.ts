@@ -18,6 +18,8 @@ import { groupOperations } from './traces/group-operations.ts';
 import { pricingOperations } from './traces/pricing-operations.ts';
 import { rankOperations } from './traces/rank-operations.ts';
 import { traceReadOperations } from './traces/read-operations.ts';
+import { foldReadOperations, rollupOperations } from './traces/rollup-operations.ts';
+import { rollupReadOperations } from './traces/rollup-reading.ts';
 import { scoreOperations, scoreReadOperations } from './traces/score-operations.ts';
 import { traceOperations } from './traces/write-operations.ts';
 
@@ -33,6 +35,7 @@ export function writeOperations(db: DatabaseSync) {
     ...traceOperations(db, prices),
     ...pricingOperations(db, prices),
     ...scoreOperations(db),
+    ...rollupOperations(db),
     ...purgeOperations(db),
     ...erasureOperations(db),
     ...answerOperations(db),
@@ -49,6 +52,8 @@ export function readOperations(db: DatabaseSync) {
     ...rankOperations(db),
     ...exportOperations(db),
     ...scoreReadOperations(db),
+    ...foldReadOperations(db),
+    ...rollupReadOperations(db),
     ...groupOperations(db),
     ...purgeReadOperations(db),
     ...erasureReadOperations(db),

@@ -19,6 +19,7 @@ import { addSalvage } from './salvage.ts';
 import { addSchema } from './schema.ts';
 import { addSend } from './send/command.ts';
 import type { Terminal } from './terminal.ts';
+import { addGroups } from './traces/groups.ts';
 import { addTraces } from './traces/list.ts';
 import { addTrace } from './traces/show.ts';
 import { addUsage } from './usage.ts';
@@ -69,6 +70,7 @@ export function createProgram(terminal: Terminal, end: (status: number) => void)
   addTraces(program, terminal);
   addExport(program, terminal, end);
   addTrace(program, terminal);
+  addGroups(program, terminal);
   addErase(program, terminal, end);
   addReload(program, terminal);
   addDeadLetter(program, terminal);

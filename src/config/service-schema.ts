@@ -71,7 +71,7 @@ export const serviceSchema = z.strictObject({
   limits: z
     .strictObject({
       in_flight_bytes: byteSize('96MiB').describe(
-        'Bytes of requests in memory at once, over all receivers of a process. A request beyond it is refused with 503.',
+        'Bytes of requests in memory at once, over all receivers of a process. A request beyond it waits without being read, 8 s at most, and is then refused with 503.',
       ),
       read_bytes: byteSize('128MiB').describe(
         'Bytes of reading requests in memory at once, beside `in_flight_bytes`; a project gets at most seven eighths. A request beyond it is refused with 503.',
@@ -125,6 +125,14 @@ export const serviceSchema = z.strictObject({
         .default(100)
         .describe(
           'Scores of a trace, those of its observations included. A further one is refused with 409; a score with the id of a stored one replaces it.',
+        ),
+      stats_points: z
+        .int()
+        .min(1)
+        .max(1_000_000)
+        .default(20_000)
+        .describe(
+          'Points that an answer of `/stats` may have: groups times steps of time. A request for more is refused with 400.',
         ),
       client_share: z
         .number()

@@ -130,7 +130,6 @@ type Hold = {
 
 type Waiting = {
   readonly bytes: number;
-  readonly since: number;
   readonly resolve: () => void;
   readonly reject: (refusal: Refusal) => void;
   cancelTimer: () => void;
@@ -312,23 +311,22 @@ class Budget {
 
   #wait(hold: Hold, bytes: number): Promise<void> {
     const { promise, resolve, reject } = Promise.withResolvers<void>();
-    const since = this.#settings.clock.now();
-    const waiting: Waiting = { bytes, since, resolve, reject, cancelTimer: () => {} };
+    const waiting: Waiting = { bytes, resolve, reject, cancelTimer: () => {} };
     hold.waiting = waiting;
     this.#waiting.add(hold);
-    this.#arm(hold, waiting);
+    this.#arm(hold, waiting, MAX_WAIT_MS);
     if (!this.#reclaim(hold, bytes, false)) this.#endStandstill();
     return promise;
   }
 
-  #arm(hold: Hold, waiting: Waiting): void {
-    const { clock } = this.#settings;
-    waiting.cancelTimer = clock.after(PATIENCE_MS, () => {
-      if (clock.now() - waiting.since >= MAX_WAIT_MS) {
+  /** Counts the time in timers, because the clock may be set. */
+  #arm(hold: Hold, waiting: Waiting, leftMs: number): void {
+    waiting.cancelTimer = this.#settings.clock.after(PATIENCE_MS, () => {
+      if (leftMs <= PATIENCE_MS) {
         this.#refuse(hold);
         return;
       }
-      this.#arm(hold, waiting);
+      this.#arm(hold, waiting, leftMs - PATIENCE_MS);
       this.#reclaim(hold, waiting.bytes, true);
     });
   }

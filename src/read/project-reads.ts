@@ -19,7 +19,7 @@ export type Reader = {
 };
 
 /** The subject that a request stores. */
-export type WrittenSubject = {
+type WrittenSubject = {
   readonly kind: 'score';
   readonly trace: string;
   readonly id: string;

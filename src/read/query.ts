@@ -35,7 +35,7 @@ const MAX_SHOWN = 100;
 /** The query of `GET /api/v1/traces`: the terms of `q`, and one for each other parameter. Throws a `Refusal` (400). */
 export function traceQuery(query: URLSearchParams, nowMs: number): Query {
   const { terms } = parsed(one(query, 'q') ?? '', { ms: nowMs, ns: 0 });
-  const [from, to] = [instant(query, 'from'), instant(query, 'to')];
+  const [from, to] = [instantOf(query, 'from'), instantOf(query, 'to')];
   return {
     terms: [
       ...terms,
@@ -81,7 +81,7 @@ function equality(query: URLSearchParams, field: FieldName): QueryTerm[] {
   if (text === undefined) return [];
   const { choices } = FIELDS[field];
   if (choices !== undefined && !choices.includes(text)) {
-    throw invalid(field, `must be one of ${choices.join(', ')}`);
+    throw invalidParameter(field, `must be one of ${choices.join(', ')}`);
   }
   const values = [{ text, isPrefix: false }];
   return [{ type: 'values', field, key: null, negated: false, position: 0, values }];
@@ -102,9 +102,10 @@ export function pageOfTraces(query: URLSearchParams): PageAsked {
 export function asksForTree(query: URLSearchParams): boolean {
   const fields = one(query, 'fields');
   if (fields === undefined) return false;
-  if (fields !== 'tree') throw invalid('fields', 'must be tree');
+  if (fields !== 'tree') throw invalidParameter('fields', 'must be tree');
   for (const name of ['payloads', 'limit', 'cursor']) {
-    if (one(query, name) !== undefined) throw invalid(name, 'does not go with fields=tree');
+    if (one(query, name) !== undefined)
+      throw invalidParameter(name, 'does not go with fields=tree');
   }
   return true;
 }
@@ -112,7 +113,7 @@ export function asksForTree(query: URLSearchParams): boolean {
 /** The parameter's value; undefined where it is absent or empty. Throws where it is repeated. */
 export function one(query: URLSearchParams, name: string): string | undefined {
   const values = query.getAll(name);
-  if (values.length > 1) throw invalid(name, 'may be given once');
+  if (values.length > 1) throw invalidParameter(name, 'may be given once');
   return values[0] === '' ? undefined : values[0];
 }
 
@@ -121,7 +122,7 @@ export function flag(query: URLSearchParams, name: string): boolean {
   const value = one(query, name);
   if (value === undefined || value === 'false') return false;
   if (value === 'true') return true;
-  throw invalid(name, 'must be true or false');
+  throw invalidParameter(name, 'must be true or false');
 }
 
 /** One of the values; `byDefault` where it is absent. */
@@ -134,7 +135,7 @@ export function choice<const Value extends string>(
   const given = one(query, name);
   if (given === undefined) return byDefault;
   const found = values.find((value) => value === given);
-  if (found === undefined) throw invalid(name, `must be one of ${values.join(', ')}`);
+  if (found === undefined) throw invalidParameter(name, `must be one of ${values.join(', ')}`);
   return found;
 }
 
@@ -142,11 +143,11 @@ export function choice<const Value extends string>(
 export function count(query: URLSearchParams, name: string): number | undefined {
   const value = one(query, name);
   if (value === undefined) return undefined;
-  if (!/^[1-9]\d{0,14}$/.test(value)) throw invalid(name, 'must be a whole number from 1');
+  if (!/^[1-9]\d{0,14}$/.test(value)) throw invalidParameter(name, 'must be a whole number from 1');
   return Number(value);
 }
 
-function invalid(name: string, what: string): Refusal {
+export function invalidParameter(name: string, what: string): Refusal {
   return new Refusal('invalid_request', `The query parameter ${name} ${what}.`);
 }
 
@@ -154,15 +155,15 @@ function limit(query: URLSearchParams, byDefault: number): number {
   const value = one(query, 'limit');
   if (value === undefined) return byDefault;
   const number = /^\d{1,4}$/.test(value) ? Number(value) : 0;
-  if (number < 1 || number > MAX_PAGE) throw invalid('limit', `must be 1 to ${MAX_PAGE}`);
+  if (number < 1 || number > MAX_PAGE) throw invalidParameter('limit', `must be 1 to ${MAX_PAGE}`);
   return number;
 }
 
-function instant(query: URLSearchParams, name: string): Instant | undefined {
+export function instantOf(query: URLSearchParams, name: string): Instant | undefined {
   const value = one(query, name);
   if (value === undefined) return undefined;
   const time = parseInstant(value);
-  if (time === undefined) throw invalid(name, 'must be an ISO 8601 date and time');
+  if (time === undefined) throw invalidParameter(name, 'must be an ISO 8601 date and time');
   return time;
 }
 

@@ -21,6 +21,8 @@ export type ReadLimits = ExportLimits & {
   readonly page_bytes: number;
   /** Milliseconds of the store's work for a page, after which the page ends. */
   readonly page_time: number;
+  /** Points of an answer of statistics. */
+  readonly stats_points: number;
   /** Milliseconds after which a page ends, with all waiting. */
   readonly page_timeout: number;
   /** Scores of a trace and of its observations. */

@@ -14,6 +14,7 @@ import type { Store } from '../store/store.ts';
 import { STORE } from '../store/store.ts';
 import { answerJson, watchClient } from './answer.ts';
 import { EXPORT } from './export/export.ts';
+import { FACET_REQUEST } from './facets.ts';
 import { GROUP_REQUESTS } from './groups.ts';
 import { foreignCursor } from './list-cursor.ts';
 import type { PayloadReader } from './payloads.ts';
@@ -23,6 +24,7 @@ import { checkParameters, one } from './query.ts';
 import type { Reads } from './reads.ts';
 import { SCORE_REQUESTS } from './scores.ts';
 import { SHOW_TRACE } from './show-trace.ts';
+import { STATS_REQUEST } from './stats.ts';
 import type { AdmittedRead, StoredRequest, StoreReading } from './stored-request.ts';
 import { unknown } from './stored-request.ts';
 import { TRACE_LIST } from './trace-list.ts';
@@ -91,6 +93,8 @@ const STORED: readonly StoredRequest[] = [
   SHOW_TRACE,
   ...SCORE_REQUESTS,
   ...GROUP_REQUESTS,
+  STATS_REQUEST,
+  FACET_REQUEST,
   { path: '/observations/:id', parameters: ['trace_id'], work: showObservation },
   { path: '/raw-events/:raw_event_id', parameters: [], work: showRawEvent },
   EXPORT,

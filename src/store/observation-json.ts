@@ -168,7 +168,7 @@ function costMembers({
   return { input: usdOf(input), output: usdOf(output), total: usdOf(total), currency: 'USD' };
 }
 
-function usdOf(nanos: number | null): number | null {
+export function usdOf(nanos: number | null): number | null {
   return nanos === null ? null : nanos / 1e9;
 }
 

@@ -26,6 +26,7 @@ import type { ErasureStore } from './erasures.ts';
 import type { GroupStore } from './groups.ts';
 import type { CostStore } from './pricing.ts';
 import type { RankStore } from './ranking.ts';
+import type { RollupReads } from './rollups/reading.ts';
 import type { ScoreStore, ScoreValue } from './scores.ts';
 
 /**
@@ -45,6 +46,7 @@ export type Store = QueueStorage & {
   readonly rejections: RejectionStore;
   readonly audit: AuditStore;
   readonly costs: CostStore;
+  readonly rollups: RollupReads;
   readonly groups: GroupStore;
   readonly scores: ScoreStore;
   readonly erasures: ErasureStore;

@@ -17,6 +17,7 @@ import { groups } from './groups.ts';
 import { postings } from './postings.ts';
 import { queries } from './queries.ts';
 import { ranks } from './ranks.ts';
+import { rollupRules } from './rollups.ts';
 import { scores } from './scores.ts';
 import { summaries } from './summaries.ts';
 
@@ -75,6 +76,10 @@ function traceContract(t: Test, place: (t: Test) => Promise<StorePlace>): void {
   });
   t.test('exports', (t) => {
     exports(t, open);
+    t.end();
+  });
+  t.test('rollups', (t) => {
+    rollupRules(t, open);
     t.end();
   });
   t.test('listings', (t) => {

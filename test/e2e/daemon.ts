@@ -4,11 +4,10 @@ import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { PLAIN } from '../helper/plain-process.ts';
 import { type Answer, type Call, oneRequestEach, send } from './client.ts';
 
 const ENTRY = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
-/** Starts the process without coverage, which takes as long as the start. */
-export const PLAIN = { NODE_OPTIONS: '', NODE_V8_COVERAGE: '' };
 const START_MS = 60_000;
 const STOP_MS = 30_000;
 

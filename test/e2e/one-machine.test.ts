@@ -4,10 +4,11 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import t, { type Test } from 'tap';
+import { PLAIN } from '../helper/plain-process.ts';
 import { postgresServer } from '../helper/postgres-server.ts';
 import { redisServer } from '../helper/redis-server.ts';
 import { eventually, send } from './client.ts';
-import { freePorts, PLAIN } from './daemon.ts';
+import { freePorts } from './daemon.ts';
 
 /** Follows the last section of docs/gateways-and-workers.md, with every port moved by one offset. */
 
@@ -115,9 +116,12 @@ t.test('starts two gateways and a worker on one machine by following the page', 
   await Promise.all(daemons.map((daemon, i) => ready((ports[i] ?? 0) + base, daemon)));
 
   // The output is not a terminal, so the key is in a file.
-  const files = daemons.flatMap(
-    ({ output }) => /created the project.*\n\n {2}(\S+)\n/.exec(output())?.[1] ?? [],
-  );
+  const filesNow = async () =>
+    daemons.flatMap(
+      ({ output }) => /created the project.*\n\n {2}(\S+)\n/.exec(output())?.[1] ?? [],
+    );
+  // The text follows the readiness.
+  const files = await eventually(filesNow, ({ length }) => length > 0, 'the file of a key');
   t.equal(files.length, 1, 'one of them makes the first project and names the file of its key');
   const key = readFileSync(files[0] ?? '', 'utf8').trim();
   for (const { output } of daemons) {

@@ -1,50 +1,23 @@
 import pg from 'pg';
 import t from 'tap';
 import { postgresServer } from '../helper/postgres-server.ts';
-import { holdWhateverArrives } from './bad-inputs.ts';
 import { readBackCaptures } from './captures.ts';
 import { eventually, json, list, record, send } from './client.ts';
-import { type Daemon, type DaemonOptions, startDaemon, type Tree } from './daemon.ts';
-import { treeAt } from './shipped.ts';
+import { type Daemon, startDaemon } from './daemon.ts';
+import { onPostgres } from './on-postgres.ts';
 
 /** Runs both pipelines in one process, with queue, observations, projects and usage in Postgres. */
 
 t.setTimeout(300_000);
 
-const TOKEN = 'an-admin-token-of-thirty-two-characters';
 const server = await postgresServer(t);
 
-/** The embedded shape with its own Postgres database instead of SQLite. */
-async function onPostgres(): Promise<DaemonOptions & { readonly url: string }> {
-  const url = await server.database();
-  const edit = (config: Tree): void => {
-    const extensions = treeAt(config, 'extensions');
-    delete extensions.sqlite;
-    extensions.postgres = { url };
-    Object.assign(treeAt(extensions, 'admin'), { store: 'postgres', token: TOKEN });
-    for (const name of ['auth', 'quotas']) treeAt(config, 'processors', name).store = 'postgres';
-    treeAt(config, 'connectors', 'disk_queue').store = 'postgres';
-    config.exporters = { postgres: { store: 'postgres' } };
-    treeAt(config, 'service').extensions = ['postgres', 'admin', 'health_check'];
-    treeAt(config, 'service', 'pipelines', 'traces/store').exporters = ['postgres'];
-  };
-  return { url, edit };
-}
-
-t.test('answers every hostile request with Postgres as the store', async (t) => {
-  await holdWhateverArrives(t, {
-    daemon: await onPostgres(),
-    exporter: 'postgres',
-    isWanted: ({ expect }) => (expect.effects?.acceptedDelta ?? 0) > 0,
-  });
-});
-
 t.test('requests of real SDKs read back from Postgres with their content', async (t) => {
-  await readBackCaptures(t, await onPostgres());
+  await readBackCaptures(t, await onPostgres(server));
 });
 
 t.test('isolates a refused row, and removes a deleted project', async (t) => {
-  const options = await onPostgres();
+  const options = await onPostgres(server);
   const daemon = await startDaemon(t, options);
   await t.test('stores the other rows of a batch with a refused one', async (t) => {
     await sql(options.url, `ALTER TABLE observations ADD CHECK (name <> 'poison')`);

@@ -5,8 +5,9 @@ import { fileURLToPath } from 'node:url';
 import t from 'tap';
 import { otlpJsonBody } from '../helper/batches.ts';
 import { startOtlpServer } from '../helper/otlp-server.ts';
+import { PLAIN } from '../helper/plain-process.ts';
 import { eventually, json } from './client.ts';
-import { type Daemon, PLAIN, startDaemon, type Tree, total } from './daemon.ts';
+import { type Daemon, startDaemon, type Tree, total } from './daemon.ts';
 import { treeAt } from './shipped.ts';
 
 /** `tracectl send` as a process, between real daemons. */

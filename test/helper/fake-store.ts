@@ -18,6 +18,7 @@ import { fakeClock } from './clock.ts';
 import { fakeErasures } from './fake-erasures.ts';
 import { fakeGroups } from './fake-groups.ts';
 import { fakeRanks } from './fake-ranks.ts';
+import { fakeRollups } from './fake-rollups.ts';
 import { fakeScores } from './fake-scores.ts';
 import { fakeTraces, type HeldTraces } from './fake-traces.ts';
 
@@ -225,6 +226,7 @@ export function fakeStore(plan: PlanName = 'scale'): FakeStore {
     traces: guarded(fakeTraces(first, held)),
     groups: guarded(fakeGroups(first, held)),
     ranks: guarded(fakeRanks(first, held)),
+    rollups: guarded(fakeRollups(first)),
     scores: guarded(fakeScores()),
     erasures: guarded(fakeErasures(parts.projects, fakeClock(AT))),
     held,

@@ -29,6 +29,7 @@ export const READ_LIMITS: ReadLimits = {
   page_time: 100,
   page_timeout: 10_000,
   read_cache_bytes: 1_048_576,
+  stats_points: 20_000,
 };
 
 /** Listeners as the engine makes them, and what they log and count. */

@@ -100,6 +100,6 @@ function recounted(state: TraceState, observations: readonly SummedRow[]): strin
   const { n, project, key_id: keyId, created_at: createdAt, updated_at: updatedAt } = state;
   const summary = summarize(observations, updatedAt);
   const terms = traceTerms(project, keyId, summary);
-  const { ms, ns } = listedAt({ n, createdAt, summary, terms });
+  const { ms, ns } = listedAt({ n, createdAt, summary, terms, rollup: null });
   return terms.terms.map((term) => `${term} ${ms} ${ns} ${n}`);
 }

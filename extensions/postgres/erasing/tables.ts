@@ -6,6 +6,7 @@ import { removeUnreferenced } from '../batches/batches.ts';
 import { hideTrace, removeHidden, removeWhole } from '../batches/purge.ts';
 import type { Postgres, PostgresTransaction } from '../connection/pool.ts';
 import { rows } from '../connection/statement.ts';
+import { foldStep, subtractTraces } from '../traces/rollups.ts';
 import { escapeText } from '../traces/text.ts';
 import type { CleaningParts } from './cleaning.ts';
 import { clean } from './cleaning.ts';
@@ -29,6 +30,7 @@ const VACUUMED = [
     'erasures',
     'erasure_traces',
   ],
+  ...['rollups', 'rollup_deltas'],
   ...['erasure_batches', 'erasure_items', 'queue_entries', 'queue_dead_letters', 'idempotency'],
 ];
 
@@ -48,7 +50,7 @@ export function postgresErasing(parts: PostgresErasingParts): ErasingTables {
     removeTraces: (scope) => removeTraces(parts, scope),
     removeBatches: (scope) => removeBatches(parts, scope),
     cleanAnswers: (scope) => cleanAnswers(database, scope),
-    sweep: () => sweep(parts),
+    sweep: (scope) => sweep(parts, scope),
     copies: ['file_exporter', 'downstream', 'backups', 'write_ahead_log', 'dead_rows'],
   };
 }
@@ -96,6 +98,7 @@ async function removeStep(
     for (const { n } of locked) done.add(n);
     if (await listUnclean(client, id, traces)) return 'needs cleaning';
     await unwait(client, project, traces);
+    await client.query(...subtractTraces(traces));
     const small = locked.filter(({ observations }) => observations <= STEP).map(({ n }) => n);
     if (small.length > 0) await removeWhole(client, small, now(), onRemoved);
     for (const { n, observations } of locked) if (observations > STEP) await hideTrace(client, n);
@@ -210,7 +213,11 @@ async function* removeBatches(
 }
 
 /** Postgres keeps the former versions of rows until a VACUUM. The autovacuum does what this one is not allowed to do. */
-async function* sweep({ outside, logger }: PostgresErasingParts): Steps {
+async function* sweep(
+  { database, outside, logger }: PostgresErasingParts,
+  { project }: ErasureScope,
+): Steps {
+  while (await foldStep(database, project)) yield;
   for (const table of VACUUMED) {
     await outside.query(`VACUUM (SKIP_LOCKED) ${table}`).catch((error: unknown) => {
       logger.info({ err: error, table }, 'VACUUM after an erasure failed');

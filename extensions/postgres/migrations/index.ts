@@ -15,6 +15,7 @@ import { orderOfObservations } from './0013-observation-order.ts';
 import { scoreTable } from './0014-scores.ts';
 import { previews } from './0015-previews.ts';
 import { partitionedTraces } from './0016-trace-partitions.ts';
+import { rollups } from './0017-rollups.ts';
 
 /** In the order they are applied. */
 export const MIGRATIONS: readonly Migration[] = [
@@ -34,4 +35,5 @@ export const MIGRATIONS: readonly Migration[] = [
   scoreTable,
   previews,
   partitionedTraces,
+  rollups,
 ];

@@ -18,6 +18,7 @@ import {
   postingChanges,
   textOfTerms,
 } from './postings.ts';
+import { insertDelta } from './rollups.ts';
 import {
   jsonOfRow,
   OBSERVATION_COLUMNS,
@@ -45,6 +46,7 @@ export function changesOf(project: string, set: WorkingSet): Statement[] {
     ...pendingUpdates(project, set),
     ...waitingChildren(project, set),
     ...removedTraces(set),
+    ...insertDelta(project, set.rollups),
   ];
 }
 

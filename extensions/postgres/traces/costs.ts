@@ -7,15 +7,18 @@ import type {
   StorePrices,
 } from '../../../src/store/pricing.ts';
 import { loadPricing, PRICED_ROWS, PricedSum } from '../../../src/store/pricing.ts';
+import { contributionOf } from '../../../src/store/rollups/contribution.ts';
+import { RollupDelta } from '../../../src/store/rollups/delta.ts';
 import type { Key } from '../../../src/store/rows/observation-row.ts';
 import { summarize } from '../../../src/store/rows/trace-summary.ts';
 import { traceTerms } from '../../../src/store/rows/trace-terms.ts';
 import type { Postgres } from '../connection/pool.ts';
-import type { PostgresClient } from '../connection/statement.ts';
+import type { PostgresClient, Statement } from '../connection/statement.ts';
 import { row, rows } from '../connection/statement.ts';
 import { savePriced, saveSummary } from './changes.ts';
 import type { PostedRow } from './postings.ts';
 import { POSTED_ROW_COLUMNS, postingsOfRow } from './postings.ts';
+import { insertDelta } from './rollups.ts';
 import type { ObservationTableRow } from './rows.ts';
 import { entryOf, OBSERVATION_COLUMNS } from './rows.ts';
 import type { Entry } from './snapshot.ts';
@@ -108,6 +111,7 @@ type LockedTrace = {
   readonly stale_changes: number;
   readonly project: string;
   readonly key_id: string | null;
+  readonly rollup: string | null;
 } & PostedRow;
 
 /** Prices the observations under the lock that writers of the trace take, and saves them with the summary of the trace. */
@@ -121,8 +125,8 @@ async function savePrices(
   return database.transaction(async (client) => {
     const locked = await row<LockedTrace>(
       client,
-      `SELECT created_at, updated_at, stale_changes, project, key_id, ${POSTED_ROW_COLUMNS}
-       FROM traces t WHERE n = $1 FOR UPDATE`,
+      `SELECT created_at, updated_at, stale_changes, project, key_id, rollup,
+         ${POSTED_ROW_COLUMNS} FROM traces t WHERE n = $1 AND project <> '' FOR UPDATE`,
       [trace],
     );
     const found = locked === undefined ? [] : await entriesBehind(client, trace, from);
@@ -131,17 +135,24 @@ async function savePrices(
     const statements = [savePriced(changed)];
     const isWhole = found.length < PRICED_ROWS && from === null;
     if (isWhole) {
-      const summary = summarize(withChanges(found, changed), locked.updated_at);
-      const terms = traceTerms(locked.project, textOrNull(locked.key_id), summary);
-      const about = { n: trace, createdAt: locked.created_at, postings: postingsOfRow(locked) };
-      const summarized = { ...about, summary, terms };
-      statements.push(saveSummary(locked.stale_changes, summarized));
+      statements.push(...saveSummarized(trace, locked, withChanges(found, changed)));
     } else {
       statements.push([MARK_STALE, [trace]]);
     }
     await client.commit(statements);
     return found;
   });
+}
+
+function saveSummarized(n: number, locked: LockedTrace, entries: readonly Entry[]): Statement[] {
+  const { created_at: createdAt, project } = locked;
+  const keyId = textOrNull(locked.key_id);
+  const summary = summarize(entries, locked.updated_at);
+  const terms = traceTerms(project, keyId, summary);
+  const delta = new RollupDelta();
+  const rollup = delta.replace(locked.rollup, contributionOf({ createdAt, keyId, summary }));
+  const trace = { n, createdAt, summary, terms, rollup, postings: postingsOfRow(locked) };
+  return [saveSummary(locked.stale_changes, trace), ...insertDelta(project, delta)];
 }
 
 const MARK_STALE = 'UPDATE traces SET stale_changes = stale_changes + 1 WHERE n = $1';

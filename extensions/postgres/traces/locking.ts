@@ -190,7 +190,7 @@ function forgetKeys(project: string, keys: readonly Key[]): Question<void> {
 type LockedRow = TraceTableRow & { readonly key: Buffer };
 
 const STATE_CELLS = TRACE_STATE_COLUMNS.map(({ name }) => `t.${name}`).join(', ');
-const TRACE_CELLS = `${STATE_CELLS}, ${POSTED_ROW_COLUMNS}`;
+const TRACE_CELLS = `${STATE_CELLS}, t.rollup, ${POSTED_ROW_COLUMNS}`;
 
 async function lockKnownTraces(
   client: PostgresTransaction,

@@ -185,6 +185,7 @@ export type TraceTableRow = {
   readonly created_at: number;
   readonly updated_at: number;
   readonly key_id: string | null;
+  readonly rollup: string | null;
 } & PostedRow;
 
 /** A new object each time, because a write changes it. */
@@ -193,6 +194,7 @@ export function writtenTraceOf(row: TraceTableRow): WrittenTrace {
   trace.updatedAt = row.updated_at;
   trace.keyId = textOrNull(row.key_id);
   trace.count = row.observations;
+  trace.rollup = row.rollup;
   trace.postings = postingsOfRow(row);
   return trace;
 }

@@ -1,3 +1,4 @@
+import { RollupDelta } from '../../../src/store/rollups/delta.ts';
 import type { Key, ObservationRow, RowState } from '../../../src/store/rows/observation-row.ts';
 import { nameOfKey, ROW } from '../../../src/store/rows/observation-row.ts';
 import type {
@@ -49,6 +50,7 @@ export class WorkingSet implements ObservationTable<string>, WaitingRuns {
   readonly takenPending: Key[] = [];
   readonly addedWaiting = new Map<string, WaitingRun & { readonly receivedAt: number }>();
   readonly droppedWaiting = new Map<string, Key>();
+  readonly rollups = new RollupDelta();
   readonly #snapshot: Snapshot;
   /** Whether runs without a trace take part in the merge. */
   readonly #withRuns: boolean;
@@ -100,7 +102,10 @@ export class WorkingSet implements ObservationTable<string>, WaitingRuns {
     return [...this.saved.values()].filter((now) => {
       const before = this.#snapshot.traces.get(now.n);
       return (
-        before === undefined || touched.has(now.n) || !isSameTrace(writtenTraceOf(before), now)
+        before === undefined ||
+        touched.has(now.n) ||
+        before.rollup !== now.rollup ||
+        !isSameTrace(writtenTraceOf(before), now)
       );
     });
   }

@@ -226,6 +226,7 @@ class Write {
           batch: source.id,
           receivedAt: source.receivedAt,
           pricing: this.#database.prices.pricing,
+          rollups: set.rollups,
         });
         for (const ofTrace of rows.traces) merge.writeTrace(ofTrace);
         merge.writeChildren(rows.children);

@@ -14,6 +14,7 @@ import { tracesNamed } from '../../../src/store/erasing/named.ts';
 import type { Key } from '../../../src/store/rows/observation-row.ts';
 import { keyOfId } from '../../../src/store/rows/observation-row.ts';
 import { traceHiding, traceRemoval } from '../batches/purge-operations.ts';
+import { DeltaLog } from '../traces/rollup-operations.ts';
 
 /** Rows that one step removes: about a millisecond. */
 const STEP_ROWS = 200;
@@ -160,6 +161,7 @@ function removalOperations(db: DatabaseSync) {
     'UPDATE erasures SET traces = traces + ?, observations = observations + ? WHERE id = ?',
   );
   const remove = traceRemoval(db);
+  const deltas = new DeltaLog(db);
   return {
     /** Removes some of the listed traces. A trace that is too large for one step is hidden, and removed as such. */
     'erasing.remove': (id: string, project: string): RemovedStep => {
@@ -177,6 +179,7 @@ function removalOperations(db: DatabaseSync) {
           needsCleaning = unclean.run(id, trace.n).changes > 0;
           if (needsCleaning) break;
           unwait.run(project, trace.n);
+          deltas.subtract(trace.n);
           if (trace.observations > STEP_ROWS) hide(trace.n);
           else remove(trace.n, STEP_ROWS + 1);
           traces++;

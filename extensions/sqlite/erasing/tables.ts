@@ -52,7 +52,7 @@ export function sqliteErasing(parts: SqliteErasingParts): ErasingTables {
     keys: (...args) => search('erasing.keys', args),
     removeBatches: () => removeBatches(parts),
     cleanAnswers: (scope) => cleanAnswers(database, scope),
-    sweep: () => sweep(parts),
+    sweep: (scope) => sweep(parts, scope),
     forget: (id) => repeat(() => write('erasing.forget', [id])),
     copies: ['file_exporter', 'downstream', 'backups', 'salvaged_files'],
   };
@@ -172,7 +172,12 @@ async function* removeBatches({ database, queues, removed }: SqliteErasingParts)
   });
 }
 
-async function* sweep({ database }: SqliteErasingParts): Steps {
+async function* sweep({ database }: SqliteErasingParts, { project }: ErasureScope): Steps {
+  yield* repeat(async () => {
+    const step = await database.search('rollups.toFoldOf', [project]);
+    if (step !== null) await database.write('rollups.fold', [step]);
+    return step !== null;
+  });
   yield* sweepParts(database);
   while (!(await database.truncateLog())) yield;
 }

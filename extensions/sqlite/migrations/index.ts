@@ -10,6 +10,7 @@ import { erasureTables } from './0008-erasures.ts';
 import { observationOrder } from './0009-observation-order.ts';
 import { scoresTable } from './0010-scores.ts';
 import { previewColumns } from './0011-previews.ts';
+import { rollupTables } from './0012-rollups.ts';
 
 /** The migrations of a store, in their order. */
 export const STORE_MIGRATIONS: readonly FileMigration[] = [
@@ -24,4 +25,5 @@ export const STORE_MIGRATIONS: readonly FileMigration[] = [
   observationOrder,
   scoresTable,
   previewColumns,
+  rollupTables,
 ];

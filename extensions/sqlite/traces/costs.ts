@@ -1,12 +1,14 @@
 import type { Database } from '../../../src/sqlite/database.ts';
 import type { CostStore } from '../../../src/store/pricing.ts';
 import type { StoreOperations } from '../operations.ts';
+import type { RollupFolding } from './rollup-folding.ts';
 import type { Summarizing } from './summarizing.ts';
 
 /** The database thread has the pricing. */
 export function sqliteCosts(
   database: Database<StoreOperations>,
   summaries: Pick<Summarizing, 'wake'>,
+  rollups: Pick<RollupFolding, 'wake'>,
 ): CostStore {
   return {
     async usePricing(source) {
@@ -19,6 +21,7 @@ export function sqliteCosts(
       if (step === null) return null;
       const { isSummarized, ...sum } = step;
       if (!isSummarized) summaries.wake();
+      rollups.wake();
       return sum;
     },
   };

@@ -9,6 +9,7 @@ import type {
   StorePrices,
 } from '../../../src/store/pricing.ts';
 import { loadPricing, PRICED_ROWS, PricedSum } from '../../../src/store/pricing.ts';
+import { contributionOf } from '../../../src/store/rollups/contribution.ts';
 import type { Key } from '../../../src/store/rows/observation-row.ts';
 import { nameOfKey, ROW } from '../../../src/store/rows/observation-row.ts';
 import type { NumberedRow } from '../../../src/store/rows/observation-write.ts';
@@ -133,7 +134,9 @@ function pricedTables(db: DatabaseSync) {
     saveSummary(cells: TraceCells, found: readonly NumberedRow<number>[]): void {
       const [n, , , createdAt, updatedAt, project, keyId] = cells;
       const summary = summarize(found, updatedAt);
-      save({ n, createdAt, summary, terms: traceTerms(project, keyId, summary) });
+      const terms = traceTerms(project, keyId, summary);
+      const rollup = JSON.stringify(contributionOf({ createdAt, keyId, summary }));
+      save({ n, createdAt, summary, terms, rollup });
     },
     markStale(trace: number): void {
       stale.run(trace);

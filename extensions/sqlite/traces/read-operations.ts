@@ -8,6 +8,7 @@ import { cell, tuples } from '../../../src/sqlite/rows.ts';
 import type { ListStatement } from '../../../src/store/plan/dialect.ts';
 import type { Look, TraceScope } from '../../../src/store/plan/step.ts';
 import { countsOf, stepPlan } from '../../../src/store/plan/step.ts';
+import { contributionOf } from '../../../src/store/rollups/contribution.ts';
 import { MARK } from '../../../src/store/rows/event-rank.ts';
 import {
   listedColumn,
@@ -51,7 +52,7 @@ export type StoredRow = {
 };
 
 /** Statements of listings that a thread keeps; each set of conditions is one. */
-const MAX_STATEMENTS = 64;
+export const MAX_STATEMENTS = 64;
 
 export function traceReadOperations(db: DatabaseSync) {
   const lists = new LruCache<string, RowQuery<TraceRow>>({ maxEntries: MAX_STATEMENTS });
@@ -242,7 +243,8 @@ function summaryOperations(db: DatabaseSync) {
       const [changes, project, keyId, updatedAt, createdAt] = found;
       const summary = summarize(rows, updatedAt);
       const terms = traceTerms(project, keyId, summary);
-      return { trace: { n, createdAt, summary, terms }, changes };
+      const rollup = JSON.stringify(contributionOf({ createdAt, keyId, summary }));
+      return { trace: { n, createdAt, summary, terms, rollup }, changes };
     },
   };
 }

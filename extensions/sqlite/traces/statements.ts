@@ -1,6 +1,7 @@
 import type { DatabaseSync, SQLInputValue, StatementSync } from 'node:sqlite';
 import type { RowQuery } from '../../../src/sqlite/rows.ts';
 import { cell, finds, rows, tuples } from '../../../src/sqlite/rows.ts';
+import { RollupDelta } from '../../../src/store/rollups/delta.ts';
 import type { Key, ObservationRow, RowState } from '../../../src/store/rows/observation-row.ts';
 import { ROW, ROW_COLUMNS } from '../../../src/store/rows/observation-row.ts';
 import type {
@@ -16,8 +17,10 @@ import {
   summaryCells,
 } from '../../../src/store/rows/trace-columns.ts';
 import { WrittenTrace } from '../../../src/store/rows/written-trace.ts';
+import { HIDDEN } from '../batches/purge-operations.ts';
 import type { PostedCells, PostingTable } from './postings.ts';
 import { blobOfTerms, POSTED_COLUMNS, postingsOfCells, postingTable } from './postings.ts';
+import { DeltaLog } from './rollup-operations.ts';
 
 /** A row of `observations`. A tuple, because a batch of merged observations reads one for each. */
 export type ObservationCells = [
@@ -47,6 +50,7 @@ type TraceCells = readonly [
   createdAt: number,
   updatedAt: number,
   keyId: string | null,
+  rollup: string | null,
   ...posted: PostedCells,
 ];
 
@@ -103,7 +107,7 @@ export class Statements implements ObservationTable<number> {
     );
     this.#trace = tuples(
       db,
-      `SELECT observations, created_at, updated_at, key_id, ${POSTED_COLUMNS} FROM traces WHERE n = ?`,
+      `SELECT observations, created_at, updated_at, key_id, rollup, ${POSTED_COLUMNS} FROM traces WHERE n = ?`,
     );
     this.#saveState = db.prepare(
       `UPDATE traces SET ${assignments(STATE_COLUMNS)}, stale_changes = stale_changes + 1 WHERE n = ?`,
@@ -186,10 +190,11 @@ export class Statements implements ObservationTable<number> {
   traceState(n: number): WrittenTrace {
     const row = this.#trace.get(n);
     if (row === undefined) throw new Error(`trace ${n} is lost within a transaction`);
-    const [observations, createdAt, updatedAt, keyId, ...posted] = row;
+    const [observations, createdAt, updatedAt, keyId, rollup, ...posted] = row;
     const state = new WrittenTrace(n, createdAt);
     state.updatedAt = updatedAt;
     state.keyId = keyId;
+    state.rollup = rollup;
     state.count = observations;
     state.postings = postingsOfCells(posted);
     return state;
@@ -269,13 +274,23 @@ export type SaveSummary = (trace: SummarizedTrace, changes?: number) => void;
 
 export function summarySaving(db: DatabaseSync): SaveSummary {
   const postings = postingTable(db);
+  const deltas = new DeltaLog(db);
+  const stored = tuples<[project: string, rollup: string | null]>(
+    db,
+    'SELECT project, rollup FROM traces WHERE n = ?',
+  );
   const save = db.prepare(
     `UPDATE traces SET ${SUMMARY_ASSIGNMENTS} WHERE n = ? AND stale_changes = coalesce(?, stale_changes)`,
   );
   return (trace, changes) => {
+    const [project, rollup] = stored.get(trace.n) ?? [HIDDEN, null];
+    if (project === HIDDEN) return;
     const before = postings.of(trace.n);
     if (save.run(...savedCells(trace), trace.n, changes ?? null).changes === 0) return;
     postings.save(trace, before);
+    const delta = new RollupDelta();
+    if (trace.rollup !== null) delta.replaceText(rollup, trace.rollup);
+    deltas.add(project, delta);
   };
 }
 

@@ -3,6 +3,7 @@ import type { Clock, Logger } from '../../../src/component/component.ts';
 import type { Database } from '../../../src/sqlite/database.ts';
 import type { TermMetrics } from '../../../src/store/term-metrics.ts';
 import type { StoreOperations } from '../operations.ts';
+import type { RollupFolding } from './rollup-folding.ts';
 
 /** The pause between two steps, for calls that a client waits for. A step takes about as long, or one trace. */
 const BETWEEN_MS = 5;
@@ -26,6 +27,7 @@ export type Summarizing = {
 export function summarizing(
   database: Database<StoreOperations>,
   terms: Pick<TermMetrics, 'leftOut'>,
+  rollups: Pick<RollupFolding, 'wake'>,
   clock: Clock,
   logger: Logger,
 ): Summarizing {
@@ -55,6 +57,7 @@ export function summarizing(
     if (summary !== null) {
       await database.write('traces.saveSummary', [summary]);
       terms.leftOut(summary.trace.terms.unindexed);
+      rollups.wake();
     }
     return true;
   }

@@ -20,6 +20,7 @@ import type { TermMetrics } from '../../../src/store/term-metrics.ts';
 import type { Retention } from '../../../src/tenancy/retention.ts';
 import type { StoreOperations } from '../operations.ts';
 import type { StoredRow } from './read-operations.ts';
+import type { RollupFolding } from './rollup-folding.ts';
 import type { Summarizing } from './summarizing.ts';
 import type { WrittenTraces } from './write-operations.ts';
 
@@ -39,6 +40,7 @@ export type SqliteTracesParts = {
   readonly summaries: Pick<Summarizing, 'wake'>;
   readonly terms: Pick<TermMetrics, 'leftOut'>;
   readonly inFlight: ErasedInFlight;
+  readonly rollups: Pick<RollupFolding, 'wake'>;
   /** The time before which a trace without an end is interrupted. */
   staleBefore(): number;
 };
@@ -122,7 +124,7 @@ async function write(parts: SqliteTracesParts, batch: ObservationBatch): Promise
 }
 
 async function writeRows(
-  { database, queues, summaries, terms }: SqliteTracesParts,
+  { database, queues, summaries, terms, rollups }: SqliteTracesParts,
   source: SealedBatch,
   rows: BatchRows,
 ): Promise<void> {
@@ -154,6 +156,7 @@ async function writeRows(
     if (written.state !== 'written') return written;
     if (!written.isSummarized) summaries.wake();
     terms.leftOut(written.unindexedTerms);
+    rollups.wake();
     return written;
   };
   // Without the record first: if the batch comes from the store's own queue, the store has it.

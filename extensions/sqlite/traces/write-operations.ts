@@ -5,9 +5,11 @@ import { keepBatch } from '../../../src/sqlite/queue/append-operations.ts';
 import { deletedProjects } from '../../../src/sqlite/queue/lookups.ts';
 import type { WrittenParts } from '../../../src/sqlite/queue/part-operations.ts';
 import type { StorePrices } from '../../../src/store/pricing.ts';
+import { RollupDelta } from '../../../src/store/rollups/delta.ts';
 import type { BatchRows } from '../../../src/store/rows/batch-rows.ts';
 import { ObservationWrite } from '../../../src/store/rows/observation-write.ts';
 import type { MadeSummary } from './read-operations.ts';
+import { DeltaLog } from './rollup-operations.ts';
 import { Statements, summarySaving } from './statements.ts';
 import { WaitingChildren } from './waiting-runs.ts';
 
@@ -41,6 +43,7 @@ export function traceOperations(db: DatabaseSync, prices: StorePrices) {
   const statements = new Statements(db);
   const waiting = new WaitingChildren(db);
   const isDeleted = deletedProjects(db);
+  const deltas = new DeltaLog(db);
   const saveSummary = summarySaving(db);
   return {
     /** Without effect if the trace changed since it was summarized. */
@@ -67,12 +70,14 @@ export function traceOperations(db: DatabaseSync, prices: StorePrices) {
         known === undefined && record !== null ? keep(record, usageAt, parts) : undefined;
       const batch = known ?? kept?.seq ?? 0;
       const { pricing } = prices;
-      const source = { project, keyId, batch, receivedAt, pricing };
+      const rollups = new RollupDelta();
+      const source = { project, keyId, batch, receivedAt, pricing, rollups };
       const run = new ObservationWrite(statements, waiting, source);
       for (const rows of traces) run.writeTrace(rows);
       run.writeChildren(children);
       run.writeUpdates(updates);
       const isSummarized = run.finish();
+      deltas.add(project, rollups);
       const { unindexedTerms } = run;
       const isCounted = kept?.isCounted === true;
       return { state: 'written', isCounted, isSummarized, unindexedTerms };

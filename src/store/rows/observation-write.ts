@@ -1,4 +1,6 @@
 import type { Pricing } from '../pricing.ts';
+import { contributionOf } from '../rollups/contribution.ts';
+import type { RollupDelta } from '../rollups/delta.ts';
 import type { TraceRows } from './batch-rows.ts';
 import type { BatchRef } from './event-rank.ts';
 import { mergeRows } from './merge.ts';
@@ -77,6 +79,8 @@ export type WriteSource<B extends BatchRef> = {
   readonly receivedAt: number;
   /** Prices merged observations; undefined without the processor `cost`. */
   readonly pricing?: Pricing | undefined;
+  /** Gets the changes of the rollups. */
+  readonly rollups: RollupDelta;
 };
 
 /** Writes the observations of one batch. Reads each trace once, and writes it once, at the end, with its summary. */
@@ -87,6 +91,7 @@ export class ObservationWrite<B extends BatchRef> {
   readonly #keyId: string;
   readonly #state: RowState<B>;
   readonly #pricing: Pricing | undefined;
+  readonly #rollups: RollupDelta;
   readonly #traces = new Map<number, WrittenTrace>();
   /** The rows of the traces that this write created, while it has only inserted rows into them. */
   readonly #fresh = new Map<number, NumberedRow<B>[]>();
@@ -97,7 +102,7 @@ export class ObservationWrite<B extends BatchRef> {
   constructor(
     table: ObservationTable<B>,
     waiting: WaitingRuns,
-    { project, keyId, batch, receivedAt, pricing }: WriteSource<B>,
+    { project, keyId, batch, receivedAt, pricing, rollups }: WriteSource<B>,
   ) {
     this.#table = table;
     this.#waiting = waiting;
@@ -105,6 +110,7 @@ export class ObservationWrite<B extends BatchRef> {
     this.#keyId = keyId;
     this.#state = { batch, createdAt: receivedAt, updatedAt: receivedAt, merged: null };
     this.#pricing = pricing;
+    this.#rollups = rollups;
     this.#hasPending = table.hasPending();
     this.#hasWaiting = waiting.any();
   }
@@ -280,6 +286,7 @@ export class ObservationWrite<B extends BatchRef> {
     for (const trace of this.#traces.values()) {
       // A trace whose observations all moved to another trace is removed.
       if (trace.count === 0) {
+        this.#rollups.subtract(trace.rollup);
         this.#table.removeTrace(trace.n);
         continue;
       }
@@ -298,8 +305,14 @@ export class ObservationWrite<B extends BatchRef> {
   }
 
   #summarize(trace: WrittenTrace, rows: readonly SummedRow[]): void {
-    trace.summary = summarize(rows, trace.updatedAt);
-    trace.terms = traceTerms(this.#project, trace.keyId, trace.summary);
+    const { createdAt, keyId } = trace;
+    const summary = summarize(rows, trace.updatedAt);
+    trace.summary = summary;
+    trace.rollup = this.#rollups.replace(
+      trace.rollup,
+      contributionOf({ createdAt, keyId, summary }),
+    );
+    trace.terms = traceTerms(this.#project, keyId, summary);
     this.#unindexedTerms += trace.terms.unindexed;
   }
 }

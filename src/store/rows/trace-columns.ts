@@ -4,7 +4,7 @@ import type { TracePostings, TraceTerms } from './trace-terms.ts';
 import type { WrittenTrace } from './written-trace.ts';
 
 /** A trace whose summary is known. */
-export type SummarizedTrace = Pick<WrittenTrace, 'n' | 'createdAt'> & {
+export type SummarizedTrace = Pick<WrittenTrace, 'n' | 'createdAt' | 'rollup'> & {
   readonly summary: TraceSummary;
   readonly terms: TraceTerms;
 };
@@ -74,6 +74,7 @@ export const SUMMARY_COLUMNS = [
   { name: 'input_preview', type: 'text', of: ({ summary }) => summary.inputPreview },
   { name: 'output_preview', type: 'text', of: ({ summary }) => summary.outputPreview },
   { name: 'facts', type: 'text', of: ({ summary }) => factsToColumn(summary.facts) },
+  { name: 'rollup', type: 'text', of: ({ rollup }) => rollup },
 ] as const satisfies readonly TraceColumn<SummarizedTrace>[];
 
 function tokens({ facts }: TraceSummary, kind: string): number | null {

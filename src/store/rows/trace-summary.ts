@@ -3,6 +3,8 @@ import { MAX_TAGS } from '../../model/details.ts';
 import { decodeJsonText } from '../../model/json/decode.ts';
 import { cutText } from '../../model/narrow-limits.ts';
 import { OBSERVATION_STATUSES } from '../../model/observation.ts';
+import type { ObservationGroup } from './observation-groups.ts';
+import { observationGroups } from './observation-groups.ts';
 import type { Key, ObservationRow } from './observation-row.ts';
 import {
   detailsFromColumn,
@@ -15,7 +17,7 @@ import {
 import { placeOfRow } from './place.ts';
 import type { FieldValues } from './trace-terms.ts';
 import { observedValues } from './trace-terms.ts';
-import type { NodeCost, UsageNode } from './trace-totals.ts';
+import type { NodeCost, TraceTotals, UsageNode } from './trace-totals.ts';
 import { traceTotals } from './trace-totals.ts';
 
 /** The summary of a trace's observations. It depends on their rows only, so any order of arrival gives the same. */
@@ -46,6 +48,7 @@ export type TraceSummary = {
   /** The beginning of the root's inputs and outputs as text. */
   readonly inputPreview: string | null;
   readonly outputPreview: string | null;
+  readonly groups: readonly ObservationGroup[];
   /** The values of fields of its observations, for `traceTerms`. */
   readonly observed: FieldValues;
   /** A time of an observation was ignored. */
@@ -93,9 +96,9 @@ export function summarize(rows: readonly SummedRow[], receivedAt: number): Trace
     user: cutText(firstOf(ordered, (one) => one.row[ROW.USER])),
     environment: firstOf(ordered, ({ details }) => details?.environment),
     release: firstOf(ordered, ({ details }) => details?.release),
-    facts: factsOf(ordered),
     inputPreview: root.details?.inputPreview ?? null,
     outputPreview: root.details?.outputPreview ?? null,
+    ...totalsOf(ordered),
     observed: observedValues(ordered),
   };
 }
@@ -227,8 +230,18 @@ function newestOf(rows: readonly SummedRow[]): number | null {
   return newest;
 }
 
-function factsOf(ordered: readonly Seen[]): TraceFacts {
-  const { usage, cost } = traceTotals(ordered.map(nodeOf));
+function totalsOf(ordered: readonly Seen[]): Pick<TraceSummary, 'facts' | 'groups'> {
+  const grouped = ordered.map((one) => ({
+    ...{ row: one.row, tool: one.details?.tool, node: nodeOf(one), isFailed: isFailed(one.row) },
+  }));
+  const totals = traceTotals(grouped.map(({ node }) => node));
+  return {
+    facts: factsOf(ordered, totals),
+    groups: observationGroups(grouped, totals.counted),
+  };
+}
+
+function factsOf(ordered: readonly Seen[], { usage, cost }: TraceTotals): TraceFacts {
   const models = distinct(ordered.map(({ row }) => cutText(row[ROW.MODEL]))).slice(0, MAX_MODELS);
   const tags = distinct(ordered.flatMap(({ details }) => details?.tags ?? [])).slice(0, MAX_TAGS);
   const custom = customOf(ordered);

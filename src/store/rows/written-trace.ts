@@ -15,6 +15,8 @@ export class WrittenTrace {
   count = 0;
   /** The summary of its observations; undefined if it has to be made in the background. */
   summary: TraceSummary | undefined = undefined;
+  /** The contribution to the rollups (`src/store/rollups/contribution.ts`) as it is stored; null before the first one. */
+  rollup: string | null = null;
   /** The terms of the summary. */
   terms: TraceTerms | undefined = undefined;
   /** The postings that the store has; null for a trace of an earlier version, which has none. */

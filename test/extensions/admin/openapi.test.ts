@@ -163,7 +163,9 @@ async function sceneFor(rig: Rig, method: string, path: string): Promise<Scene> 
         .replace('{id}', change === 'unknown' ? 'proj_none' : id);
       const { body, ...rest } = more;
       const asked = body === undefined ? rest : more;
-      return ask(method.toUpperCase(), change.startsWith('?') ? filled + change : filled, asked);
+      const needed = filled.endsWith('/facets') ? '?field=user' : '';
+      const asking = filled + (change.startsWith('?') ? change : needed);
+      return ask(method.toUpperCase(), asking, asked);
     },
   };
 }

@@ -14,6 +14,7 @@ import {
   findTracesByNumber,
   findTree,
 } from '../../../extensions/postgres/traces/reading.ts';
+import { findScores, removeLoneScores } from '../../../extensions/postgres/traces/scores.ts';
 import { findGroups, sumGroup } from '../../../extensions/postgres/traces/trace-groups.ts';
 import { countsOf, stepPlan } from '../../../src/store/plan/step.ts';
 import {
@@ -60,6 +61,8 @@ t.test('no statement of the reading side scans a table', async (t) => {
       await sumGroup(explaining, { project: 'proj_test', since: 0 }, 's', look);
     }
     await findRoot(explaining, scope, 't1');
+    await findScores(explaining, 'proj_test', 0, 't1');
+    await removeLoneScores(explaining, 'proj_test', 0, 5);
     await findTrace(explaining, scope, 't1');
     await findObservations(explaining, scope, 't1', { after: null, limit: 5 });
     await findTree(explaining, scope, 't1', { after: null, limit: 5 });

@@ -4,6 +4,7 @@ import { STORE_MIGRATIONS } from '../../../extensions/sqlite/migrations/index.ts
 import { sqliteDialect } from '../../../extensions/sqlite/traces/dialect.ts';
 import { groupOperations } from '../../../extensions/sqlite/traces/group-operations.ts';
 import { traceReadOperations } from '../../../extensions/sqlite/traces/read-operations.ts';
+import { scoreReadOperations } from '../../../extensions/sqlite/traces/score-operations.ts';
 import { migrateFile } from '../../../src/sqlite/migrate.ts';
 import { rows } from '../../../src/sqlite/rows.ts';
 import {
@@ -42,6 +43,7 @@ t.test('no statement of the reading side scans a table or sorts a list', async (
   const scope = { project: 'p', since: 0 };
   for (const look of everyLook()) read['traces.list'](scope, look);
   read['observations.root'](scope, 'k1');
+  scoreReadOperations(db)['scores.list'](scope, 'k1');
   const groups = groupOperations(db);
   for (const look of everyGroupLook()) {
     groups['groups.find'](scope, look);

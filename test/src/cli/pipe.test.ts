@@ -7,8 +7,9 @@ import { fileURLToPath } from 'node:url';
 import type { Command } from 'commander';
 import t from 'tap';
 import { createProgram, runCli } from '../../../src/cli/program.ts';
+import { PLAIN } from '../../helper/plain-process.ts';
 
-t.setTimeout(120_000);
+t.setTimeout(300_000);
 
 const MAIN = fileURLToPath(new URL('../../../src/main.ts', import.meta.url));
 /** Bytes that a pipe takes before its reader reads. */
@@ -50,6 +51,7 @@ async function inProcess(argv: readonly string[]) {
 async function throughPipe(argv: readonly string[]) {
   const child = spawn(process.execPath, [MAIN, ...argv], {
     cwd: directory,
+    env: { ...process.env, ...PLAIN },
     stdio: ['ignore', 'pipe', 'ignore'],
   });
   const ended = new Promise<number | null>((resolve) => child.once('exit', resolve));
@@ -94,6 +96,7 @@ t.test('an output larger than the buffer of a pipe is not cut', async (t) => {
 t.test('a reader that closes early ends the command without an error', async (t) => {
   const child = spawn(process.execPath, [MAIN, 'schema'], {
     cwd: directory,
+    env: { ...process.env, ...PLAIN },
     stdio: ['ignore', 'pipe', 'pipe'],
   });
   child.stdout.once('data', () => child.stdout.destroy());

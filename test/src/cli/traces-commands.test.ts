@@ -154,3 +154,44 @@ t.test('shows a trace of several pages as a tree, in colours where they are', as
   const whole = JSON.parse(json.out[0] ?? '');
   t.same([whole.observations.length, whole.next_cursor], [2, null]);
 });
+
+const group = (id: string) => ({
+  ...{ id, first_time: '2026-11-20T21:30:00.000Z', last_time: null, traces: 3, errors: 1 },
+  ...{ usage: { total_tokens: 12_000 }, cost: { total: 0.5 }, partial: id === 'b' },
+});
+
+t.test('lists sessions and users, as lines of JSON in a pipe and as a table', async (t) => {
+  const targets: string[] = [];
+  const { run } = await commands(t, ({ pathname, search, searchParams }) => {
+    targets.push(pathname + search);
+    const isFirst = searchParams.get('cursor') === null;
+    const list = [isFirst ? group('a') : { ...group('b'), user_id: 'jane\u001b', sessions: 2 }];
+    return { [pathname.slice(1)]: list, next_cursor: isFirst ? '1' : null };
+  });
+  const piped = await run(['sessions', 'has:error', '--from', '2026-01-01']);
+  t.same(
+    piped.out.map((line) => JSON.parse(line).id),
+    ['a', 'b'],
+  );
+  t.match(targets, [
+    '/sessions?q=has%3Aerror&from=2026-01-01&limit=50',
+    '/sessions?q=has%3Aerror&from=2026-01-01&cursor=1&limit=49',
+  ]);
+  const shown = await run(['sessions'], { isOutShown: true });
+  t.same(shown.out[0]?.split('\n'), [
+    'SESSION  FIRST                LAST  TRACES  ERRORS  TOKENS  COST      USER',
+    'a        2026-11-20 21:30:00  -     3       1       12.0k   $0.5000   -',
+    'b        2026-11-20 21:30:00  -     3+      1+      12.0k+  $0.5000+  jane\ufffd',
+  ]);
+  const users = await run(['users', '--limit', '1'], { isOutShown: true });
+  t.match(users.out[0], /^USER .*SESSIONS\na /);
+  t.same(users.err, ['More users: --cursor 1']);
+});
+
+t.test('says that there are no sessions, and refuses a wrong limit', async (t) => {
+  const { run } = await commands(t, () => ({ sessions: [], next_cursor: null }));
+  t.match(await run(['sessions'], { isOutShown: true }), { out: [], err: ['No sessions found.'] });
+  for (const limit of ['0', '100001']) {
+    t.match(await run(['users', '--limit', limit]), { status: 64 }, limit);
+  }
+});

@@ -6,6 +6,7 @@ import t from 'tap';
 import { systemClock } from '../../../../src/component/clock.ts';
 import { openDirectoryStorage } from '../../../../src/sqlite/queue/directory-storage.ts';
 import { leaseAll } from '../../../contract/queue.ts';
+import { PLAIN } from '../../../helper/plain-process.ts';
 import { recordingLogger } from '../../../helper/settings.ts';
 
 const run = promisify(execFile);
@@ -16,7 +17,7 @@ const NTH: Record<string, readonly number[]> = { before_ack: [1, 3], after_part:
 
 /** Runs the program until the crash point kills it. Resolves with the ids that it printed, by their state. */
 async function killedAt(point: string, directory: string): Promise<Map<string, string[]>> {
-  const env = { ...process.env, TRACECTL_FAILPOINT: point };
+  const env = { ...process.env, ...PLAIN, TRACECTL_FAILPOINT: point };
   const ended = await run(process.execPath, [PROGRAM, directory], { env }).catch(
     (error: { signal?: string; stdout?: string }) => error,
   );

@@ -1,0 +1,154 @@
+/** Reads rollups, in a reading thread. An operation is a transaction, so it reads each change once: in a row, or as a change. */
+import type { DatabaseSync } from 'node:sqlite';
+import { LruCache } from '../../../src/component/lru.ts';
+import type { RowQuery } from '../../../src/sqlite/rows.ts';
+import { tuples } from '../../../src/sqlite/rows.ts';
+import type { Look, TraceScope } from '../../../src/store/plan/step.ts';
+import { countsOf, stepPlan } from '../../../src/store/plan/step.ts';
+import { successorOf } from '../../../src/store/plan/successor.ts';
+import type { RollupChange } from '../../../src/store/rollups/contribution.ts';
+import type {
+  ContributedRow,
+  ContributionStep,
+} from '../../../src/store/rollups/contribution-page.ts';
+import {
+  CONTRIBUTED_COLUMNS,
+  contributedBytes,
+} from '../../../src/store/rollups/contribution-page.ts';
+import { storedChanges } from '../../../src/store/rollups/delta.ts';
+import { ROLLUP_FIELDS } from '../../../src/store/rollups/fields.ts';
+import type {
+  FacetAsked,
+  FacetPart,
+  RollupSpan,
+  StatsAsked,
+  StatsRows,
+} from '../../../src/store/rollups/reading.ts';
+import { FacetSum, StatsSum, spansOf, statsSpans } from '../../../src/store/rollups/reading.ts';
+import { takeRows } from '../../../src/store/rows/page.ts';
+import { sqliteDialect } from './dialect.ts';
+import type { PlaceCells } from './read-operations.ts';
+import { endOfStep, keptTuples, MAX_STATEMENTS, probedCounts } from './read-operations.ts';
+
+type StatsCells = readonly [
+  start: number,
+  value: string,
+  latencies: Uint8Array,
+  ...numbers: number[],
+];
+
+const STATS_CELLS =
+  'r.start, r.value, r.latencies, r.traces, r.observations, r.errors, r.input, r.output, r.cached, r.cost';
+
+/** A span of a field in the rows of a project. */
+type SpanValues = [project: string, step: number, field: number, from: number, to: number];
+
+export function rollupReadOperations(db: DatabaseSync) {
+  return { ...sumOperations(db), ...contributionOperations(db) };
+}
+
+function sumOperations(db: DatabaseSync) {
+  const changesOf = pendingChanges(db);
+  const facet = tuples<[value: string, traces: number]>(
+    db,
+    `SELECT value, sum(traces) FROM rollups
+     WHERE project = ?1 AND step = ?2 AND field = ?3 AND start >= ?4 AND start < ?5
+       AND value >= ?6 AND (?7 IS NULL OR value < ?7) GROUP BY value`,
+  );
+  const span = tuples<StatsCells>(
+    db,
+    `SELECT ${STATS_CELLS} FROM rollups r
+     WHERE r.project = ? AND r.step = ? AND r.field = ? AND r.start >= ? AND r.start < ?`,
+  );
+  const lookup = tuples<StatsCells>(
+    db,
+    `SELECT ${STATS_CELLS} FROM rollups r
+     WHERE r.project = ? AND r.step = ? AND r.field = ? AND r.start = ? AND r.value = ?`,
+  );
+
+  function* lookups([project, step, field, from, to]: SpanValues, values: readonly string[]) {
+    for (let start = from; start < to; start += step) {
+      for (const value of values) {
+        const found = lookup.get(project, step, field, start, value);
+        if (found !== undefined) yield found;
+      }
+    }
+  }
+
+  return {
+    'rollups.facet': (project: string, asked: FacetAsked): FacetPart => {
+      const begun = process.threadCpuUsage();
+      const sum = new FacetSum(asked);
+      const field = ROLLUP_FIELDS[asked.field];
+      const behind = successorOf(asked.prefix) ?? null;
+      for (const one of spansOf(asked.hours)) {
+        const named = facet.iterate(...valuesOf(project, one, field), asked.prefix, behind);
+        for (const [value, traces] of named) sum.add(field, value, traces);
+        for (const [value, traces] of facet.iterate(...valuesOf(project, one, -field), '', null)) {
+          sum.add(-field, value, traces);
+        }
+      }
+      for (const change of changesOf(project)) sum.addChange(change);
+      return { ...sum.part(), spentMs: spentSince(begun) };
+    },
+    'rollups.stats': (project: string, asked: StatsAsked): StatsRows => {
+      const sum = new StatsSum(asked);
+      const field = ROLLUP_FIELDS[asked.field];
+      for (const one of statsSpans(asked)) {
+        const values = valuesOf(project, one, field);
+        const named =
+          asked.values === null ? span.iterate(...values) : lookups(values, asked.values);
+        for (const cells of named) sum.addRow(statsRow(field, cells));
+        if (field === 0) continue;
+        for (const cells of span.iterate(...valuesOf(project, one, -field))) {
+          sum.addRow(statsRow(-field, cells));
+        }
+      }
+      for (const change of changesOf(project)) sum.addChange(change);
+      return sum.rows();
+    },
+  };
+}
+
+function valuesOf(project: string, { step, from, to }: RollupSpan, field: number): SpanValues {
+  return [project, step, field, from, to];
+}
+
+function statsRow(field: number, [start, value, latencies, ...numbers]: StatsCells) {
+  return { field, start, value, latencies, numbers };
+}
+
+function contributionOperations(db: DatabaseSync) {
+  const lists = new LruCache<string, RowQuery<ContributedRow>>({ maxEntries: MAX_STATEMENTS });
+  const ends = new LruCache<string, RowQuery<PlaceCells>>({ maxEntries: MAX_STATEMENTS });
+  const probes = new LruCache<string, RowQuery<number[]>>({ maxEntries: MAX_STATEMENTS });
+  return {
+    'rollups.contributions': (scope: TraceScope, look: Look): ContributionStep => {
+      const before = process.threadCpuUsage();
+      const ways = stepPlan(sqliteDialect, scope, look);
+      const plan = ways.by(countsOf(probedCounts(db, probes, ways.probe)));
+      const end = plan.isSearch ? endOfStep(db, ends, plan.end) : null;
+      const { sql, values } = plan.list(CONTRIBUTED_COLUMNS, end);
+      const found = keptTuples(db, lists, sql).iterate(...values);
+      const taken = takeRows(found, look.limit, contributedBytes);
+      return { ...taken, end, spentMs: spentSince(before) };
+    },
+  };
+}
+
+/** The work of this thread, in milliseconds. */
+function spentSince(begun: NodeJS.CpuUsage): number {
+  const { user, system } = process.threadCpuUsage(begun);
+  return (user + system) / 1000;
+}
+
+/** The changes that are not in the rows yet. */
+function pendingChanges(db: DatabaseSync): (project: string) => Iterable<RollupChange> {
+  const deltas = tuples<[kind: number, text: string]>(
+    db,
+    'SELECT kind, changes FROM rollup_deltas WHERE project = ? ORDER BY n',
+  );
+  return function* (project) {
+    for (const [kind, text] of deltas.iterate(project)) yield* storedChanges(kind, text);
+  };
+}

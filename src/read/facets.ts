@@ -1,0 +1,199 @@
+import { formatInstant } from '../model/instant.ts';
+import { HOUR_MS } from '../model/usage-window.ts';
+import { FIELDS, isFieldName } from '../query/fields.ts';
+import type { Query } from '../query/query.ts';
+import { changesOfContribution } from '../store/rollups/contribution.ts';
+import type { ContributedTrace } from '../store/rollups/contribution-page.ts';
+import type { RollupField } from '../store/rollups/fields.ts';
+import { isRollupField, ROLLUP_FIELDS } from '../store/rollups/fields.ts';
+import type { FacetCount } from '../store/rollups/reading.ts';
+import type { StoredTrace } from '../store/store.ts';
+import { answerJson } from './answer.ts';
+import { invalidParameter, one, pageOfTraces, traceQuery } from './query.ts';
+import type { StoredRequest, StoreReading } from './stored-request.ts';
+import type { StepRange } from './time-range.ts';
+import { DAY_MS, hoursOf, isoTime, startedWithin, widenedRange } from './time-range.ts';
+import type { Walked } from './walk.ts';
+import { walkTraces } from './walk.ts';
+
+export const FACET_REQUEST: StoredRequest = {
+  path: '/facets',
+  parameters: ['field', 'prefix', 'q', 'from', 'to', 'limit'],
+  work: showFacet,
+};
+
+/** Rollups of so much time are read in one turn. */
+const CHUNK_MS = 31 * DAY_MS;
+/** About the memory of a value and its count. */
+const VALUE_BYTES = 200;
+
+type Asked = {
+  readonly field: string;
+  readonly prefix: string;
+  readonly range: StepRange;
+  readonly query: Query;
+};
+
+/** The values of a field with the number of their traces, most used first. */
+async function showFacet(reading: StoreReading): Promise<void> {
+  const { exchange, query, read } = reading;
+  const now = exchange.clock.now();
+  const asked: Asked = {
+    field: one(query, 'field') ?? '',
+    prefix: one(query, 'prefix') ?? '',
+    range: widenedRange(query, { now, byDefault: 30 * DAY_MS, step: HOUR_MS }),
+    query: traceQuery(new URLSearchParams({ q: one(query, 'q') ?? '' }), now),
+  };
+  const { limit } = pageOfTraces(query);
+  const counts = new Counts(asked.prefix);
+  const { isPartial, searchedTo } = await countInto(counts, reading, asked);
+  const answer = {
+    field: asked.field,
+    from: isoTime(asked.range.from),
+    to: isoTime(asked.range.to),
+    values: counts.mostUsed(limit).map(([value, traces]) => ({ value, traces })),
+    others: counts.others,
+    partial: isPartial,
+    searched_to: searchedTo === null ? null : formatInstant(searchedTo),
+  };
+  answerJson(exchange, read, JSON.stringify(answer));
+}
+
+/** The traces of each value that begins with a text. */
+class Counts {
+  readonly #prefix: string;
+  readonly #traces = new Map<string, number>();
+  /** Traces whose values are counted together. */
+  others = 0;
+
+  constructor(prefix: string) {
+    this.#prefix = prefix;
+  }
+
+  add(value: string | null, traces = 1): void {
+    if (value === null || !value.startsWith(this.#prefix)) return;
+    this.#traces.set(value, (this.#traces.get(value) ?? 0) + traces);
+  }
+
+  get bytes(): number {
+    return this.#traces.size * VALUE_BYTES;
+  }
+
+  /** Values with equally many traces are in the order of their text. */
+  mostUsed(limit: number): FacetCount[] {
+    return [...this.#traces].sort(byUse).slice(0, limit);
+  }
+}
+
+export function byUse([a, first]: FacetCount, [b, second]: FacetCount): number {
+  return second - first || (a < b ? -1 : 1);
+}
+
+function countInto(counts: Counts, reading: StoreReading, asked: Asked): Promise<Walked> {
+  const { field, query } = asked;
+  if (isRollupField(field) && field !== 'all') {
+    if (query.terms.length === 0) return countRollups(counts, reading, field, asked);
+    return countContributions(counts, reading, field, asked);
+  }
+  return countTraces(counts, reading, asked);
+}
+
+async function countRollups(
+  counts: Counts,
+  reading: StoreReading,
+  field: RollupField,
+  { prefix, range }: Asked,
+): Promise<Walked> {
+  const { store, tenant, read, reads } = reading;
+  let spent = 0;
+  let end = range.to;
+  while (end > range.from) {
+    const from = Math.max(range.from, end - CHUNK_MS);
+    const asked = { field, prefix, hours: hoursOf({ from, to: end }) };
+    const part = await read.turn(() => store.rollups.facet(tenant.projectId, asked));
+    for (const [value, traces] of part.values) counts.add(value, traces);
+    counts.others += part.others;
+    read.hold(counts.bytes);
+    spent += part.spentMs;
+    end = from;
+    if (spent >= reads.limits.page_time) break;
+  }
+  const isPartial = end > range.from;
+  return { isPartial, searchedTo: isPartial ? { ms: end, ns: 0 } : null };
+}
+
+/** For a query: what each matching trace contributes. */
+function countContributions(
+  counts: Counts,
+  reading: StoreReading,
+  field: RollupField,
+  { query, range }: Asked,
+): Promise<Walked> {
+  const { store, tenant } = reading;
+  const number = ROLLUP_FIELDS[field];
+  const wanted = startedWithin(query, range);
+  return walkTraces(
+    reading,
+    (cursor, size) =>
+      store.rollups.listContributions(tenant.projectId, {
+        ...{ query: wanted, limit: size, size },
+        ...(cursor === undefined ? {} : { cursor }),
+      }),
+    ({ contribution }: ContributedTrace) => {
+      for (const [, of, value] of changesOfContribution(contribution)) {
+        if (of === number) counts.add(value);
+        else if (of === -number) counts.others++;
+      }
+      return counts.bytes;
+    },
+  );
+}
+
+/** For a field without rollups: the values in the rows of traces. */
+function countTraces(
+  counts: Counts,
+  reading: StoreReading,
+  { field, query, range }: Asked,
+): Promise<Walked> {
+  const { store, tenant } = reading;
+  const valuesOf = valuesOfTrace(field);
+  const wanted = startedWithin(query, range);
+  return walkTraces(
+    reading,
+    (cursor, size) =>
+      store.traces.listTraces(tenant.projectId, {
+        ...{ query: wanted, limit: size, size },
+        ...(cursor === undefined ? {} : { cursor }),
+      }),
+    (trace: StoredTrace) => {
+      for (const value of valuesOf(trace)) counts.add(value);
+      return counts.bytes;
+    },
+  );
+}
+
+type ValuesOfTrace = (trace: StoredTrace) => readonly (string | null)[];
+
+const TRACE_VALUES: Readonly<Record<string, ValuesOfTrace>> = {
+  state: ({ state }) => [state],
+  source: ({ source }) => [source],
+  release: ({ release }) => [release],
+  tag: ({ tags }) => tags,
+};
+
+/** Throws a `Refusal` (400) for a field without facets. */
+function valuesOfTrace(field: string): ValuesOfTrace {
+  const known = Object.hasOwn(TRACE_VALUES, field) ? TRACE_VALUES[field] : undefined;
+  if (known !== undefined) return known;
+  const key = field.startsWith('custom.') ? field.slice('custom.'.length) : '';
+  if (key !== '') return ({ customFields }) => [ownValue(customFields, key)];
+  throw invalidParameter('field', `must be one of ${FACET_FIELDS.join(', ')}, custom.KEY`);
+}
+
+function ownValue(fields: Readonly<Record<string, string>>, key: string): string | null {
+  return Object.hasOwn(fields, key) ? (fields[key] ?? null) : null;
+}
+
+const FACET_FIELDS = Object.keys(FIELDS).filter(
+  (name) => isFieldName(name) && (isRollupField(name) || Object.hasOwn(TRACE_VALUES, name)),
+);

@@ -1,0 +1,186 @@
+import type { Instant } from '../model/observation.ts';
+import { HOUR_MS } from '../model/usage-window.ts';
+import type { Query, QueryTerm } from '../query/query.ts';
+import type { RollupChange } from '../store/rollups/contribution.ts';
+import { changesOfContribution } from '../store/rollups/contribution.ts';
+import type { RollupField } from '../store/rollups/fields.ts';
+import {
+  isRollupField,
+  MAX_ROLLUP_VALUE,
+  OBSERVATION_FIELDS,
+  ROLLUP_FIELDS,
+} from '../store/rollups/fields.ts';
+import type { FacetCount, StatsPoint } from '../store/rollups/reading.ts';
+import { PointSums } from '../store/rollups/reading.ts';
+import { byUse } from './facets.ts';
+import type { StoreReading } from './stored-request.ts';
+import type { StepRange } from './time-range.ts';
+import { hoursOf, startedWithin } from './time-range.ts';
+import { walkTraces } from './walk.ts';
+
+export type StatsOf = {
+  readonly range: StepRange;
+  readonly stepMs: number;
+  readonly groupBy: RollupField | null;
+  readonly query: Query;
+  /** The most groups. */
+  readonly limit: number;
+};
+
+export type SummedStats = {
+  /** Groups with more traces first, the one of all other values last. */
+  readonly groups: readonly StatsGroup[];
+  /** Groups beyond the limit. */
+  readonly leftOut: number;
+  readonly isPartial: boolean;
+  readonly searchedTo: Instant | null;
+};
+type StatsGroup = { readonly key: string | null; readonly points: readonly StatsPoint[] };
+
+/** About the memory of a point. */
+const POINT_BYTES = 400;
+
+/**
+ * From rollups without a query, and for one term on a field of rollups; from the traces otherwise:
+ *
+ *   no term, or field:value ── hours, days ─▶ rollups ── a value without a row of its own ─┐
+ *   any other query, or 5 minutes ────────────────────────▶ traces, within the budget ◀────┘
+ */
+export async function sumStats(reading: StoreReading, asked: StatsOf): Promise<SummedStats> {
+  const filter = filterOf(asked);
+  if (asked.stepMs >= HOUR_MS && filter !== undefined) {
+    const found = await fromRollups(reading, asked, filter);
+    if (found !== undefined) return found;
+  }
+  return fromTraces(reading, asked, filter);
+}
+
+/** The values that a query is about; null for all of the field. */
+type Filter = { readonly field: RollupField; readonly values: readonly string[] | null };
+
+/** Undefined for a query that is not about the values of one field with rollups. */
+function filterOf({ query: { terms }, groupBy }: StatsOf): Filter | undefined {
+  const [first, ...more] = terms;
+  if (first === undefined) return { field: groupBy ?? 'all', values: null };
+  const filter = more.length === 0 ? equalityIn(first) : undefined;
+  if (filter === undefined || (groupBy !== null && groupBy !== filter.field)) return undefined;
+  // A trace that has several of the values would count several times.
+  if (isOfObservations(filter.field) && groupBy === null && filter.values.length > 1) {
+    return undefined;
+  }
+  return filter;
+}
+
+type Equality = Filter & { readonly values: readonly string[] };
+
+function equalityIn(term: QueryTerm): Equality | undefined {
+  if (term.type !== 'values' || term.negated) return undefined;
+  const { field, values } = term;
+  if (!isRollupField(field)) return undefined;
+  const isNamed = values.every(
+    ({ text, isPrefix }) => !isPrefix && text.length <= MAX_ROLLUP_VALUE,
+  );
+  return isNamed ? { field, values: values.map(({ text }) => text) } : undefined;
+}
+
+function isOfObservations(field: RollupField): boolean {
+  return OBSERVATION_FIELDS.some((one) => one === field);
+}
+
+/** Undefined if a wanted value may be counted without its text. */
+async function fromRollups(
+  reading: StoreReading,
+  asked: StatsOf,
+  { field, values }: Filter,
+): Promise<SummedStats | undefined> {
+  const { store, tenant, read } = reading;
+  const { range, stepMs, groupBy, limit } = asked;
+  const hours = hoursOf(range);
+  const top = groupBy === null || values !== null ? null : await topValues(reading, field, asked);
+  const { points, isIncomplete } = await read.turn(() =>
+    store.rollups.stats(tenant.projectId, {
+      ...{ field, hours, isGrouped: groupBy !== null, step: stepMs / HOUR_MS },
+      values: values ?? top?.values ?? null,
+    }),
+  );
+  if (values !== null && isIncomplete) return undefined;
+  const { groups, leftOut } = grouped(points, limit);
+  return { groups, leftOut: leftOut + (top?.leftOut ?? 0), isPartial: false, searchedTo: null };
+}
+
+type TopValues = { readonly values: readonly string[] | null; readonly leftOut: number };
+
+/** The most used values, if there are more than wanted: the rows of the others are not read. */
+async function topValues(
+  { store, tenant, read }: StoreReading,
+  field: RollupField,
+  { range, limit }: StatsOf,
+): Promise<TopValues> {
+  const asked = { field, hours: hoursOf(range), prefix: '' };
+  const { values } = await read.turn(() => store.rollups.facet(tenant.projectId, asked));
+  if (values.length <= limit) return { values: null, leftOut: 0 };
+  const top = [...values].sort(byUse).slice(0, limit);
+  return { values: top.map(([value]) => value), leftOut: values.length - limit };
+}
+
+async function fromTraces(
+  reading: StoreReading,
+  { query, range, stepMs, groupBy, limit }: StatsOf,
+  filter: Filter | undefined,
+): Promise<SummedStats> {
+  const { store, tenant } = reading;
+  const sums = new PointSums(stepMs);
+  const pick = pickOf(groupBy, filter);
+  const wanted = startedWithin(query, range);
+  const walked = await walkTraces(
+    reading,
+    (cursor, size) =>
+      store.rollups.listContributions(tenant.projectId, {
+        ...{ query: wanted, limit: size, size },
+        ...(cursor === undefined ? {} : { cursor }),
+      }),
+    ({ at, contribution }) => {
+      for (const change of changesOfContribution(contribution)) {
+        const key = pick(change);
+        if (key !== undefined) sums.add(key, at, change[NUMBERS], change[LATENCIES]);
+      }
+      return sums.size * POINT_BYTES;
+    },
+  );
+  return { ...grouped(sums.list(), limit), ...walked };
+}
+
+/** Indexes of the parts of a `RollupChange`. */
+const NUMBERS = 3;
+const LATENCIES = 4;
+
+/** The group that a change of a trace counts for; undefined for none. The numbers are those that rollups have. */
+function pickOf(
+  groupBy: RollupField | null,
+  filter: Filter | undefined,
+): (change: RollupChange) => string | null | undefined {
+  const field = ROLLUP_FIELDS[groupBy ?? filter?.field ?? 'all'];
+  const values = filter?.values ?? null;
+  return ([, of, value]) => {
+    if (of === -field && of !== 0) return groupBy === null || values !== null ? undefined : null;
+    if (of !== field || (values !== null && !values.includes(value))) return undefined;
+    return groupBy === null ? null : value;
+  };
+}
+
+/** Groups with more traces first; those beyond the limit are left out. */
+function grouped(
+  points: readonly StatsPoint[],
+  limit: number,
+): Pick<SummedStats, 'groups' | 'leftOut'> {
+  const byKey = Map.groupBy(points, ({ key }) => key);
+  const rest = byKey.get(null);
+  byKey.delete(null);
+  const named = [...byKey].flatMap(([key, own]): FacetCount[] =>
+    key === null ? [] : [[key, own.reduce((sum, { numbers: [n = 0] }) => sum + n, 0)]],
+  );
+  const shown = named.sort(byUse).slice(0, limit);
+  const groups: StatsGroup[] = shown.map(([key]) => ({ key, points: byKey.get(key) ?? [] }));
+  if (rest !== undefined) groups.push({ key: null, points: rest });
+  return { groups, leftOut: named.length - shown.length };
+}

@@ -1,0 +1,147 @@
+import { formatInstant } from '../model/instant.ts';
+import { HOUR_MS } from '../model/usage-window.ts';
+import type { Query } from '../query/query.ts';
+import { usdOf } from '../store/observation-json.ts';
+import type { RollupField } from '../store/rollups/fields.ts';
+import { isRollupField, ROLLUP_FIELDS } from '../store/rollups/fields.ts';
+import type { StatsPoint } from '../store/rollups/reading.ts';
+import { answerJson } from './answer.ts';
+import { invalidParameter, one, traceQuery } from './query.ts';
+import type { StatsOf, SummedStats } from './stats-sums.ts';
+import { sumStats } from './stats-sums.ts';
+import type { StoredRequest, StoreReading } from './stored-request.ts';
+import type { StepRange } from './time-range.ts';
+import { DAY_MS, isoTime, widenedRange } from './time-range.ts';
+
+export const STATS_REQUEST: StoredRequest = {
+  path: '/stats',
+  parameters: ['from', 'to', 'step', 'group_by', 'metric', 'q', 'limit'],
+  work: showStats,
+};
+
+/** The steps of points, with the range that is answered without `from`. `range` is the longest one. */
+const STEPS = {
+  '5m': { ms: 300_000, byDefault: HOUR_MS, range: DAY_MS },
+  '1h': { ms: HOUR_MS, byDefault: DAY_MS, range: Number.POSITIVE_INFINITY },
+  '1d': { ms: DAY_MS, byDefault: 30 * DAY_MS, range: Number.POSITIVE_INFINITY },
+} as const;
+type StepName = keyof typeof STEPS;
+
+const MOST_GROUPS = 100;
+const GROUPS_BY_DEFAULT = 20;
+const GROUP_FIELDS = Object.keys(ROLLUP_FIELDS).filter((field) => field !== 'all');
+
+/** The members of a point by the name of their metric. */
+const METRICS: Readonly<Record<string, (point: StatsPoint) => Readonly<Record<string, unknown>>>> =
+  {
+    traces: ({ numbers: [traces] }) => ({ traces }),
+    observations: ({ numbers: [, observations] }) => ({ observations }),
+    errors: ({ numbers: [, , errors] }) => ({ errors }),
+    tokens: ({ numbers: [, , , input, output, cached] }) => ({
+      ...{ input_tokens: input, output_tokens: output, cached_tokens: cached },
+    }),
+    cost: ({ numbers: [, , , , , , cost = 0] }) => ({ cost: usdOf(cost) }),
+    p50: ({ latencies: [p50] }) => ({ latency_p50_ms: p50 }),
+    p95: ({ latencies: [, p95] }) => ({ latency_p95_ms: p95 }),
+    p99: ({ latencies: [, , p99] }) => ({ latency_p99_ms: p99 }),
+  };
+const METRIC_NAMES = Object.keys(METRICS);
+
+/** About the memory of a point and its text. */
+const POINT_BYTES = 600;
+
+/** Numbers of traces by time, and by the values of a field. */
+async function showStats(reading: StoreReading): Promise<void> {
+  const { exchange, query, read, reads } = reading;
+  const now = exchange.clock.now();
+  const step = stepOf(query);
+  const { ms, byDefault } = STEPS[step];
+  const range = widenedRange(query, { now, byDefault, step: Math.min(ms, HOUR_MS) });
+  const steps = stepsOf(range, step, reads.limits.stats_points);
+  const groupBy = groupByOf(query);
+  const metrics = metricsOf(query);
+  const asked: StatsOf = {
+    ...{ range, stepMs: ms, groupBy },
+    query: queryOf(query, now),
+    limit: limitOf(query, groupBy === null ? 1 : steps, reads.limits.stats_points),
+  };
+  const stats = await sumStats(reading, asked);
+  read.hold(stats.groups.reduce((sum, { points }) => sum + points.length, 0) * POINT_BYTES);
+  answerJson(exchange, read, JSON.stringify(answerOf(step, asked, metrics, stats)));
+}
+
+function answerOf(
+  step: StepName,
+  { range, groupBy }: StatsOf,
+  metrics: readonly string[],
+  { groups, leftOut, isPartial, searchedTo }: SummedStats,
+) {
+  return {
+    step,
+    from: isoTime(range.from),
+    to: isoTime(range.to),
+    group_by: groupBy,
+    groups: groups.map(({ key, points }) => ({
+      key,
+      points: points.map((point) => ({
+        time: isoTime(point.time),
+        ...Object.assign({}, ...metrics.map((metric) => METRICS[metric]?.(point))),
+      })),
+    })),
+    left_out: leftOut,
+    partial: isPartial,
+    searched_to: searchedTo === null ? null : formatInstant(searchedTo),
+  };
+}
+
+function stepOf(query: URLSearchParams): StepName {
+  const step = one(query, 'step') ?? '1h';
+  if (Object.hasOwn(STEPS, step)) return step as StepName;
+  throw invalidParameter('step', `must be one of ${Object.keys(STEPS).join(', ')}`);
+}
+
+/** The number of steps. Throws a `Refusal` (400) for too many. */
+function stepsOf({ from, to }: StepRange, step: StepName, most: number): number {
+  const { ms, range } = STEPS[step];
+  if (to - from > range) {
+    throw invalidParameter('step', `${step} covers at most 24 hours; take 1h or a shorter range`);
+  }
+  const steps = Math.ceil((to - from) / ms);
+  if (steps <= most) return steps;
+  const longer = step === '1d' ? 'a shorter range' : '1d or a shorter range';
+  throw invalidParameter('step', `gives ${steps} points, of at most ${most}; take ${longer}`);
+}
+
+function groupByOf(query: URLSearchParams): RollupField | null {
+  const field = one(query, 'group_by');
+  if (field === undefined) return null;
+  if (isRollupField(field) && field !== 'all') return field;
+  throw invalidParameter('group_by', `must be one of ${GROUP_FIELDS.join(', ')}`);
+}
+
+function metricsOf(query: URLSearchParams): readonly string[] {
+  const text = one(query, 'metric');
+  if (text === undefined) return METRIC_NAMES;
+  const names = text.split(',');
+  if (names.every((name) => METRIC_NAMES.includes(name))) return names;
+  throw invalidParameter('metric', `must be a list of ${METRIC_NAMES.join(', ')}`);
+}
+
+/** The number of groups. Throws a `Refusal` (400) if they could have too many points. */
+function limitOf(query: URLSearchParams, steps: number, mostPoints: number): number {
+  const fitting = Math.max(1, Math.floor(mostPoints / steps));
+  const text = one(query, 'limit');
+  if (text === undefined) return Math.min(GROUPS_BY_DEFAULT, fitting);
+  const limit = /^\d{1,3}$/.test(text) ? Number(text) : 0;
+  if (limit < 1 || limit > MOST_GROUPS)
+    throw invalidParameter('limit', `must be 1 to ${MOST_GROUPS}`);
+  if (limit <= fitting) return limit;
+  throw invalidParameter(
+    'limit',
+    `must be at most ${fitting} for ${steps} points a group; take a longer step or a shorter range`,
+  );
+}
+
+function queryOf(query: URLSearchParams, now: number): Query {
+  return traceQuery(new URLSearchParams({ q: one(query, 'q') ?? '' }), now);
+}

@@ -1,0 +1,97 @@
+import { decodeJsonText } from '../../model/json/decode.ts';
+import type { ObservationGroup } from '../rows/observation-groups.ts';
+import { statusOf } from '../rows/observation-row.ts';
+import type { TraceSummary } from '../rows/trace-summary.ts';
+import type { RollupField } from './fields.ts';
+import { MAX_ROLLUP_VALUE, OTHER, ROLLUP_FIELDS, WHOLE } from './fields.ts';
+import { bucketOf } from './histogram.ts';
+
+/** The fields of a trace that have a value each, in the order of the values of a contribution. */
+const TRACE_FIELDS = [
+  'name',
+  'user',
+  'session',
+  'status',
+  'key',
+  'environment',
+] as const satisfies RollupField[];
+
+/** A value of a trace; null without a value, `TOO_LONG` for one that is counted as `OTHER`. */
+type TraceValue = string | null | typeof TOO_LONG;
+const TOO_LONG = 0;
+
+/**
+ * The numbers that a trace adds to the rollups. Its row keeps them as JSON, so that a change of the trace subtracts exactly the
+ * numbers that were added.
+ */
+export type Contribution = readonly [
+  /** Hours since the epoch. */
+  hour: number,
+  /** Observations, failed ones, tokens of input, output and cached input, cost in 10⁻⁹ USD. */
+  sums: readonly number[],
+  /** The bucket of the latency of the trace; null without one. */
+  latency: number | null,
+  values: readonly TraceValue[],
+  groups: readonly ObservationGroup[],
+];
+
+const HOUR_MS = 3_600_000;
+
+/** A trace with its summary. */
+type ContributingTrace = {
+  readonly createdAt: number;
+  readonly keyId: string | null;
+  readonly summary: TraceSummary;
+};
+
+export function contributionOf({ createdAt, keyId, summary }: ContributingTrace): Contribution {
+  const { startMs, count, errors, facts, latency, name, user, session, environment } = summary;
+  const { input_tokens: input, output_tokens: output, cached_tokens: cached } = facts.usage ?? {};
+  return [
+    Math.floor((startMs ?? createdAt) / HOUR_MS),
+    [count, errors, input ?? 0, output ?? 0, cached ?? 0, facts.cost?.total ?? 0],
+    latency === null ? null : bucketOf(latency),
+    [name, user, session, statusOf(summary.status), keyId, environment].map(bounded),
+    summary.groups,
+  ];
+}
+
+function bounded(value: string | null): TraceValue {
+  return value !== null && value.length > MAX_ROLLUP_VALUE ? TOO_LONG : value;
+}
+
+export function contributionFromText(text: string): Contribution {
+  return decodeJsonText(text) as Contribution;
+}
+
+/** A signed change of the row of a value in an hour. */
+export type RollupChange = readonly [
+  hour: number,
+  /** Negative for values without a row of their own. */
+  field: number,
+  value: string,
+  /** Traces, observations, failed ones, tokens of input, output and cached input, cost. */
+  numbers: readonly number[],
+  /** Bucket, count, bucket, count … */
+  latencies: readonly number[],
+];
+
+/** The changes that a contribution makes, one for each value. */
+export function changesOfContribution(contribution: Contribution): RollupChange[] {
+  const [hour, sums, latency, values, groups] = contribution;
+  const numbers = [1, ...sums];
+  const latencies = latency === null ? [] : [latency, 1];
+  const changes: RollupChange[] = [[hour, ROLLUP_FIELDS.all, WHOLE, numbers, latencies]];
+  for (const [i, field] of TRACE_FIELDS.entries()) {
+    const value = values[i] ?? null;
+    if (value === null) continue;
+    const number = ROLLUP_FIELDS[field];
+    if (value === TOO_LONG) changes.push([hour, -number, OTHER, numbers, latencies]);
+    else changes.push([hour, number, value, numbers, latencies]);
+  }
+  for (const [field, value, own, ownLatencies] of groups) {
+    if (value === null) changes.push([hour, -field, OTHER, [1, ...own], ownLatencies]);
+    else changes.push([hour, field, value, [1, ...own], ownLatencies]);
+  }
+  return changes;
+}

@@ -1,0 +1,108 @@
+/**
+ * Histograms of latencies with fixed logarithmic buckets: bucket `i` has the latencies above `FIRST * GROWTH ** (i - 1)` up to
+ * `FIRST * GROWTH ** i` milliseconds. The middle of a bucket is within 4.8 % of each latency in it. Histograms with the same
+ * buckets add up, and subtract, without loss.
+ */
+const FIRST = 0.001;
+const GROWTH = 1.1;
+/** Longer latencies (10⁷ hours) are in the last bucket. */
+const LAST_BUCKET = 400;
+
+const LOG_GROWTH = Math.log(GROWTH);
+/** The factor from the upper end of a bucket to the value with the same relative error to both ends. */
+const MIDDLE = 2 / (1 + GROWTH);
+
+/** Counts by bucket. */
+export type LatencyHistogram = Map<number, number>;
+
+/** Of milliseconds, which are not negative. */
+export function bucketOf(latency: number): number {
+  if (latency <= FIRST) return 0;
+  return Math.min(LAST_BUCKET, Math.ceil(Math.log(latency / FIRST) / LOG_GROWTH));
+}
+
+/** The latency that stands for a bucket, in milliseconds. */
+function latencyOfBucket(bucket: number): number {
+  return bucket === 0 ? FIRST : FIRST * GROWTH ** bucket * MIDDLE;
+}
+
+export function countIn(histogram: LatencyHistogram, bucket: number, by: number): void {
+  const sum = (histogram.get(bucket) ?? 0) + by;
+  if (sum === 0) histogram.delete(bucket);
+  else histogram.set(bucket, sum);
+}
+
+/** Adds bucket, count, bucket, count … */
+export function countPairs(histogram: LatencyHistogram, pairs: readonly number[], sign = 1): void {
+  for (let i = 0; i + 1 < pairs.length; i += 2) {
+    countIn(histogram, pairs[i] ?? 0, sign * (pairs[i + 1] ?? 0));
+  }
+}
+
+/** Bucket, count, bucket, count …, in the order of buckets. */
+export function pairsOf(histogram: LatencyHistogram): number[] {
+  return [...histogram].sort(([a], [b]) => a - b).flat();
+}
+
+/** The bytes of a stored histogram: for each bucket the distance from the bucket before and the count, as varints. */
+export function encodeHistogram(histogram: LatencyHistogram): Uint8Array {
+  const bytes: number[] = [];
+  let before = 0;
+  for (const [bucket, counted] of [...histogram].sort(([a], [b]) => a - b)) {
+    if (counted <= 0) continue;
+    pushVarint(bytes, bucket - before);
+    pushVarint(bytes, counted);
+    before = bucket;
+  }
+  return Uint8Array.from(bytes);
+}
+
+function pushVarint(bytes: number[], value: number): void {
+  let rest = value;
+  while (rest > 0x7f) {
+    bytes.push((rest % 0x80) | 0x80);
+    rest = Math.floor(rest / 0x80);
+  }
+  bytes.push(rest);
+}
+
+/** Adds a stored histogram. */
+export function addEncoded(histogram: LatencyHistogram, bytes: Uint8Array): void {
+  let bucket = 0;
+  let value = 0;
+  let scale = 1;
+  let isCount = false;
+  for (const byte of bytes) {
+    value += (byte & 0x7f) * scale;
+    scale *= 0x80;
+    if (byte > 0x7f) continue;
+    if (isCount) countIn(histogram, bucket, value);
+    else bucket += value;
+    isCount = !isCount;
+    value = 0;
+    scale = 1;
+  }
+}
+
+/** The latencies below which these parts (0 to 1) of all are, in milliseconds; null without a latency. */
+export function quantiles(
+  histogram: LatencyHistogram,
+  parts: readonly number[],
+): (number | null)[] {
+  const buckets = [...histogram].sort(([a], [b]) => a - b);
+  const total = buckets.reduce((sum, [, counted]) => sum + counted, 0);
+  return parts.map((part) => {
+    const rank = Math.max(1, Math.ceil(part * total));
+    let seen = 0;
+    for (const [bucket, counted] of buckets) {
+      seen += counted;
+      if (seen >= rank) return rounded(latencyOfBucket(bucket));
+    }
+    return null;
+  });
+}
+
+/** Four digits: more would pretend a precision that buckets do not have. */
+function rounded(latency: number): number {
+  return Number(latency.toPrecision(4));
+}

@@ -1,0 +1,262 @@
+import type { TraceFilter } from '../store.ts';
+import type { RollupChange } from './contribution.ts';
+import type { ContributionPage } from './contribution-page.ts';
+import { addNumbers } from './delta.ts';
+import type { RollupField } from './fields.ts';
+import { OBSERVATION_FIELDS, OTHER, ROLLUP_FIELDS } from './fields.ts';
+import { DAY, HOUR, periodOf } from './fold.ts';
+import type { LatencyHistogram } from './histogram.ts';
+import { addEncoded, countPairs, quantiles } from './histogram.ts';
+
+/** Hours since the epoch; `to` is exclusive. */
+export type Hours = { readonly from: number; readonly to: number };
+
+/** Values of a field that begin with a text, and their traces. */
+export type FacetAsked = {
+  readonly field: RollupField;
+  readonly hours: Hours;
+  readonly prefix: string;
+};
+
+export type FacetPart = {
+  readonly values: readonly FacetCount[];
+  /** Traces whose values are counted together, without their names. */
+  readonly others: number;
+  /** Milliseconds of work of the store. */
+  readonly spentMs: number;
+};
+export type FacetCount = readonly [value: string, traces: number];
+
+export type StatsAsked = {
+  readonly field: RollupField;
+  /** The wanted values; null for all of the field. */
+  readonly values: readonly string[] | null;
+  /** Whether each value has points of its own, and those without a row of their own have points together. */
+  readonly isGrouped: boolean;
+  readonly hours: Hours;
+  /** The hours of a point: `HOUR` or `DAY`. */
+  readonly step: number;
+};
+
+export type StatsRows = {
+  readonly points: readonly StatsPoint[];
+  /** A wanted value may be counted among the values without a row of their own. */
+  readonly isIncomplete: boolean;
+};
+
+/** The numbers of a group in a period. */
+export type StatsPoint = {
+  /** The value; null for the values without a row of their own, and if values are not grouped. */
+  readonly key: string | null;
+  /** Milliseconds since the epoch. */
+  readonly time: number;
+  /** As in a `RollupChange`. */
+  readonly numbers: readonly number[];
+  /** The medians, and the latencies that 95 % and 99 % do not exceed, in milliseconds. */
+  readonly latencies: readonly (number | null)[];
+};
+
+/** Sums by hour and day. A read includes the changes that have not been added to the rows yet. */
+export type RollupReads = {
+  facet(projectId: string, asked: FacetAsked): Promise<FacetPart>;
+  stats(projectId: string, asked: StatsAsked): Promise<StatsRows>;
+  /** Matching traces that have contributed, as `listTraces` finds them. */
+  listContributions(projectId: string, filter: TraceFilter): Promise<ContributionPage>;
+};
+
+/** Rows of one step of a range. */
+export type RollupSpan = { readonly step: number; readonly from: number; readonly to: number };
+
+/** The rows that cover a range: days where it has whole ones, hours for the rest. */
+export function spansOf({ from, to }: Hours): RollupSpan[] {
+  const firstDay = Math.ceil(from / DAY) * DAY;
+  const lastDay = periodOf(DAY, to);
+  if (firstDay >= lastDay) return [{ step: HOUR, from, to }];
+  return [
+    { step: HOUR, from, to: firstDay },
+    { step: DAY, from: firstDay, to: lastDay },
+    { step: HOUR, from: lastDay, to },
+  ].filter((span) => span.from < span.to);
+}
+
+/** The rows that cover the points of statistics. */
+export function statsSpans({ step, hours }: StatsAsked): RollupSpan[] {
+  return step === DAY ? spansOf(hours) : [{ step: HOUR, ...hours }];
+}
+
+/** A row of `rollups` as statistics read it. */
+export type StatsRow = {
+  readonly field: number;
+  readonly start: number;
+  readonly value: string;
+  readonly numbers: readonly number[];
+  /** As they are stored. */
+  readonly latencies: Uint8Array;
+};
+
+/** Adds up rows and changes for points. */
+export class StatsSum {
+  readonly #asked: StatsAsked;
+  readonly #field: number;
+  readonly #wanted: ReadonlySet<string> | null;
+  readonly #points: PointSums;
+  /** Periods with values that have no row of their own. */
+  readonly #crowded = new Set<number>();
+  /** Values by the period of their rows. */
+  readonly #found = new Map<number, Set<string>>();
+  #hasUnnamed = false;
+
+  constructor(asked: StatsAsked) {
+    this.#asked = asked;
+    this.#field = ROLLUP_FIELDS[asked.field];
+    this.#wanted = asked.values === null ? null : new Set(asked.values);
+    this.#points = new PointSums(asked.step * HOUR_MS);
+  }
+
+  addRow({ field, start, value, numbers, latencies }: StatsRow): void {
+    if (field < 0) this.#crowd(start, value);
+    else this.#note(start, value);
+    const key = this.#keyOf(field, value);
+    if (key !== undefined) this.#points.add(key, start * HOUR_MS, numbers, latencies);
+  }
+
+  addChange([hour, field, value, numbers, pairs]: RollupChange): void {
+    const { from, to } = this.#asked.hours;
+    if (Math.abs(field) !== this.#field || hour < from || hour >= to) return;
+    const key = this.#keyOf(field, value);
+    if (key !== undefined) this.#points.add(key, hour * HOUR_MS, numbers, pairs);
+  }
+
+  /** Undefined for a row that is not wanted. */
+  #keyOf(field: number, value: string): string | null | undefined {
+    const { isGrouped } = this.#asked;
+    if (field < 0) return isGrouped ? null : undefined;
+    if (this.#wanted !== null && !this.#wanted.has(value)) return undefined;
+    return isGrouped ? value : null;
+  }
+
+  #crowd(start: number, value: string): void {
+    this.#crowded.add(start);
+    if (value === OTHER && isOfObservations(this.#asked.field)) this.#hasUnnamed = true;
+  }
+
+  #note(start: number, value: string): void {
+    if (this.#wanted === null) return;
+    const found = this.#found.get(start);
+    if (found === undefined) this.#found.set(start, new Set([value]));
+    else found.add(value);
+  }
+
+  rows(): StatsRows {
+    const wanted = this.#wanted;
+    const isMissing = (start: number): boolean =>
+      wanted !== null && (this.#found.get(start)?.size ?? 0) < wanted.size;
+    const isIncomplete =
+      wanted !== null && (this.#hasUnnamed || [...this.#crowded].some(isMissing));
+    return { points: this.#points.list(), isIncomplete };
+  }
+}
+
+function isOfObservations(field: RollupField): boolean {
+  return OBSERVATION_FIELDS.some((one) => one === field);
+}
+
+const HOUR_MS = 3_600_000;
+const QUANTILES = [0.5, 0.95, 0.99];
+
+type PointSum = {
+  readonly key: string | null;
+  readonly time: number;
+  readonly numbers: number[];
+  /** Stored histograms, and bucket, count, bucket, count … */
+  readonly latencies: (Uint8Array | readonly number[])[];
+};
+
+/** Numbers and latencies by group and time. */
+export class PointSums {
+  readonly #stepMs: number;
+  readonly #groups = new Map<string | null, Map<number, PointSum>>();
+  #size = 0;
+
+  constructor(stepMs: number) {
+    this.#stepMs = stepMs;
+  }
+
+  add(
+    key: string | null,
+    at: number,
+    numbers: readonly number[],
+    latencies: Uint8Array | readonly number[],
+  ): void {
+    const time = Math.floor(at / this.#stepMs) * this.#stepMs;
+    let points = this.#groups.get(key);
+    if (points === undefined) {
+      points = new Map();
+      this.#groups.set(key, points);
+    }
+    let point = points.get(time);
+    if (point === undefined) {
+      point = { key, time, numbers: [], latencies: [] };
+      points.set(time, point);
+      this.#size++;
+    }
+    addNumbers(point.numbers, numbers);
+    if (latencies.length > 0) point.latencies.push(latencies);
+  }
+
+  /** The number of points. */
+  get size(): number {
+    return this.#size;
+  }
+
+  /** In the order of time. A time without traces has no point. */
+  list(): StatsPoint[] {
+    const points: StatsPoint[] = [];
+    for (const group of this.#groups.values()) {
+      for (const { key, time, numbers, latencies } of group.values()) {
+        const [traces = 0] = numbers;
+        if (traces === 0) continue;
+        points.push({ key, time, numbers, latencies: quantiles(joined(latencies), QUANTILES) });
+      }
+    }
+    return points.sort((a, b) => a.time - b.time);
+  }
+}
+
+function joined(parts: readonly (Uint8Array | readonly number[])[]): LatencyHistogram {
+  const histogram: LatencyHistogram = new Map();
+  for (const part of parts) {
+    if (part instanceof Uint8Array) addEncoded(histogram, part);
+    else countPairs(histogram, part);
+  }
+  return histogram;
+}
+
+/** Adds up the traces of values. */
+export class FacetSum {
+  readonly #asked: FacetAsked;
+  readonly #field: number;
+  readonly #values = new Map<string, number>();
+  #others = 0;
+
+  constructor(asked: FacetAsked) {
+    this.#asked = asked;
+    this.#field = ROLLUP_FIELDS[asked.field];
+  }
+
+  /** Traces with a value that begins with the prefix; `field` is negative for values without a row of their own. */
+  add(field: number, value: string, traces: number): void {
+    if (field < 0) this.#others += traces;
+    else this.#values.set(value, (this.#values.get(value) ?? 0) + traces);
+  }
+
+  addChange([hour, field, value, [traces = 0]]: RollupChange): void {
+    const { hours, prefix } = this.#asked;
+    if (Math.abs(field) !== this.#field || hour < hours.from || hour >= hours.to) return;
+    if (field < 0 || value.startsWith(prefix)) this.add(field, value, traces);
+  }
+
+  part(): Omit<FacetPart, 'spentMs'> {
+    return { values: [...this.#values].filter(([, traces]) => traces > 0), others: this.#others };
+  }
+}

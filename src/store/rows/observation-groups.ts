@@ -1,0 +1,121 @@
+import { cutText } from '../../model/narrow-limits.ts';
+import type { OBSERVATION_KINDS } from '../../model/observation.ts';
+import { MAX_ROLLUP_VALUE, MAX_VALUES_OF_TRACE, ROLLUP_FIELDS } from '../rollups/fields.ts';
+import type { LatencyHistogram } from '../rollups/histogram.ts';
+import { bucketOf, countIn, pairsOf } from '../rollups/histogram.ts';
+import type { ObservationRow } from './observation-row.ts';
+import { kindOf, ROW } from './observation-row.ts';
+import type { UsageNode } from './trace-totals.ts';
+
+/** The observations of a trace with one value of a field. `null` is every value that is too long, or one too many. */
+export type ObservationGroup = readonly [
+  field: number,
+  value: string | null,
+  /** Observations, failed ones, tokens of input, output and cached input, cost. */
+  sums: readonly number[],
+  /** Bucket, count, bucket, count … */
+  latencies: readonly number[],
+];
+
+/** An observation, and its part of the totals. */
+export type GroupedRow = {
+  readonly row: ObservationRow;
+  readonly tool: string | undefined;
+  readonly node: UsageNode;
+  readonly isFailed: boolean;
+};
+
+/**
+ * Groups the observations of a trace by model, kind and tool. Usage and cost are those of the observations that the totals
+ * of the trace count. In the order of fields and values, so that the order of arrival does not show.
+ */
+export function observationGroups(
+  rows: readonly GroupedRow[],
+  counted: ReadonlySet<string>,
+): readonly ObservationGroup[] {
+  const fields = { model: new Groups(), kind: new Groups(), tool: new Groups() };
+  for (const one of rows) {
+    const isCounted = counted.has(one.node.id);
+    const kind = kindOf(one.row[ROW.KIND]);
+    fields.model.add(cutText(one.row[ROW.MODEL]), one, isCounted);
+    fields.kind.add(kind, one, isCounted);
+    fields.tool.add(one.tool ?? (kind === TOOL ? one.row[ROW.NAME] : null), one, isCounted);
+  }
+  return [
+    ...fields.model.list(ROLLUP_FIELDS.model),
+    ...fields.kind.list(ROLLUP_FIELDS.kind),
+    ...fields.tool.list(ROLLUP_FIELDS.tool),
+  ];
+}
+
+const TOOL = 'tool' satisfies (typeof OBSERVATION_KINDS)[number];
+
+/** The sums over the observations of one value. */
+class Sums {
+  readonly numbers = [0, 0, 0, 0, 0, 0];
+  readonly latencies: LatencyHistogram = new Map();
+
+  add({ node, isFailed }: GroupedRow, isCounted: boolean): void {
+    const { start, end, usage, cost } = node;
+    this.#add([1, isFailed ? 1 : 0]);
+    if (start !== null && end !== null && end >= start) {
+      countIn(this.latencies, bucketOf(end - start), 1);
+    }
+    if (!isCounted) return;
+    const { input_tokens: input, output_tokens: output, cached_tokens: cached } = usage ?? {};
+    this.#add([0, 0, tokens(input), tokens(output), tokens(cached), cost?.total ?? 0]);
+  }
+
+  addAll({ numbers, latencies }: Sums): void {
+    this.#add(numbers);
+    for (const [bucket, counted] of latencies) countIn(this.latencies, bucket, counted);
+  }
+
+  #add(numbers: readonly number[]): void {
+    for (const [i, number] of numbers.entries()) this.numbers[i] = (this.numbers[i] ?? 0) + number;
+  }
+}
+
+function tokens(count: number | undefined): number {
+  return count === undefined || count < 0 ? 0 : count;
+}
+
+/** The groups of one field. */
+class Groups {
+  readonly #named = new Map<string, Sums>();
+  #other: Sums | undefined;
+
+  add(value: string | null, one: GroupedRow, isCounted: boolean): void {
+    if (value === null) return;
+    this.#sumsOf(value).add(one, isCounted);
+  }
+
+  #sumsOf(value: string): Sums {
+    if (value.length > MAX_ROLLUP_VALUE) {
+      this.#other ??= new Sums();
+      return this.#other;
+    }
+    let sums = this.#named.get(value);
+    if (sums === undefined) {
+      sums = new Sums();
+      this.#named.set(value, sums);
+    }
+    return sums;
+  }
+
+  list(field: number): ObservationGroup[] {
+    const named = [...this.#named].sort(([a], [b]) => (a < b ? -1 : 1));
+    for (const [, sums] of named.slice(MAX_VALUES_OF_TRACE)) {
+      this.#other ??= new Sums();
+      this.#other.addAll(sums);
+    }
+    const groups: [string | null, Sums][] = named.slice(0, MAX_VALUES_OF_TRACE);
+    if (this.#other !== undefined) groups.push([null, this.#other]);
+    return groups.map(([value, { numbers, latencies }]) => [
+      field,
+      value,
+      numbers,
+      pairsOf(latencies),
+    ]);
+  }
+}

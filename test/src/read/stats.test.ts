@@ -1,0 +1,277 @@
+import type { Test } from 'tap';
+import t from 'tap';
+import { offer } from '../../../src/component/capability.ts';
+import type { Observation } from '../../../src/model/observation.ts';
+import type { ReadLimits } from '../../../src/read/reads.ts';
+import { STORE } from '../../../src/store/store.ts';
+import { anObservation, aTenant, nativeBatch } from '../../helper/batches.ts';
+import { testListeners, USUAL_LIMITS, urlOf } from '../../helper/http.ts';
+import { sqlitePlace } from '../../helper/places.ts';
+import { createSink, sinkPipeline } from '../../helper/sink.ts';
+
+const HOUR_MS = 3_600_000;
+const T0 = Date.UTC(2026, 0, 15, 12);
+const at = (ms: number) => ({ ms: T0 + ms, ns: 0 });
+const RANGE = 'from=2026-01-15T10:20:00Z&to=2026-01-15T14:30:00Z';
+
+type Point = Readonly<Record<string, number | string | null>>;
+type Stats = {
+  readonly from: string;
+  readonly to: string;
+  readonly groups: readonly { readonly key: string | null; readonly points: readonly Point[] }[];
+  readonly left_out: number;
+  readonly partial: boolean;
+  readonly searched_to: string | null;
+};
+
+/** A listener whose pipeline names a store. */
+async function reading(t: Test, limits: Partial<ReadLimits> = {}) {
+  const { store, close, finish } = await sqlitePlace(t).open();
+  const listeners = testListeners(undefined, undefined, limits);
+  const tenant = aTenant();
+  const pipeline = sinkPipeline(createSink(), {
+    offers: [offer(STORE, store)],
+    admitRead: () => ({ tenant, release() {} }),
+  });
+  const entrance = { pipeline, fallback: undefined };
+  const listener = await listeners.bind('127.0.0.1:0', USUAL_LIMITS, entrance);
+  await listener.open();
+  t.teardown(async () => {
+    await listener.close(AbortSignal.abort());
+    await listeners.close();
+    await close();
+  });
+  const get = async (path: string) => {
+    const answer = await fetch(`${urlOf(listener)}/api/v1${path}`);
+    return { status: answer.status, body: (await answer.json()) as Record<string, unknown> };
+  };
+  return {
+    ...{ get, finish },
+    async stats(query: string): Promise<Stats> {
+      const { status, body } = await get(`/stats?${query}`);
+      if (status !== 200) throw new Error(JSON.stringify(body));
+      return body as Stats;
+    },
+    async facet(query: string): Promise<Record<string, number>> {
+      const { status, body } = await get(
+        `/facets?${query}&from=2026-01-15T00:00:00Z&to=2026-01-16T00:00:00Z`,
+      );
+      if (status !== 200) throw new Error(JSON.stringify(body));
+      const { values } = body as { values: { value: string; traces: number }[] };
+      return Object.fromEntries(values.map(({ value, traces }) => [value, traces]));
+    },
+    async write(list: readonly Partial<Observation>[]) {
+      const observations = list.map((more, index) => anObservation({ ...more, index }));
+      const source = nativeBatch(list.length, { receivedAt: T0 });
+      await store.traces.write({ kind: 'observations', source, observations });
+    },
+  };
+}
+
+/** Three traces in two hours, of two users. */
+const TRACES: readonly Partial<Observation>[] = [
+  {
+    ...{ traceId: 'a', id: 'a', userId: 'u', model: 'm', startTime: at(0), endTime: at(100) },
+    usage: { input_tokens: 10, output_tokens: 1 },
+    details: { cost: { input: 1, output: 1, total: 2_500_000, source: 'sent' }, tags: ['x'] },
+  },
+  {
+    ...{ traceId: 'b', id: 'b', userId: 'u', model: 'n', startTime: at(400_000), status: 'error' },
+    ...{ endTime: at(400_900), customFields: { env: 'prod' } },
+  },
+  {
+    ...{ traceId: 'c', id: 'c', userId: 'v', model: 'm', startTime: at(HOUR_MS) },
+    ...{ endTime: at(HOUR_MS + 3000), details: { release: 'r1' } },
+  },
+];
+
+t.test('stats have the numbers of each hour, and the range that they cover', async (t) => {
+  const { write, stats } = await reading(t);
+  await write(TRACES);
+  const { groups, ...rest } = await stats(RANGE);
+  t.match(rest, {
+    ...{ step: '1h', from: '2026-01-15T10:00:00.000Z', to: '2026-01-15T15:00:00.000Z' },
+    ...{ group_by: null, left_out: 0, partial: false, searched_to: null },
+  });
+  t.same(
+    groups.map(({ key, points }) => [key, points.length]),
+    [[null, 2]],
+  );
+  const [first, second] = groups[0]?.points ?? [];
+  t.match(first, {
+    ...{ time: '2026-01-15T12:00:00.000Z', traces: 2, observations: 2, errors: 1, cost: 0.0025 },
+    ...{ input_tokens: 10, output_tokens: 1, cached_tokens: 0 },
+  });
+  t.match(second, { time: '2026-01-15T13:00:00.000Z', traces: 1, cost: 0 });
+  for (const [name, latency] of [
+    ['latency_p50_ms', 100],
+    ['latency_p99_ms', 900],
+  ] as const) {
+    const shown = Number(first?.[name]);
+    t.ok(Math.abs(shown - latency) <= latency / 20, `${name} is ${shown}`);
+  }
+});
+
+t.test('a term on a field of rollups, any other query and every step count the same', async (t) => {
+  const { write, stats, finish } = await reading(t);
+  await write(TRACES);
+  const count = async (query: string) =>
+    (await stats(`${RANGE}&${query}`)).groups.map(({ key, points }) => [
+      key,
+      ...points.map(({ traces }) => traces),
+    ]);
+  for (const when of ['as changes', 'in rows']) {
+    t.same(await count('q=user:u'), [[null, 2]], when);
+    t.same(await count('q=user:u,v'), [[null, 2, 1]], when);
+    t.same(await count('q=user:u+start:>2000-01-01'), [[null, 2]], when);
+    t.same(await count('q=-user:u'), [[null, 1]], when);
+    t.same(await count('q=user:nobody'), [], when);
+    t.same(await count('q=model:m'), [[null, 1, 1]], when);
+    t.same(await count('q=model:m&step=5m'), [[null, 1, 1]], when);
+    t.same(
+      await count('q=model:m&group_by=user'),
+      [
+        ['u', 1],
+        ['v', 1],
+      ],
+      when,
+    );
+    t.same(
+      await count('group_by=model'),
+      [
+        ['m', 1, 1],
+        ['n', 1],
+      ],
+      when,
+    );
+    t.same(
+      await count('group_by=model&step=5m'),
+      [
+        ['m', 1, 1],
+        ['n', 1],
+      ],
+      when,
+    );
+    t.same(
+      await count('group_by=user&step=1d'),
+      [
+        ['u', 2],
+        ['v', 1],
+      ],
+      when,
+    );
+    t.same(await count('q=tag:x&group_by=status'), [['success', 1]], when);
+    await finish();
+  }
+  const { groups } = await stats(`${RANGE}&step=5m`);
+  t.same(
+    groups[0]?.points.map(({ time }) => time),
+    ['2026-01-15T12:00:00.000Z', '2026-01-15T12:05:00.000Z', '2026-01-15T13:00:00.000Z'],
+  );
+});
+
+t.test('the groups with the most traces are shown, and the others are counted', async (t) => {
+  const { write, stats } = await reading(t);
+  await write(TRACES);
+  for (const step of ['5m', '1h', '1d']) {
+    const { groups, left_out } = await stats(`${RANGE}&group_by=user&limit=1&step=${step}`);
+    t.same([groups.map(({ key }) => key), left_out], [['u'], 1], step);
+  }
+});
+
+t.test('a metric selects the members of points', async (t) => {
+  const { write, stats } = await reading(t);
+  await write(TRACES.slice(0, 1));
+  const { groups } = await stats(`${RANGE}&metric=cost,tokens,p95`);
+  t.same(Object.keys(groups[0]?.points[0] ?? {}), [
+    ...['time', 'cost', 'input_tokens', 'output_tokens', 'cached_tokens', 'latency_p95_ms'],
+  ]);
+});
+
+t.test('a search that takes long is partial, and says how far it came', async (t) => {
+  const { write, stats, get } = await reading(t, { page_time: 0 });
+  const many = Array.from({ length: 1200 }, (_, i) => ({
+    ...{ traceId: `t${i}`, id: `o${i}`, startTime: at(i), endTime: at(i + 1) },
+  }));
+  for (let from = 0; from < many.length; from += 200) await write(many.slice(from, from + 200));
+  const { partial, searched_to, groups } = await stats(`${RANGE}&q=name:chat+span:chat`);
+  t.equal(partial, true);
+  t.match(searched_to, /^2026-01-15T12:00:00\.\d+Z$/);
+  const traces = Number(groups[0]?.points[0]?.traces);
+  t.ok(traces > 0 && traces < 1200, `${traces} of 1200`);
+  t.match((await get('/facets?field=name&q=span:chat&from=2026-01-15T00:00:00Z')).body, {
+    partial: true,
+  });
+});
+
+t.test('limits of stats hold exactly', async (t) => {
+  const { get } = await reading(t, { stats_points: 48 });
+  const status = async (query: string) => {
+    const { status, body } = await get(`/stats?${query}`);
+    return status === 200 ? 200 : String(body.message);
+  };
+  const days = (from: string, to: string) => `from=2026-01-${from}:00Z&to=2026-01-${to}:00Z`;
+  t.equal(await status(days('01T00:00', '03T00:00')), 200);
+  t.match(await status(days('01T00:00', '03T00:01')), 'step gives 49 points, of at most 48');
+  t.equal(await status(`${days('01T00:00', '02T00:00')}&group_by=user&limit=2`), 200);
+  t.match(
+    await status(`${days('01T00:00', '02T00:00')}&group_by=user&limit=3`),
+    'limit must be at most 2 for 24 points a group',
+  );
+  t.match(await status(`${days('01T00:00', '02T00:00')}&step=5m`), 'step gives 288 points');
+  const wide = await reading(t);
+  const wideStatus = async (query: string) => (await wide.get(`/stats?${query}`)).status;
+  t.equal(await wideStatus(`${days('01T00:00', '02T00:00')}&step=5m`), 200);
+  t.equal(await wideStatus(`${days('01T00:00', '02T00:05')}&step=5m`), 400);
+  t.equal(await wideStatus('group_by=user&limit=100'), 200);
+  t.equal(await wideStatus('group_by=user&limit=101'), 400);
+});
+
+t.test('mistakes of stats and facets are 400', async (t) => {
+  const { get } = await reading(t);
+  for (const [path, message] of [
+    ['/stats?step=2h', 'step must be one of 5m, 1h, 1d'],
+    ['/stats?group_by=latency', 'group_by must be one of name, model, user'],
+    ['/stats?metric=cost,p90', 'metric must be a list of traces'],
+    ['/stats?from=2026-01-02T00:00:00Z&to=2026-01-02T00:00:00Z', 'from must be before to'],
+    ['/stats?q=modle:x', 'Unknown field "modle"'],
+    ['/stats?groupby=user', 'did you mean "group_by"?'],
+    ['/facets', 'field must be one of'],
+    ['/facets?field=all', 'field must be one of'],
+    ['/facets?field=latency', 'field must be one of'],
+    ['/facets?field=user&limit=1001', 'limit must be 1 to 1000'],
+  ] as const) {
+    const { status, body } = await get(path);
+    t.equal(status, 400, path);
+    t.match(body.message, message, path);
+  }
+});
+
+t.test('facets count the traces of each value', async (t) => {
+  const { write, facet, finish, get } = await reading(t);
+  await write(TRACES);
+  for (const when of ['as changes', 'in rows']) {
+    t.same(await facet('field=user'), { u: 2, v: 1 }, when);
+    t.same(await facet('field=model&prefix=m'), { m: 2 }, when);
+    t.same(await facet('field=user&q=model:m'), { u: 1, v: 1 }, when);
+    t.same(await facet('field=user&limit=1'), { u: 2 }, when);
+    await finish();
+  }
+  t.same(await facet('field=tag'), { x: 1 });
+  t.same(await facet('field=release'), { r1: 1 });
+  t.same(await facet('field=custom.env'), { prod: 1 });
+  t.same(await facet('field=source&q=user:u'), { native: 2 });
+  const { body } = await get(
+    '/facets?field=user&from=2026-01-15T12:59:00Z&to=2026-01-15T13:00:01Z',
+  );
+  t.match(body, {
+    ...{ from: '2026-01-15T12:00:00.000Z', to: '2026-01-15T14:00:00.000Z', partial: false },
+    ...{
+      values: [
+        { value: 'u', traces: 2 },
+        { value: 'v', traces: 1 },
+      ],
+      others: 0,
+    },
+  });
+});
