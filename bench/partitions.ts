@@ -52,6 +52,19 @@ try {
       () => {},
     ));
   });
+  const later = DAY_0 + DAY;
+  await report(postgres, 'a tenth moved', async () => {
+    await postgres.query('UPDATE traces SET updated_at = $1 WHERE created_at = $2 AND n % 10 = 0', [
+      later,
+      DAY_0,
+    ]);
+    for await (const _ of retirePartitions(
+      postgres,
+      () => later,
+      later,
+      () => {},
+    ));
+  });
   for (const count of COUNTS) await listing(postgres, count);
 } finally {
   for (const close of closing.reverse()) await close();
@@ -63,7 +76,7 @@ async function report(
   name: string,
   remove: () => Promise<void>,
 ): Promise<void> {
-  await ensureTracePartitions(postgres, DAY_0, 1, 0);
+  await ensureTracePartitions(postgres, DAY_0, 1, 1);
   await fill(postgres);
   const before = await stateOf(postgres);
   const begun = performance.now();
