@@ -125,38 +125,21 @@ function storeIn(
   const changes = new ChangeFeed();
   const staleBefore = (): number => clock.now() - config.stale_after;
   const traces = sqliteTraces({
-    ...{
-      database,
-      queues,
-      retention,
-      summaries,
-      terms,
-      rollups,
-      inFlight,
-      blocks,
-      changes,
-      staleBefore,
-    },
+    ...{ database, queues, retention, summaries, terms, rollups },
+    ...{ inFlight, blocks, changes, staleBefore },
   });
   const erasures = sqliteErasures({
     ...{ database, queues, inFlight, blocks, removed, traces, projects, clock, logger },
   });
   const store: Store = {
-    projects,
-    keys,
-    traces,
+    ...{ projects, keys, traces, organization, usage, rejections, audit, changes },
     groups: sqliteGroups(database, retention, staleBefore),
     ranks: sqliteRanks(database, retention, staleBefore),
     scores: sqliteScores(database, retention),
     rollups: sqliteRollups(database, retention, staleBefore),
-    organization,
-    usage,
     counters: queues.usage,
-    rejections,
-    audit,
     costs: sqliteCosts(database, summaries, rollups),
     backlog: sqliteBacklog(database),
-    changes,
     erasures: erasures.store,
     openQueue: queues.openQueue,
   };
