@@ -23,6 +23,7 @@ import type {
   RowCursors,
   StoredObservation,
   StoredTrace,
+  TraceSource,
   TraceStore,
 } from '../../../src/store/store.ts';
 import type { TermMetrics } from '../../../src/store/term-metrics.ts';
@@ -88,22 +89,8 @@ export function sqliteTraces(parts: SqliteTracesParts): TraceStore {
       ]);
       return pageOfRows(found, ({ n, row }) => placeOfRow(n, row), observationOfRow(scope));
     },
-    async listSources(projectId, traceId, { limit, cursor }) {
-      const scope = scopeOf(projectId);
-      const after = placeOfCursor(cursor);
-      const found = await database.search('traces.sources', [
-        scope,
-        keyOfId(traceId),
-        after,
-        limit,
-      ]);
-      const observe = observationOfRow(scope);
-      return pageOfRows(
-        found,
-        ({ n, row }) => placeOfRow(n, row),
-        (source) => ({ observation: observe(source), events: source.events }),
-      );
-    },
+    listSources: (projectId, traceId, page) =>
+      listSources(database, scopeOf(projectId), traceId, page, observationOfRow),
     listTree: (projectId, traceId, page) =>
       listTree(database, scopeOf(projectId), traceId, page, staleBefore()),
     async getRoot(projectId, traceId) {
@@ -143,6 +130,23 @@ export function sqliteTraces(parts: SqliteTracesParts): TraceStore {
     batchStamps: async (projectId, ids) =>
       new Map(await database.search('batches.stamps', [scopeOf(projectId), ids])),
   };
+}
+
+async function listSources(
+  database: StoreDatabase,
+  scope: TraceScope,
+  traceId: string,
+  { limit, cursor }: { limit: number; cursor?: string },
+  observationOfRow: (scope: TraceScope) => (row: StoredRow) => StoredObservation,
+): Promise<Page<TraceSource>> {
+  const after = placeOfCursor(cursor);
+  const found = await database.search('traces.sources', [scope, keyOfId(traceId), after, limit]);
+  const observe = observationOfRow(scope);
+  return pageOfRows(
+    found,
+    ({ n, row }) => placeOfRow(n, row),
+    (source) => ({ observation: observe(source), events: source.events }),
+  );
 }
 
 async function listTree(
