@@ -264,6 +264,10 @@ const newErasure = z
   .strictObject({
     q: z.string().describe('A query, as in a list of traces; at least one term.'),
     dry_run: z.boolean().optional().describe('Counts, and changes nothing. Default: false.'),
+    block_until: z.iso
+      .datetime({ offset: true })
+      .optional()
+      .describe('Until then the trace ids or users of the query are not stored again.'),
   })
   .meta({ id: 'NewErasure' });
 

@@ -157,6 +157,7 @@ class Keeper {
       yield;
     }
     yield* repeat(() => forgetErasedStep(database, now));
+    await database.query('DELETE FROM erasure_blocks WHERE until <= $1', [now]);
     yield* this.#removeFreeBatches(database);
   }
 

@@ -1,4 +1,5 @@
 import type { Settings } from '../../src/component/component.ts';
+import { ErasureBlocks } from '../../src/store/erasing/blocks.ts';
 import type { Store } from '../../src/store/store.ts';
 import { termMetrics } from '../../src/store/term-metrics.ts';
 import type { FirstProject } from '../../src/tenancy/bootstrap.ts';
@@ -85,8 +86,11 @@ export async function openPostgresStore(
     staleBefore: () => clock.now() - config.stale_after,
     now: () => clock.now(),
   };
-  const traces = postgresTraces(database, retention, groups, reading);
-  const erasures = postgresErasures({ pools, queues, traces, projects, clock, logger, metrics });
+  const blocks = new ErasureBlocks(() => clock.now());
+  const traces = postgresTraces(database, retention, groups, reading, blocks);
+  const erasures = await postgresErasures({
+    ...{ pools, queues, traces, projects, blocks, clock, logger, metrics },
+  });
   const store: Store = {
     ...{ projects, keys, organization, usage, counters, rejections, audit, traces },
     groups: postgresGroups(retention, reading),
@@ -103,10 +107,7 @@ export async function openPostgresStore(
     ledger: sharedLedger(pools, clock),
     first: tenancy.first,
     async finish() {
-      await sums.finish();
-      await erasures.finish();
-      await keeper.finish();
-      await rollups.finish();
+      for (const each of [sums, erasures, keeper, rollups]) await each.finish();
     },
     async close() {
       terms.close();

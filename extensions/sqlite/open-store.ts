@@ -6,6 +6,7 @@ import type { SqliteQueueStorage } from '../../src/sqlite/queue/storage.ts';
 import { queueStorage } from '../../src/sqlite/queue/storage.ts';
 import type { SalvagedDatabase } from '../../src/sqlite/salvage-directory.ts';
 import { salvageDatabase } from '../../src/sqlite/salvage-directory.ts';
+import { ErasureBlocks } from '../../src/store/erasing/blocks.ts';
 import { ErasedInFlight } from '../../src/store/erasing/in-flight.ts';
 import type { Store } from '../../src/store/store.ts';
 import { termMetrics } from '../../src/store/term-metrics.ts';
@@ -82,17 +83,24 @@ export async function openSqliteStore(
     const verify = (progress: VerifyProgress): Promise<Difference[]> => usage.verify(progress);
     const tenancy = await openTenancy(rows, settings, config, verify);
     await database.markFilled();
-    return storeIn(database, queues, tenancy, settings, config);
+    const blocks = new ErasureBlocks(() => clock.now());
+    blocks.replace(await database.read('erasing.blocks', [clock.now()]));
+    return storeIn({ database, queues, tenancy, blocks }, settings, config);
   } catch (error) {
     await database.close();
     throw error;
   }
 }
 
+type OpenParts = {
+  readonly database: Database<StoreOperations>;
+  readonly queues: SqliteQueueStorage;
+  readonly tenancy: Tenancy;
+  readonly blocks: ErasureBlocks;
+};
+
 function storeIn(
-  database: Database<StoreOperations>,
-  queues: SqliteQueueStorage,
-  tenancy: Tenancy,
+  { database, queues, tenancy, blocks }: OpenParts,
   { clock, logger, metrics }: Pick<Settings, 'clock' | 'logger' | 'metrics'>,
   config: SqliteConfig,
 ): OpenSqliteStore {
@@ -114,10 +122,10 @@ function storeIn(
   projects.onDelete(() => keeper.wake());
   const staleBefore = (): number => clock.now() - config.stale_after;
   const traces = sqliteTraces({
-    ...{ database, queues, retention, summaries, terms, rollups, inFlight, staleBefore },
+    ...{ database, queues, retention, summaries, terms, rollups, inFlight, blocks, staleBefore },
   });
   const erasures = sqliteErasures({
-    ...{ database, queues, inFlight, removed, traces, projects, clock, logger },
+    ...{ database, queues, inFlight, blocks, removed, traces, projects, clock, logger },
   });
   const store: Store = {
     projects,

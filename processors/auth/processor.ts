@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto';
 import { offer } from '../../src/component/capability.ts';
 import type { RequestHead, RequestProcessor, Settings } from '../../src/component/component.ts';
-import type { Tenant } from '../../src/model/batch.ts';
+import type { ReceivedBatch, Tenant } from '../../src/model/batch.ts';
 import { Refusal } from '../../src/model/errors.ts';
 import { STORE } from '../../src/store/store.ts';
 import type { ApiKey, KeyStore } from '../../src/tenancy/contract.ts';
@@ -56,9 +56,17 @@ function authenticateByStore(settings: Settings, config: AuthConfig): RequestPro
     return { organizationId, projectId, keyId, permissions };
   }
 
+  /** Drops items that an erasure has blocked. */
+  function process(batch: ReceivedBatch): void {
+    store.erasures.blocks.apply(batch);
+  }
+
   return {
     offers: [offer(STORE, store)],
     authenticate,
+    get process() {
+      return keys !== undefined && store.erasures.blocks.areSome ? process : undefined;
+    },
     async start() {
       keys = store.keys;
       cache = cacheKeys(keys, settings.clock, settings.logger, config.cache_ttl);

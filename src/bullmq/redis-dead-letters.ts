@@ -11,13 +11,15 @@ export type RedisDeadLetters = {
   add(branch: string, batch: SealedBatch, reason: DeadLetterReason, now: number): Promise<void>;
   list(filter: DeadLetterFilter): Promise<DeadLetter[]>;
   /** The dead letters with these ids, with their payloads. */
-  read(ids: readonly number[] | 'all'): Promise<readonly StoredDeadLetter[]>;
+  read(ids: readonly number[] | 'all'): Promise<readonly RedisLetter[]>;
   /** Resolves with whether the dead letter was there. */
-  remove(letter: StoredDeadLetter): Promise<boolean>;
+  remove(letter: RedisLetter): Promise<boolean>;
+  /** Keeps the rest of a dead letter's batch in its place. */
+  replace(letter: RedisLetter, rest: SealedBatch): Promise<void>;
   sums(): Promise<{ letters: number; items: number }>;
 };
 
-type StoredDeadLetter = DeadLetter & { readonly payload: JobPayload };
+export type RedisLetter = DeadLetter & { readonly payload: JobPayload };
 
 const ADD = `
   if redis.call('SISMEMBER', KEYS[6], ARGV[4]) == 1 then return 0 end
@@ -36,6 +38,12 @@ const REMOVE = `
   redis.call('HINCRBY', KEYS[4], 'items', -tonumber(ARGV[3]))
   return 1`;
 
+const REPLACE = `
+  if redis.call('HEXISTS', KEYS[5], ARGV[1]) == 0 then return 0 end
+  redis.call('HSET', KEYS[5], ARGV[1], ARGV[2])
+  redis.call('HINCRBY', KEYS[4], 'items', -tonumber(ARGV[3]))
+  return 1`;
+
 const PAGE = 100;
 
 export function redisDeadLetters(redis: RedisConnection, queue: string): RedisDeadLetters {
@@ -43,20 +51,21 @@ export function redisDeadLetters(redis: RedisConnection, queue: string): RedisDe
   const keys = () => ['last', 'ids', 'known', 'sums', 'letters'].map(key);
   const adding = redis.script(ADD);
   const removing = redis.script(REMOVE);
+  const replacing = redis.script(REPLACE);
 
-  async function page(after: number, limit: number): Promise<StoredDeadLetter[]> {
+  async function page(after: number, limit: number): Promise<RedisLetter[]> {
     const ids = await redis.run((client) =>
       client.zrangebyscore(key('ids'), `(${after}`, '+inf', 'LIMIT', 0, limit),
     );
     if (ids.length === 0) return [];
     const texts = await redis.run((client) => client.hmget(key('letters'), ...ids));
     return texts.flatMap((text, i) =>
-      text === null ? [] : [{ ...(JSON.parse(text) as StoredDeadLetter), id: Number(ids[i]) }],
+      text === null ? [] : [{ ...(JSON.parse(text) as RedisLetter), id: Number(ids[i]) }],
     );
   }
 
-  async function all(): Promise<StoredDeadLetter[]> {
-    const letters: StoredDeadLetter[] = [];
+  async function all(): Promise<RedisLetter[]> {
+    const letters: RedisLetter[] = [];
     for (let after = 0; ; ) {
       const next = await page(after, PAGE);
       letters.push(...next);
@@ -101,6 +110,14 @@ export function redisDeadLetters(redis: RedisConnection, queue: string): RedisDe
     async remove({ id, branch, batchId, items }) {
       const removed = await removing.run(keys(), [id, uniqueName(branch, batchId), items]);
       return removed === 1;
+    },
+    async replace({ id, ...letter }, rest) {
+      const items = Math.min(letter.items, rest.items);
+      const { branches } = letter.payload;
+      const payload = { ...jobPayload(rest), ...(branches === undefined ? {} : { branches }) };
+      const reason = { code: letter.reason.code, message: 'an item was erased' };
+      const text = JSON.stringify({ ...letter, items, reason, payload });
+      await replacing.run(keys(), [id, text, letter.items - items]);
     },
     async sums() {
       const [letters, items] = await redis.run((client) =>

@@ -1,4 +1,4 @@
-import type { JobType } from 'bullmq';
+import type { Job, JobType } from 'bullmq';
 import type { Clock, Logger } from '../component/component.ts';
 import type { Waits } from '../component/waits.ts';
 import type { SealedBatch } from '../model/batch.ts';
@@ -8,17 +8,18 @@ import type {
   DeadLetter,
   DeadLetterFilter,
   DeadLetterReason,
+  ItemErasing,
   QueueAdmin,
   QueueDrop,
   QueueSummary,
   QueueWriter,
 } from '../queue/queue.ts';
 import type { RedisConnection } from '../redis/redis.ts';
-import { itemsIn, jobPayload, projectIn } from './job-data.ts';
+import { batchIn, itemsIn, jobPayload, projectIn } from './job-data.ts';
 import type { JobQueue } from './job-queue.ts';
 import { openJobQueue } from './job-queue.ts';
 import { jobIdOf } from './names.ts';
-import type { RedisDeadLetters } from './redis-dead-letters.ts';
+import type { RedisDeadLetters, RedisLetter } from './redis-dead-letters.ts';
 import { deletedProjectsKey, redisDeadLetters } from './redis-dead-letters.ts';
 
 /**
@@ -109,6 +110,44 @@ class BullmqQueue implements RedisQueue {
       const { branch, items } = letter;
       this.dropped({ branch, items, reason: 'project_deleted', wasDead: true });
     }
+  }
+
+  /** A job in delivery keeps its items in memory: the store of the erasure refuses them. */
+  async *eraseItems(erasing: ItemErasing): AsyncGenerator<undefined, void, undefined> {
+    const { bull } = this.jobs;
+    for (let start = 0; ; start += PAGE) {
+      const end = start + PAGE - 1;
+      const found = await this.#redis.run(() => bull.getJobs(STATES, start, end, true));
+      for (const job of found) {
+        if (job !== undefined) await this.#eraseIn(job, erasing);
+        yield;
+      }
+      if (found.length === 0) break;
+    }
+    for (const letter of await this.#letters.read('all')) {
+      const rest = await restOf(letter.payload, erasing);
+      if (rest !== undefined) await this.#shrinkLetter(letter, rest);
+      yield;
+    }
+    await this.refresh();
+  }
+
+  async #eraseIn(job: Job, erasing: ItemErasing): Promise<void> {
+    const rest = await restOf(job.data, erasing);
+    const { id } = job;
+    if (rest === undefined || id === undefined) return;
+    const items = itemsIn(job.data) - rest.items;
+    if (rest.items === 0) await this.#redis.run(() => this.jobs.bull.remove(id));
+    else await this.#redis.run(() => job.updateData({ ...job.data, ...jobPayload(rest) }));
+    this.dropped({ branch: this.#name, items, reason: 'erasure', wasDead: false });
+  }
+
+  async #shrinkLetter(letter: RedisLetter, rest: SealedBatch): Promise<void> {
+    const { branch } = letter;
+    const items = Math.max(0, letter.items - rest.items);
+    if (rest.items === 0) await this.#letters.remove(letter);
+    else await this.#letters.replace(letter, rest);
+    if (items > 0) this.dropped({ branch, items, reason: 'erasure', wasDead: true });
   }
 
   async #removeJobs(projectId: string): Promise<number> {
@@ -204,4 +243,14 @@ class BullmqQueue implements RedisQueue {
     this.#cancel();
     await this.jobs.close();
   }
+}
+
+/** The rest of a payload's batch; undefined if it has no item to erase. */
+async function restOf(
+  data: unknown,
+  { projectId, until, rest }: ItemErasing,
+): Promise<SealedBatch | undefined> {
+  if (projectIn(data) !== projectId) return undefined;
+  const batch = batchIn(data);
+  return batch === undefined || batch.receivedAt > until ? undefined : rest(batch);
 }

@@ -18,6 +18,9 @@ type EraseOptions = StoreOptions & {
   readonly project?: string;
   readonly dryRun?: boolean;
   readonly yes?: boolean;
+  readonly blockUntil?: string;
+  /** False with `--no-wait`. */
+  readonly wait?: boolean;
 };
 
 /** How often the command reports how far an erasure is. */
@@ -33,17 +36,20 @@ export function addErase(
     .description('erase traces with every byte of their events, also those that wait in queues')
     .option('--project <project>', 'the project, by id or name; required if there are several')
     .option('--dry-run', 'count, and change nothing')
+    .option('--block-until <time>', 'do not store the ids or users of the query again until then')
     .option('--yes', 'do not ask; required without a terminal')
+    .option('--no-wait', 'end as soon as the erasure is requested')
     .addHelpText(
       'after',
       `
 The running daemon does the work in the background, in small steps, and goes on if this command ends.
-Usage stays counted. Data that arrives later is stored again.
+Usage stays counted. Data that arrives later is stored again, unless --block-until is given.
 
 Examples:
   tracectl erase --config config/embedded.yaml --project web 'user:U123' --dry-run
   tracectl erase --config config/embedded.yaml --project web 'user:U123'
   tracectl erase --config config/worker.yaml --project web 'session:S1 start:<2026-01-01' --yes
+  tracectl erase --config config/worker.yaml --project web 'id:T1,T2' --block-until 2026-12-31 --yes
   tracectl erasures --config config/worker.yaml --project web`,
     )
     .action(async (query: string, options: EraseOptions) => {
@@ -75,10 +81,30 @@ async function erase(query: string, options: EraseOptions, terminal: Terminal): 
       return EXIT.failed;
     }
   }
+  if (options.wait === false) {
+    const requested = await request(query, options.dryRun === true, options, terminal);
+    print(requested, options, terminal, ({ id }) => `Requested the erasure ${id}.`);
+    return EXIT.ok;
+  }
   const ended = await run(query, options.dryRun === true, options, terminal);
   if (ended === undefined) return EXIT.failed;
   print(ended, options, terminal, shownEnd);
   return ended.state === 'failed' ? EXIT.failed : EXIT.ok;
+}
+
+async function request(
+  query: string,
+  isDryRun: boolean,
+  options: EraseOptions,
+  terminal: Terminal,
+): Promise<ShownErasure> {
+  const args = given({
+    project: options.project,
+    q: query,
+    dry_run: isDryRun,
+    block_until: options.blockUntil,
+  });
+  return (await carryOut('erasures.create', args, options, terminal)) as ShownErasure;
 }
 
 /** Requests an erasure and waits for its end; undefined if the user stopped the wait. */
@@ -88,13 +114,7 @@ async function run(
   options: EraseOptions,
   terminal: Terminal,
 ): Promise<ShownErasure | undefined> {
-  const args = given({ project: options.project, q: query, dry_run: isDryRun });
-  const { id, project_id: project } = (await carryOut(
-    'erasures.create',
-    args,
-    options,
-    terminal,
-  )) as ShownErasure;
+  const { id, project_id: project } = await request(query, isDryRun, options, terminal);
   const stop = new Stop(terminal.clock ?? systemClock);
   const ignore = terminal.onInterrupt?.(() => stop.begin('interrupted', 'interrupted'));
   const repeats: CommandRepeats = {

@@ -153,6 +153,7 @@ class Daemon {
     this.#endWatch?.();
     const stores = service.offers(STORE).map(({ offer }) => offer);
     this.#endWatch = removeFromQueues(stores, queues.all, logger);
+    for (const { erasures } of stores) erasures.useQueues(() => queues.all.values());
   }
 
   async #stop(status: number): Promise<number> {

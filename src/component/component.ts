@@ -139,8 +139,13 @@ export type RequestProcessor = Component & {
     head: RequestHead,
     tenant: Tenant,
   ): Promise<(() => void) | undefined> | (() => void) | undefined;
-  /** Changes the batch through the verbs of src/model/verbs.ts; may throw a `Refusal` of the whole request. */
-  process?(batch: ReceivedBatch, request: RequestContext): Promise<void> | void;
+  /**
+   * Changes the batch through the verbs of src/model/verbs.ts; may throw a `Refusal` of the whole request. Undefined as
+   * long as the processor has nothing to do.
+   */
+  readonly process?:
+    | ((batch: ReceivedBatch, request: RequestContext) => Promise<void> | void)
+    | undefined;
   /** Called once per batch that it processed: the batch is durable downstream, or it failed. */
   settle?(batch: ReceivedBatch, outcome: 'durable' | 'failed', request: RequestContext): void;
 };

@@ -67,6 +67,7 @@ const createArguments = z.strictObject({
   project: z.string().optional(),
   q: z.string(),
   dry_run: z.boolean().optional(),
+  block_until: z.iso.datetime({ offset: true }).or(z.iso.date()).optional(),
 });
 
 const waitArguments = z.strictObject({

@@ -195,6 +195,11 @@ export function observeEach(batch: SealedBatch): {
   return { observations, failures };
 }
 
+/** One item of a request in the common form. Throws if it cannot be read. */
+export function observeItem(index: BatchIndex, item: number): Observation {
+  return moduleOf(index).observe(index, item, item);
+}
+
 /** Payload fields of one item as JSON text. */
 export function payload(
   batch: SealedBatch,

@@ -365,7 +365,13 @@ class BranchLoop {
 const MAX_REMEMBERED = 64;
 const MAX_REMEMBERED_BYTES = 32 * 1024 * 1024;
 
-type Remembered = { readonly result: Promise<Batch>; readonly bytes: number; left: number };
+type Remembered = {
+  readonly result: Promise<Batch>;
+  readonly bytes: number;
+  /** An erasure may have cut items out of the batch since. */
+  readonly items: number;
+  left: number;
+};
 
 /**
  * Processes a batch once for all branches that keep pace with each other. For a branch that lags the batch is
@@ -394,7 +400,7 @@ class Processing {
   run(entry: QueueEntry): Promise<Batch> {
     if (this.#sharers === 1 || entry.attempts > 0) return this.#processOnce(entry);
     const known = this.#results.peek(entry.seq);
-    if (known !== undefined) {
+    if (known !== undefined && known.items === entry.batch.items) {
       known.left--;
       if (known.left === 0) this.#results.delete(entry.seq);
       return known.result;
@@ -403,7 +409,8 @@ class Processing {
     // Twice, for the stored body and the inflated body with its index.
     const bytes = 2 * inflatedSizeHint(entry.batch.body, entry.batch.encoding);
     if (bytes <= MAX_REMEMBERED_BYTES) {
-      this.#results.set(entry.seq, { result, bytes, left: this.#sharers - 1 });
+      const { items } = entry.batch;
+      this.#results.set(entry.seq, { result, bytes, items, left: this.#sharers - 1 });
     }
     return result;
   }

@@ -78,6 +78,20 @@ export type QueueAdmin = {
    * accepts nor replays a batch of the project. The bytes leave the storage in steps after that.
    */
   removeProject(projectId: string): Promise<void>;
+  /**
+   * Cuts erased items out of the entries and dead letters that wait now, in steps. Absent if the store of the queue does
+   * it, with its other batches.
+   */
+  eraseItems?(erasing: ItemErasing): AsyncGenerator<undefined, void, undefined>;
+};
+
+/** The items to erase from the batches of a project. */
+export type ItemErasing = {
+  readonly projectId: string;
+  /** Milliseconds since the epoch: batches that were received later stay. */
+  readonly until: number;
+  /** The batch without its erased items; undefined if it has none of them. */
+  rest(batch: SealedBatch): Promise<SealedBatch | undefined>;
 };
 
 export type QueueEntry = {

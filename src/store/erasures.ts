@@ -1,5 +1,7 @@
 import type { Query } from '../query/query.ts';
+import type { QueueAdmin } from '../queue/queue.ts';
 import type { ChangedBy } from '../tenancy/contract.ts';
+import type { ErasureBlocks } from './erasing/blocks.ts';
 
 /** `counted` is the end of a dry run. */
 export const ERASURE_STATES = ['running', 'counted', 'done', 'failed'] as const;
@@ -51,6 +53,10 @@ export type ErasureRequest = {
 };
 
 export type ErasureStore = {
+  /** Values that are not stored again; `BLOCKED` is the counted reason. */
+  readonly blocks: Pick<ErasureBlocks, 'areSome' | 'apply'>;
+  /** Erasures also cover these queues. Those of the store itself are covered in any case. */
+  useQueues(queues: () => Iterable<QueueAdmin>): void;
   /** Resolves when the request is durable. The work goes on in the background, also after a restart. */
   request(projectId: string, request: ErasureRequest, by: ChangedBy): Promise<Erasure>;
   get(projectId: string, id: string): Promise<Erasure | undefined>;

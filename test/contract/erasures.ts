@@ -1,9 +1,11 @@
 import type { Test } from 'tap';
 import type { ObservationBatch, SealedBatch } from '../../src/model/batch.ts';
 import { observe } from '../../src/model/formats.ts';
+import { takeDropped } from '../../src/model/verbs.ts';
 import type { Erasure } from '../../src/store/erasures.ts';
 import type { Store } from '../../src/store/store.ts';
-import { aTenant, nativeBatch, nativeEvent } from '../helper/batches.ts';
+
+import { aTenant, nativeBatch, nativeEvent, received } from '../helper/batches.ts';
 import type { FakeClock } from '../helper/clock.ts';
 import { aQuery } from '../helper/query.ts';
 
@@ -206,6 +208,43 @@ export function erasures(t: Test, open: OpenForErasures): void {
       items.map(({ id }) => id),
       ['a-1'],
     );
+  });
+
+  t.test('blocked users and traces are not stored again until the time', async (t) => {
+    const { store, clock, finish, reopen } = await open(t);
+    const project = await projectOf(store);
+    const until = clock.now() + 60_000;
+    t.equal(store.erasures.blocks.areSome, false);
+    for (const query of ['user:u', 'id:c']) {
+      const request = { query: aQuery(query), isDryRun: false, blockUntil: until };
+      await store.erasures.request(project, request, BY);
+    }
+    const child = { ...event('a', 'u', 1), metadata: {} };
+    const source = batchOf(
+      [child, event('b', 'v'), event('a', 'u'), event('c', 'w')],
+      project,
+      clock.now(),
+    );
+    const before = received(source);
+    store.erasures.blocks.apply(before);
+    t.equal(before.items, 1, 'the request loses them before it is durable');
+    t.same([...(takeDropped(before) ?? [])], [['erasure_block', 3]]);
+    const after = await reopen('crash');
+    await finish();
+    t.equal(after.erasures.blocks.areSome, true);
+    await after.traces.write(observed(source));
+    t.same(await idsOf(after, project), ['b']);
+    const [batch] = await after.traces.getBatches(project, [source.id]);
+    t.notMatch(batch?.body.toString(), /input of [ac]/);
+    const other = await after.projects.create('other');
+    await after.traces.write(observed(batchOf([event('a', 'u')], other.id, clock.now())));
+    t.same(await idsOf(after, other.id), ['a'], 'a block is about one project');
+    clock.set(until - 1);
+    await after.traces.write(observed(batchOf([event('a', 'u')], project, clock.now())));
+    t.same(await idsOf(after, project), ['b']);
+    clock.set(until);
+    await after.traces.write(observed(batchOf([event('a', 'u')], project, clock.now())));
+    t.same(await idsOf(after, project), ['a', 'b']);
   });
 
   t.test('another project keeps a trace with the same id', async (t) => {

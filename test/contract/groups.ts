@@ -7,15 +7,22 @@ import { GroupPage } from '../../src/read/group-pages.ts';
 import type { GroupField } from '../../src/store/groups.ts';
 import type { Store, StoredTrace } from '../../src/store/store.ts';
 import { anObservation, aTenant, nativeBatch } from '../helper/batches.ts';
+import type { FakeClock } from '../helper/clock.ts';
 import { aQuery } from '../helper/query.ts';
 
+const DAY = 86_400_000;
 const P = aTenant().projectId;
 const T0 = Date.UTC(2026, 0, 15, 12);
 const at = (ms: number, ns = 0): Instant => ({ ms: T0 + ms, ns });
 
-async function write(store: Store, list: readonly Observation[], projectId = P): Promise<void> {
+async function write(
+  store: Store,
+  list: readonly Observation[],
+  projectId = P,
+  receivedAt = T0,
+): Promise<void> {
   const observations = list.map((observation, index) => ({ ...observation, index }));
-  const source = nativeBatch(list.length, { receivedAt: T0, tenant: aTenant({ projectId }) });
+  const source = nativeBatch(list.length, { receivedAt, tenant: aTenant({ projectId }) });
   await store.traces.write({ kind: 'observations', source, observations });
 }
 
@@ -36,8 +43,9 @@ async function groupsOf(
   by: GroupField,
   query: Query,
   { limit, size, budgetMs = 1e9 }: Paging = { limit: 50, size: 512 },
+  projectId = P,
 ): Promise<Shown[]> {
-  const source = { groups: store.groups, projectId: P, by, query, grow() {} };
+  const source = { groups: store.groups, projectId, by, query, grow() {} };
   const all: Shown[] = [];
   let first: string | undefined;
   do {
@@ -101,7 +109,9 @@ function byTime(a: Instant, b: Instant): number {
   return a.ms - b.ms || a.ns - b.ns;
 }
 
-export type OpenForGroups = (t: Test) => Promise<{ readonly store: Store }>;
+export type OpenForGroups = (
+  t: Test,
+) => Promise<{ readonly clock: FakeClock; readonly store: Store; finish(): Promise<void> }>;
 
 /** Sessions and users, which are computed from their traces. */
 export function groups(t: Test, open: OpenForGroups): void {
@@ -214,6 +224,33 @@ export function groups(t: Test, open: OpenForGroups): void {
       ),
       { numRuns: 80 },
     );
+  });
+
+  t.test('sums follow what is removed', async (t) => {
+    const { store, clock, finish } = await open(t);
+    const [project] = await store.projects.list();
+    const projectId = project?.id ?? '';
+    await store.projects.update(projectId, { retentionDays: 10 });
+    const begun = clock.now();
+    const trace = (traceId: string, userId: string) =>
+      anObservation({ traceId, id: traceId, sessionId: 's', userId });
+    await write(store, [trace('a', 'u'), trace('b', 'v')], projectId, begun);
+    await write(store, [trace('c', 'u'), trace('d', 'w')], projectId, begun + 5 * DAY);
+    const all = (by: GroupField) => groupsOf(store, by, aQuery(''), undefined, projectId);
+    clock.set(begun + 6 * DAY);
+    t.match(await all('session'), [{ value: 's', traces: 4 }]);
+    await store.erasures.request(
+      projectId,
+      { query: aQuery('user:w'), isDryRun: false },
+      { actor: 'admin-token', address: null },
+    );
+    await finish();
+    t.match(await all('session'), [{ value: 's', traces: 3 }]);
+    t.same((await all('user')).map(({ value }) => value).sort(), ['u', 'v']);
+    clock.set(begun + 10 * DAY + 1);
+    t.match(await all('session'), [{ value: 's', traces: 1 }], 'at once, before it is removed');
+    await finish();
+    t.match(await all('user'), [{ value: 'u', traces: 1, sessions: 1 }]);
   });
 
   t.test('the root of a trace is the observation that its summary names', async (t) => {

@@ -38,13 +38,14 @@ export function everyRankStatement(dialect: Dialect): ListStatement[] {
 }
 
 const RANKED = { value: 1, ms: 1, ns: 1, n: 1 };
-const FEW_TRACES = [1, 1, 1, 1, 1, 1, 1, 1, 1];
-/** Before postings are complete; rare and frequent terms; with the overflow term. */
+const counted = (overflow: number, ...traces: number[]) =>
+  traces.map((count) => ({ traces: count, overflow }));
+/** Before postings are complete; rare and frequent terms; with overflow terms. */
 const COUNTS: readonly WayCounts[] = [
-  { isIndexed: false, overflow: 0, ways: FEW_TRACES },
-  { isIndexed: true, overflow: 0, ways: FEW_TRACES },
-  { isIndexed: true, overflow: 0, ways: [500, 600, 700, 800, 800, 800, 800, 800, 900] },
-  { isIndexed: true, overflow: 5, ways: FEW_TRACES },
+  { isIndexed: false, ways: [] },
+  { isIndexed: true, ways: counted(0, 1, 1, 1, 1, 1, 1, 1, 1, 1) },
+  { isIndexed: true, ways: counted(0, 500, 600, 700, 800, 800, 800, 800, 800, 900) },
+  { isIndexed: true, ways: counted(5, 500, 600, 700, 800, 800, 800, 800, 800, 900) },
 ];
 
 /** Listings whose statements use every way to the traces. */

@@ -140,7 +140,9 @@ export function* haysOfDirectory(directory: string): Generator<Hay> {
     try {
       const tables = database.prepare("SELECT name FROM sqlite_schema WHERE type = 'table'").all();
       for (const { name } of tables) {
-        for (const row of database.prepare(`SELECT * FROM "${String(name)}"`).iterate()) {
+        const all = database.prepare(`SELECT * FROM "${String(name)}"`);
+        all.setReadBigInts(true);
+        for (const row of all.iterate()) {
           for (const [column, cell] of Object.entries(row)) {
             yield* haysOf(
               `${path} ${String(name)}.${column}`,

@@ -1,4 +1,5 @@
 import type { Clock } from '../../src/component/component.ts';
+import { ErasureBlocks } from '../../src/store/erasing/blocks.ts';
 import { erasureStore } from '../../src/store/erasing/erasure-store.ts';
 import type { ErasureRow } from '../../src/store/erasing/tables.ts';
 import type { ErasureStore } from '../../src/store/erasures.ts';
@@ -9,6 +10,7 @@ export function fakeErasures(projects: Pick<ProjectStore, 'get'>, clock: Clock):
   const held: (ErasureRow & { readonly n: number })[] = [];
   const of = (project: string) => held.filter((row) => row.project === project);
   const tables = {
+    blocks: async () => [],
     add: async (row: ErasureRow) => void held.push({ ...row, n: held.length + 1 }),
     get: async (project: string, id: string) => of(project).find((row) => row.id === id),
     list: async (project: string, before: number, limit: number) =>
@@ -17,5 +19,6 @@ export function fakeErasures(projects: Pick<ProjectStore, 'get'>, clock: Clock):
         .reverse()
         .slice(0, limit),
   };
-  return erasureStore({ tables, projects, clock, wake() {} });
+  const blocks = new ErasureBlocks(() => clock.now());
+  return erasureStore({ tables, blocks, queues: { all: () => [] }, projects, clock, wake() {} });
 }

@@ -91,12 +91,12 @@ async function cleanBatch(
   else {
     const positions = new Set(erased.map(({ position }) => position));
     const rest = await cutter.without(batch, positions);
-    await rewrite(parts, scope, { batch, rest, erased, bytes });
+    await rewrite(parts, scope, { batch, rest, erased });
   }
   return { items: erased.length, bytes, unreadable: 0 };
 }
 
-async function erasedItems(
+export async function erasedItems(
   client: PostgresClient,
   { id, project, named }: ErasureScope,
   items: readonly BatchItem[],
@@ -148,16 +148,14 @@ type Rewriting = {
   readonly batch: SealedBatch;
   readonly rest: SealedBatch;
   readonly erased: readonly BatchItem[];
-  readonly bytes: number;
 };
 
 async function rewrite(
   { database, onRemoved, onShrunk, now }: CleaningParts,
   { id }: ErasureScope,
-  { batch, rest, erased, bytes }: Rewriting,
+  { batch, rest, erased }: Rewriting,
 ): Promise<void> {
   const record = recordOf(rest);
-  const indexes = erased.map(({ position }) => batch.positions?.[position] ?? position);
   const entries = await database.transaction(async (client) => {
     // Waits for writes of the batch that are under way: a later one sees the erased items.
     const locked = await row(client, 'SELECT 1 FROM batches WHERE id = $1 FOR UPDATE', [batch.id]);
@@ -167,36 +165,43 @@ async function rewrite(
       batch.id,
       ...[record[RECORD.ITEMS], record[RECORD.POSITIONS], record[RECORD.BODY]],
     ]);
-    await client.query('UPDATE erasures SET bytes = bytes + $2 WHERE id = $1', [id, bytes]);
-    await noteErased(client, batch.id, indexes, now());
-    if (now() - batch.receivedAt < ANSWERS_MS) {
-      await client.query(
-        `INSERT INTO erasure_items SELECT $1, unnest($2::text[]) ON CONFLICT DO NOTHING`,
-        [id, [...new Set(erased.flatMap((item) => (item.id === null ? [] : escapeText(item.id))))]],
-      );
-    }
+    await noteErased(client, { id }, { batch, items: erased, now: now() });
     return shrinkEntries(client, batch.id, rest.items);
   });
   onRemoved({ bytes: Math.max(0, batch.body.length - rest.body.length) });
   onShrunk(batch.id, entries);
 }
 
-async function noteErased(
+/** Counts the items, and notes them for deliveries that are under way and for the answers that name them. */
+export async function noteErased(
   client: PostgresTransaction,
-  batchId: string,
-  indexes: readonly number[],
-  now: number,
+  { id }: Pick<ErasureScope, 'id'>,
+  erased: {
+    readonly batch: SealedBatch;
+    readonly items: readonly BatchItem[];
+    readonly now: number;
+  },
 ): Promise<void> {
+  const { batch, items, now } = erased;
+  const bytes = items.reduce((sum, item) => sum + item.bytes, 0);
+  await client.query('UPDATE erasures SET bytes = bytes + $2 WHERE id = $1', [id, bytes]);
+  const indexes = items.map(({ position }) => batch.positions?.[position] ?? position);
   const known = await row<{ positions: string }>(
     client,
     'SELECT positions FROM erased_items WHERE batch = $1 FOR UPDATE',
-    [batchId],
+    [batch.id],
   );
   const before = known === undefined ? [] : (JSON.parse(known.positions) as number[]);
   await client.query(
     `INSERT INTO erased_items VALUES ($1, $2, $3)
      ON CONFLICT (batch) DO UPDATE SET positions = excluded.positions, erased_at = excluded.erased_at`,
-    [batchId, JSON.stringify([...before, ...indexes]), now],
+    [batch.id, JSON.stringify([...before, ...indexes]), now],
+  );
+  if (now - batch.receivedAt >= ANSWERS_MS) return;
+  const ids = new Set(items.flatMap((item) => (item.id === null ? [] : escapeText(item.id))));
+  await client.query(
+    'INSERT INTO erasure_items SELECT $1, unnest($2::text[]) ON CONFLICT DO NOTHING',
+    [id, [...ids]],
   );
 }
 

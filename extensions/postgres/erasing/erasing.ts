@@ -1,7 +1,9 @@
 import { Background } from '../../../src/component/background.ts';
 import type { Clock, Logger, Metrics } from '../../../src/component/component.ts';
+import type { ErasureBlocks } from '../../../src/store/erasing/blocks.ts';
 import { Eraser } from '../../../src/store/erasing/eraser.ts';
 import { erasureStore } from '../../../src/store/erasing/erasure-store.ts';
+import type { OtherQueues } from '../../../src/store/erasing/other-queues.ts';
 import type { ErasureStore } from '../../../src/store/erasures.ts';
 import type { TraceStore } from '../../../src/store/store.ts';
 import type { ProjectStore } from '../../../src/tenancy/contract.ts';
@@ -17,12 +19,15 @@ import { erasureRequests } from './worklists.ts';
 const INTERVAL_MS = 5_000;
 /** The pause between two steps, for transactions that clients wait for. */
 const PAUSE_MS = 5;
+/** How often blocks that another process accepted are looked for. */
+const BLOCKS_MS = 2_000;
 
 export type PostgresErasureParts = {
   readonly pools: PostgresPools;
   readonly queues: PostgresQueues;
   readonly traces: TraceStore;
   readonly projects: ProjectStore;
+  readonly blocks: ErasureBlocks;
   readonly clock: Clock;
   readonly logger: Logger;
   readonly metrics: Metrics;
@@ -36,19 +41,23 @@ export type PostgresErasures = {
 };
 
 /** One process at a time carries out the erasures. */
-export function postgresErasures(parts: PostgresErasureParts): PostgresErasures {
-  const { pools, queues, traces, projects, clock, logger, metrics } = parts;
-  const { housekeeping, write, read } = pools;
+export async function postgresErasures(parts: PostgresErasureParts): Promise<PostgresErasures> {
+  const { pools, queues, traces, projects, blocks, clock, logger, metrics } = parts;
+  const { housekeeping, write, read, verify } = pools;
+  const tables = erasureRequests(write, read);
+  // Before the first request.
+  blocks.replace(await tables.blocks(clock.now()));
   const cutter = itemCutter();
+  const others: OtherQueues = { all: () => [] };
   const onRemoved = removalCounters(metrics)('erasure');
   const leases = workLeases(housekeeping, clock, logger);
   const work = leasedSteps(leases, 'erasing', { clock, logger }, (database) => {
-    const tables = postgresErasing({
-      ...{ database, outside: housekeeping, cutter, onRemoved, logger },
+    const leased = postgresErasing({
+      ...{ database, outside: verify, cutter, onRemoved, logger },
       onShrunk: (batchId, entries) => queues.shrunk(batchId, entries),
       now: () => clock.now(),
     });
-    return new Eraser({ tables, traces, projects, clock, logger }).work();
+    return new Eraser({ tables: leased, queues: others, traces, projects, clock, logger }).work();
   });
   const background = new Background({
     ...{ clock, logger, everyMs: INTERVAL_MS, betweenMs: PAUSE_MS },
@@ -56,10 +65,26 @@ export function postgresErasures(parts: PostgresErasureParts): PostgresErasures 
     step: () => work.step(),
   });
   background.wake();
-  const tables = erasureRequests(write, read);
+  const blocking = new Background({
+    ...{ clock, logger, everyMs: BLOCKS_MS, betweenMs: PAUSE_MS },
+    failure: 'Blocks of erasures could not be read; retrying',
+    async step() {
+      blocks.replace(await tables.blocks(clock.now()));
+      return false;
+    },
+  });
+  blocking.wake();
   return {
-    store: erasureStore({ tables, projects, clock, wake: () => background.wake() }),
+    store: erasureStore({
+      tables,
+      blocks,
+      queues: others,
+      projects,
+      clock,
+      wake: () => background.wake(),
+    }),
     async finish() {
+      await blocking.finish();
       work.waitForLease(true);
       try {
         await background.finish();
@@ -69,11 +94,13 @@ export function postgresErasures(parts: PostgresErasureParts): PostgresErasures 
       await queues.refresh();
     },
     async close() {
+      await blocking.close();
       await background.close();
       await work.close();
       await cutter.close();
     },
     crash() {
+      blocking.stop();
       background.stop();
       void cutter.close();
     },

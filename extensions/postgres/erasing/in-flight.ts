@@ -1,6 +1,7 @@
 import type { ObservationBatch } from '../../../src/model/batch.ts';
 import { RetryableError } from '../../../src/model/errors.ts';
 import { positionOf } from '../../../src/model/formats.ts';
+import type { ErasureBlocks } from '../../../src/store/erasing/blocks.ts';
 import { ErasedInFlight } from '../../../src/store/erasing/in-flight.ts';
 import type { Question } from '../connection/statement.ts';
 import { question } from '../connection/statement.ts';
@@ -43,12 +44,13 @@ export function refuseErased(
 /** Writes batches without the items that were erased while they were on their way. */
 export function withoutErased(
   write: (batch: ObservationBatch) => Promise<void>,
+  blocks: Pick<ErasureBlocks, 'left'>,
 ): (batch: ObservationBatch) => Promise<void> {
   const inFlight = new ErasedInFlight();
   return async (batch) => {
     for (;;) {
       try {
-        const left = inFlight.left(batch);
+        const left = inFlight.left(blocks.left(batch));
         if (left.source.items > 0) await write(left);
         return;
       } catch (error) {

@@ -2,14 +2,15 @@ import type { Steps } from '../../../src/component/background.ts';
 import type { Logger } from '../../../src/component/component.ts';
 import { withoutIds } from '../../../src/store/erasing/answers.ts';
 import type { ErasingTables, ErasureScope, Stepping } from '../../../src/store/erasing/tables.ts';
+import { keyOfId } from '../../../src/store/rows/observation-row.ts';
 import { removeUnreferenced } from '../batches/batches.ts';
 import { hideTrace, removeHidden, removeWhole } from '../batches/purge.ts';
 import type { Postgres, PostgresTransaction } from '../connection/pool.ts';
 import { rows } from '../connection/statement.ts';
 import { foldStep, subtractTraces } from '../traces/rollups.ts';
-import { escapeText } from '../traces/text.ts';
+import { bytesOfKey, escapeText } from '../traces/text.ts';
 import type { CleaningParts } from './cleaning.ts';
-import { clean } from './cleaning.ts';
+import { clean, erasedItems, noteErased } from './cleaning.ts';
 import { erasureListing, erasureProgress, erasureRequests } from './worklists.ts';
 
 type Database = Pick<Postgres, 'query' | 'transaction'>;
@@ -42,16 +43,35 @@ export type PostgresErasingParts = CleaningParts & {
 
 export function postgresErasing(parts: PostgresErasingParts): ErasingTables {
   const { database } = parts;
+  const progress = erasureProgress(database);
   return {
     ...erasureRequests(database, database),
-    ...erasureProgress(database),
+    ...progress,
     ...erasureListing(database),
+    itemsOf: (batch) => parts.cutter.items(batch),
+    belonging: (scope, items) => erasedItems(database, scope, items),
+    without: (batch, positions) => parts.cutter.without(batch, positions),
+    noteErased: (scope, batch, items) =>
+      database.transaction((client) =>
+        noteErased(client, scope, { batch, items, now: parts.now() }),
+      ),
     clean: (scope) => clean(parts, scope),
     removeTraces: (scope) => removeTraces(parts, scope),
     removeBatches: (scope) => removeBatches(parts, scope),
     cleanAnswers: (scope) => cleanAnswers(database, scope),
-    sweep: (scope) => sweep(parts, scope),
-    copies: ['file_exporter', 'downstream', 'backups', 'write_ahead_log', 'dead_rows'],
+    // The end starts a VACUUM.
+    async *sweep({ project }) {
+      while (await foldStep(database, project)) yield;
+    },
+    async end(...args) {
+      await progress.end(...args);
+      const [, , , change] = args;
+      if (change !== null) void vacuum(parts);
+    },
+    copies: [
+      ...['file_exporter', 'downstream', 'backups', 'other_processes', 'redis_log'],
+      ...['write_ahead_log', 'dead_rows'],
+    ],
   };
 }
 
@@ -59,6 +79,14 @@ type OpenTrace = { readonly key: Buffer; readonly n: number | null; readonly obs
 
 async function* removeTraces(parts: PostgresErasingParts, scope: ErasureScope): Stepping<boolean> {
   const { database, onRemoved, now } = parts;
+  const { project, named } = scope;
+  const keys = (named?.users === null ? (named.ids ?? []) : []).map(keyOfId);
+  // Scores of traces that did not arrive.
+  await database.query(
+    `DELETE FROM scores s WHERE s.project = $1 AND s.trace = ANY ($2::bytea[])
+       AND NOT EXISTS (SELECT 1 FROM traces t WHERE t.project = $1 AND t.key = s.trace)`,
+    [project, keys.map(bytesOfKey)],
+  );
   for (let hasMore = true; hasMore; ) {
     const step = await database.transaction((client) => removeStep(client, parts, scope));
     yield;
@@ -212,16 +240,14 @@ async function* removeBatches(
   }
 }
 
-/** Postgres keeps the former versions of rows until a VACUUM. The autovacuum does what this one is not allowed to do. */
-async function* sweep(
-  { database, outside, logger }: PostgresErasingParts,
-  { project }: ErasureScope,
-): Steps {
-  while (await foldStep(database, project)) yield;
+/**
+ * Postgres keeps the former versions of rows until a VACUUM. It may take longer than the lease of the erasure holds, so it runs after the
+ * end. The autovacuum does what this one is not allowed to do, or has no time for.
+ */
+async function vacuum({ outside, logger }: PostgresErasingParts): Promise<void> {
   for (const table of VACUUMED) {
     await outside.query(`VACUUM (SKIP_LOCKED) ${table}`).catch((error: unknown) => {
       logger.info({ err: error, table }, 'VACUUM after an erasure failed');
     });
-    yield;
   }
 }

@@ -1,5 +1,6 @@
 /** Erasures, and the traces and batches that the running ones work on. */
 import type { Steps } from '../../../src/component/background.ts';
+import type { BlockRow } from '../../../src/store/erasing/blocks.ts';
 import type {
   ErasingTables,
   ErasureRow,
@@ -28,20 +29,35 @@ const TABLES = [
   ['erasure_items', 'id'],
 ] as const;
 
-type Requests = Pick<ErasingTables, 'add' | 'get' | 'list'>;
+type Requests = Pick<ErasingTables, 'add' | 'blocks' | 'get' | 'list'>;
 
 /** The side of requests and readers. */
 export function erasureRequests(write: Database, read: PostgresClient): Requests {
   return {
-    add: ({ id, project, record }, change) =>
+    add: ({ id, project, record }, change, blocks) =>
       write.transaction(async (client) => {
         await client.query(
           `INSERT INTO erasures (id, project, is_open, traces, observations, bytes, record)
            VALUES ($1, $2, true, 0, 0, 0, $3)`,
           [id, project, record],
         );
+        await client.query(
+          `INSERT INTO erasure_blocks
+           SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[]) AS g (project, hash, until)
+           ON CONFLICT (project, hash) DO UPDATE SET
+             until = greatest(erasure_blocks.until, excluded.until)`,
+          [
+            blocks.map((block) => block.project),
+            blocks.map(({ hash }) => hash),
+            blocks.map(({ until }) => until),
+          ],
+        );
         await insertAudit(client, change);
       }),
+    blocks: (now) =>
+      rows<BlockRow>(read, 'SELECT project, hash, until FROM erasure_blocks WHERE until > $1', [
+        now,
+      ]),
     get: (project, id) =>
       row<ErasureRow>(read, `SELECT ${COLUMNS} FROM erasures WHERE project = $1 AND id = $2`, [
         project,

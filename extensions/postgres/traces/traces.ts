@@ -1,4 +1,5 @@
 import { batchOf } from '../../../src/queue/record.ts';
+import { ErasureBlocks } from '../../../src/store/erasing/blocks.ts';
 import { keyOfId, observationKey } from '../../../src/store/rows/observation-row.ts';
 import type { FoundRows } from '../../../src/store/rows/page.ts';
 import { pageOfRows } from '../../../src/store/rows/page.ts';
@@ -34,6 +35,7 @@ export function postgresTraces(
   { client: reading, staleBefore, now }: Reading = {
     ...{ client: database, staleBefore: () => 0, now: () => 0 },
   },
+  blocks = new ErasureBlocks(() => 0),
 ): TraceStore {
   const scopeOf = (projectId: string): ScopeValues => [projectId, retention.since(projectId)];
   const pageOf = (found: FoundRows<queries.FoundObservation>): Page<StoredObservation> => {
@@ -45,7 +47,7 @@ export function postgresTraces(
     );
   };
   return {
-    write: withoutErased(groupedWrites(database, groups)),
+    write: withoutErased(groupedWrites(database, groups), blocks),
     async listTraces(projectId, filter) {
       const look = lookOf(filter, staleBefore());
       const begun = now();

@@ -40,14 +40,9 @@ export type UnreadableBatch = { readonly damage: string };
 
 export function cleanReadOperations(db: DatabaseSync) {
   const read = bodyReader(db);
-  const isListed = finds(db, 'SELECT 1 FROM erasure_traces WHERE erasure = ? AND key = ?');
-  const isStored = finds(db, 'SELECT 1 FROM traces WHERE project = ? AND key = ?');
-  const traceOfRun = rows<{ key: Key }>(
-    db,
-    `SELECT t.key FROM observations o JOIN traces t ON t.n = o.trace
-     WHERE o.key = ? AND substr(o.key, 1, 1) <> ':' AND t.project = ?`,
-  );
+  const belonging = itemSelection(db);
   return {
+    'erasing.belonging': belonging,
     /** Null if the batch is gone. */
     'erasing.clean': (
       id: string,
@@ -64,16 +59,7 @@ export function cleanReadOperations(db: DatabaseSync) {
       } catch (error) {
         return { damage: error instanceof Error ? error.message : String(error) };
       }
-      const unstored = (named === null ? [] : tracesNamed(items, named))
-        .map(keyOfId)
-        .filter((key) => !isStored(project, key) && !isListed(id, key));
-      const added = new Set(unstored.filter((key) => typeof key === 'string'));
-      const isErased = ({ traceId, id: run }: BatchItem): boolean => {
-        if (traceId !== null) return isListed(id, keyOfId(traceId)) || added.has(traceId);
-        if (run === null) return false;
-        return traceOfRun.all(keyOfId(run), project).some(({ key }) => isListed(id, key));
-      };
-      const erased = items.filter(isErased);
+      const { erased, unstored } = belonging(id, project, items, named);
       const positions = new Set(erased.map(({ position }) => position));
       const rest = erased.length === 0 ? undefined : withoutItems(batch, positions);
       return {
@@ -86,6 +72,39 @@ export function cleanReadOperations(db: DatabaseSync) {
         unstored,
       };
     },
+  };
+}
+
+/** The items to erase, and the traces that the store has no rows of and that the query names. */
+export type SelectedItems = {
+  readonly erased: readonly BatchItem[];
+  readonly unstored: readonly Key[];
+};
+
+function itemSelection(db: DatabaseSync) {
+  const isListed = finds(db, 'SELECT 1 FROM erasure_traces WHERE erasure = ? AND key = ?');
+  const isStored = finds(db, 'SELECT 1 FROM traces WHERE project = ? AND key = ?');
+  const traceOfRun = rows<{ key: Key }>(
+    db,
+    `SELECT t.key FROM observations o JOIN traces t ON t.n = o.trace
+     WHERE o.key = ? AND substr(o.key, 1, 1) <> ':' AND t.project = ?`,
+  );
+  return (
+    id: string,
+    project: string,
+    items: readonly BatchItem[],
+    named: NamedValues | null,
+  ): SelectedItems => {
+    const unstored = (named === null ? [] : tracesNamed(items, named))
+      .map(keyOfId)
+      .filter((key) => !isStored(project, key) && !isListed(id, key));
+    const added = new Set(unstored.filter((key) => typeof key === 'string'));
+    const isErased = ({ traceId, id: run }: BatchItem): boolean => {
+      if (traceId !== null) return isListed(id, keyOfId(traceId)) || added.has(traceId);
+      if (run === null) return false;
+      return traceOfRun.all(keyOfId(run), project).some(({ key }) => isListed(id, key));
+    };
+    return { erased: items.filter(isErased), unstored };
   };
 }
 
@@ -103,6 +122,9 @@ export function cleanOperations(db: DatabaseSync) {
      SELECT ?1 WHERE NOT EXISTS (SELECT 1 FROM batch_traces WHERE batch = ?1)`,
   );
   return {
+    'erasing.addBytes': (id: string, bytes: number): void => {
+      count.run(bytes, id);
+    },
     'erasing.cleaned': (id: string, seq: number): void => {
       close.run(id, seq);
     },
@@ -162,7 +184,15 @@ function removalOperations(db: DatabaseSync) {
   );
   const remove = traceRemoval(db);
   const deltas = new DeltaLog(db);
+  const removeScores = db.prepare(
+    `DELETE FROM scores WHERE project = ?1 AND trace = ?2
+       AND NOT EXISTS (SELECT 1 FROM traces WHERE project = ?1 AND key = ?2)`,
+  );
   return {
+    /** Removes scores of traces that did not arrive. */
+    'erasing.removeScores': (project: string, keys: readonly Key[]): void => {
+      for (const key of keys) removeScores.run(project, key);
+    },
     /** Removes some of the listed traces. A trace that is too large for one step is hidden, and removed as such. */
     'erasing.remove': (id: string, project: string): RemovedStep => {
       let traces = 0;

@@ -1,7 +1,9 @@
 import { Background, inSteps } from '../../../src/component/background.ts';
 import type { Logger } from '../../../src/component/component.ts';
+import type { ErasureBlocks } from '../../../src/store/erasing/blocks.ts';
 import { Eraser } from '../../../src/store/erasing/eraser.ts';
 import { erasureStore } from '../../../src/store/erasing/erasure-store.ts';
+import type { OtherQueues } from '../../../src/store/erasing/other-queues.ts';
 import type { ErasureStore } from '../../../src/store/erasures.ts';
 import type { TraceStore } from '../../../src/store/store.ts';
 import type { ProjectStore } from '../../../src/tenancy/contract.ts';
@@ -10,6 +12,8 @@ import { sqliteErasing } from './tables.ts';
 
 /** The pause after a step, for calls that a client waits for. */
 const BETWEEN_MS = 5;
+/** The interval of looking for blocks that have ended. */
+const UNBLOCK_MS = 3_600_000;
 
 export type SqliteErasures = {
   readonly store: ErasureStore;
@@ -24,21 +28,28 @@ export function sqliteErasures(
     readonly traces: TraceStore;
     readonly projects: ProjectStore;
     readonly logger: Logger;
+    readonly blocks: ErasureBlocks;
   },
 ): SqliteErasures {
-  const { clock, logger, projects } = parts;
+  const { clock, logger, projects, blocks, database } = parts;
   const tables = sqliteErasing(parts);
-  const eraser = new Eraser({ ...parts, tables });
+  const queues: OtherQueues = { all: () => [] };
+  const eraser = new Eraser({ ...parts, tables, queues });
   const background = new Background({
     clock,
     logger,
     betweenMs: BETWEEN_MS,
     failure: 'Erasure could not go on; retrying',
-    step: inSteps(() => eraser.work()),
+    everyMs: UNBLOCK_MS,
+    step: inSteps(async function* () {
+      blocks.replace(await tables.blocks(clock.now()));
+      yield* eraser.work();
+      while (await database.write('erasing.unblock', [clock.now()])) yield;
+    }),
   });
   background.wake();
   return {
-    store: erasureStore({ tables, projects, clock, wake: () => background.wake() }),
+    store: erasureStore({ tables, blocks, queues, projects, clock, wake: () => background.wake() }),
     finish: () => background.finish(),
     close: () => background.close(),
     crash: () => background.stop(),

@@ -2,6 +2,7 @@
 import type { DatabaseSync } from 'node:sqlite';
 import { allBranches } from '../../../src/sqlite/queue/lookups.ts';
 import { cell, finds, rows } from '../../../src/sqlite/rows.ts';
+import type { BlockRow } from '../../../src/store/erasing/blocks.ts';
 import type { ErasureRow } from '../../../src/store/erasing/tables.ts';
 import type { Key } from '../../../src/store/rows/observation-row.ts';
 import type { AuditRow, Numbered } from '../../../src/tenancy/rows.ts';
@@ -25,6 +26,14 @@ export function erasureOperations(db: DatabaseSync) {
     `UPDATE erasures SET record = ?, traces = ?, observations = ?, bytes = ?, is_open = 0
      WHERE id = ?`,
   );
+  const addBlock = db.prepare(
+    `INSERT INTO erasure_blocks VALUES (:project, :hash, :until)
+     ON CONFLICT DO UPDATE SET until = max(until, excluded.until)`,
+  );
+  const unblock = db.prepare(
+    `DELETE FROM erasure_blocks WHERE (project, hash) IN (
+       SELECT project, hash FROM erasure_blocks WHERE until <= ? LIMIT ${STEP_ROWS})`,
+  );
   const { record: audit } = auditWriting(db);
   const forgetting = ['erasure_traces', 'erasure_batches', 'erasure_items'].map((table) => {
     const column = { erasure_traces: 'key', erasure_batches: 'batch', erasure_items: 'id' }[table];
@@ -34,10 +43,17 @@ export function erasureOperations(db: DatabaseSync) {
     );
   });
   return {
-    'erasing.add': ({ id, project, record }: ErasureRow, change: AuditRow): void => {
+    'erasing.add': (
+      { id, project, record }: ErasureRow,
+      change: AuditRow,
+      blocks: readonly BlockRow[],
+    ): void => {
       insert.run(id, project, record);
+      for (const block of blocks) addBlock.run(block);
       audit(change);
     },
+    /** Removes some blocks that have ended; returns whether there may be more. */
+    'erasing.unblock': (now: number): boolean => Number(unblock.run(now).changes) === STEP_ROWS,
     'erasing.save': ({ id, record }: Pick<ErasureRow, 'id' | 'record'>): void => {
       update.run(record, id);
     },
@@ -153,7 +169,12 @@ export function erasureReadOperations(db: DatabaseSync) {
     db,
     `SELECT key FROM erasure_traces WHERE erasure = ? AND key > ? ORDER BY key LIMIT ${WALK_ROWS}`,
   );
+  const blocks = rows<BlockRow>(
+    db,
+    'SELECT project, hash, until FROM erasure_blocks WHERE until > ?',
+  );
   return {
+    'erasing.blocks': (now: number): BlockRow[] => blocks.all(now),
     'erasing.get': (project: string, id: string): Found | null => get.get(project, id) ?? null,
     'erasing.list': (project: string, before: number, limit: number): Found[] =>
       list.all(project, before, limit),
@@ -163,55 +184,24 @@ export function erasureReadOperations(db: DatabaseSync) {
     /** One step over the listed traces. */
     'erasing.keys': (id: string, after: Key | null): Key[] =>
       (after === null ? first.all(id) : next.all(id, after)).map(({ key }) => key),
-    ...waitingOperations(db),
+    'erasing.hasUnstored': unstoredSearch(db),
   };
 }
 
-/** A place in a walk over the entries that wait and the dead letters, branch by branch. */
-export type WaitingPlace = { readonly branch: number; readonly seq: number };
-
-function waitingOperations(db: DatabaseSync) {
-  const nextBranch = cell<number>(db, 'SELECT min(id) FROM queue_branches WHERE id > ?');
-  const pending = rows<{ seq: number }>(
+/** Returns an operation that finds whether a batch of the project near the head of a queue has no rows. */
+function unstoredSearch(db: DatabaseSync): (project: string, until: number) => boolean {
+  const branches = allBranches(db);
+  const head = rows<{ seq: number }>(
     db,
-    `SELECT seq FROM queue_pending WHERE branch = ? AND seq > ? ORDER BY seq LIMIT ${WALK_ROWS}`,
-  );
-  const dead = rows<{ seq: number }>(
-    db,
-    `SELECT DISTINCT seq FROM dead_letters WHERE seq > ? ORDER BY seq LIMIT ${WALK_ROWS}`,
+    `SELECT seq FROM queue_pending WHERE branch = ? ORDER BY seq LIMIT ${WALK_ROWS}`,
   );
   const isOf = finds(
     db,
     'SELECT 1 FROM raw_batches WHERE seq = ? AND project = ? AND received_at <= ?',
   );
-  const branches = allBranches(db);
   const isStored = finds(db, 'SELECT 1 FROM batch_traces WHERE batch = ? LIMIT 1');
-  const page = ({ branch, seq }: WaitingPlace): number[] =>
-    (branch === DEAD_LETTERS ? dead.all(seq) : pending.all(branch, seq)).map((row) => row.seq);
-  return {
-    /** One step of the walk: the batches of the project that were received until a time. */
-    'erasing.waiting': (
-      project: string,
-      until: number,
-      place: WaitingPlace | null,
-    ): { found: number[]; next: WaitingPlace | null } => {
-      const at = place ?? { branch: DEAD_LETTERS, seq: 0 };
-      const seqs = page(at);
-      const found = seqs.filter((seq) => isOf(seq, project, until));
-      const last = seqs.at(-1);
-      if (seqs.length === WALK_ROWS && last !== undefined) {
-        return { found, next: { branch: at.branch, seq: last } };
-      }
-      const branch = nextBranch(at.branch);
-      return { found, next: typeof branch === 'number' ? { branch, seq: 0 } : null };
-    },
-    /** Whether a batch of the project near the head of a queue has no rows. */
-    'erasing.hasUnstored': (project: string, until: number): boolean =>
-      branches().some((branch) =>
-        page({ branch, seq: 0 }).some((seq) => isOf(seq, project, until) && !isStored(seq)),
-      ),
-  };
+  return (project, until) =>
+    branches().some((branch) =>
+      head.all(branch).some(({ seq }) => isOf(seq, project, until) && !isStored(seq)),
+    );
 }
-
-/** The first place of a walk: branches have numbers from 1. */
-const DEAD_LETTERS = 0;

@@ -1,13 +1,17 @@
 import type { Steps } from '../../../src/component/background.ts';
 import type { Clock } from '../../../src/component/component.ts';
+import type { SealedBatch } from '../../../src/model/batch.ts';
 import type { BatchRecord } from '../../../src/queue/record.ts';
 import { batchOf, RECORD, recordOf } from '../../../src/queue/record.ts';
 import type { Database } from '../../../src/sqlite/database.ts';
 import type { WrittenParts } from '../../../src/sqlite/queue/part-operations.ts';
 import { sweepParts } from '../../../src/sqlite/queue/project-removal.ts';
 import type { WalkedPage } from '../../../src/sqlite/queue/removal-operations.ts';
+import type { WaitingPage, WaitingPlace } from '../../../src/sqlite/queue/shrinking.ts';
 import type { SqliteQueueStorage } from '../../../src/sqlite/queue/storage.ts';
 import type { ErasedInFlight } from '../../../src/store/erasing/in-flight.ts';
+import type { BatchItem } from '../../../src/store/erasing/items.ts';
+import { tracedItems, withoutItems } from '../../../src/store/erasing/items.ts';
 import type {
   CleanedBatches,
   ErasingTables,
@@ -15,11 +19,12 @@ import type {
   Stepping,
 } from '../../../src/store/erasing/tables.ts';
 import type { Key } from '../../../src/store/rows/observation-row.ts';
+import { keyOfId } from '../../../src/store/rows/observation-row.ts';
 import { HIDDEN } from '../batches/purge-operations.ts';
 import type { StoreOperations } from '../operations.ts';
 import type { RemovedCounters } from '../removed-counters.ts';
 import type { CleanedBatch } from './clean-operations.ts';
-import type { LargeTrace, WaitingPlace } from './list-operations.ts';
+import type { LargeTrace } from './list-operations.ts';
 
 const NO_BYTES = new Uint8Array(0);
 /** The answers of requests are kept for a day; ids of older items are in none of them. */
@@ -39,6 +44,7 @@ export function sqliteErasing(parts: SqliteErasingParts): ErasingTables {
   const { write, read, search } = database;
   return {
     add: (...args) => write('erasing.add', args),
+    blocks: (now) => search('erasing.blocks', [now]),
     get: async (...args) => (await read('erasing.get', args)) ?? undefined,
     list: (...args) => search('erasing.list', args),
     open: () => read('erasing.open', []),
@@ -47,6 +53,10 @@ export function sqliteErasing(parts: SqliteErasingParts): ErasingTables {
     hasUnstored: ({ project, until }) => search('erasing.hasUnstored', [project, until]),
     addTraces: (scope, keys) => addTraces(database, scope, keys),
     addWaiting: (scope) => addWaiting(database, scope),
+    itemsOf: async (batch) => tracedItems(batch),
+    belonging: (scope, items) => belonging(database, scope, items),
+    without: async (batch, positions) => withoutItems(batch, positions),
+    noteErased: (scope, batch, items) => noteErased(parts, scope, batch, items),
     clean: (scope) => clean(parts, scope),
     removeTraces: (scope) => removeTraces(parts, scope),
     keys: (...args) => search('erasing.keys', args),
@@ -54,7 +64,7 @@ export function sqliteErasing(parts: SqliteErasingParts): ErasingTables {
     cleanAnswers: (scope) => cleanAnswers(database, scope),
     sweep: (scope) => sweep(parts, scope),
     forget: (id) => repeat(() => write('erasing.forget', [id])),
-    copies: ['file_exporter', 'downstream', 'backups', 'salvaged_files'],
+    copies: ['file_exporter', 'downstream', 'backups', 'redis_log', 'salvaged_files'],
   };
 }
 
@@ -81,14 +91,42 @@ async function* addWaiting(
 ): Steps {
   let place: WaitingPlace | null = null;
   do {
-    const step: { found: number[]; next: WaitingPlace | null } = await database.search(
-      'erasing.waiting',
-      [project, until, place],
-    );
+    const step: WaitingPage = await database.search('queue.waiting', [project, until, place]);
     if (step.found.length > 0) await database.write('erasing.addBatches', [id, step.found]);
     place = step.next;
     yield;
   } while (place !== null);
+}
+
+async function belonging(
+  database: Database<StoreOperations>,
+  { id, project, named }: ErasureScope,
+  items: readonly BatchItem[],
+): Promise<readonly BatchItem[]> {
+  const { erased, unstored } = await database.search('erasing.belonging', [
+    id,
+    project,
+    items,
+    named,
+  ]);
+  if (unstored.length > 0) await database.write('erasing.addUnstored', [id, unstored]);
+  return erased;
+}
+
+async function noteErased(
+  { database, inFlight, clock }: SqliteErasingParts,
+  { id }: ErasureScope,
+  { id: batchId, receivedAt, positions }: SealedBatch,
+  items: readonly BatchItem[],
+): Promise<void> {
+  inFlight.add(
+    batchId,
+    items.map(({ position }) => positions?.[position] ?? position),
+  );
+  const bytes = items.reduce((sum, item) => sum + item.bytes, 0);
+  await database.write('erasing.addBytes', [id, bytes]);
+  if (clock.now() - receivedAt >= ANSWERS_MS) return;
+  await database.write('erasing.addItems', [id, items.flatMap((item) => item.id ?? [])]);
 }
 
 async function* clean(parts: SqliteErasingParts, scope: ErasureScope): Stepping<CleanedBatches> {
@@ -149,8 +187,10 @@ async function rewrite(
 
 async function* removeTraces(
   { database, removed }: SqliteErasingParts,
-  { id, project }: ErasureScope,
+  { id, project, named }: ErasureScope,
 ): Stepping<boolean> {
+  const keys = (named?.users === null ? (named.ids ?? []) : []).map(keyOfId);
+  if (keys.length > 0) await database.write('erasing.removeScores', [project, keys]);
   for (;;) {
     const step = await database.write('erasing.remove', [id, project]);
     removed.add('traces', step.traces, 'erasure');

@@ -5,6 +5,7 @@ import { batchOf, RECORD, recordOf } from '../../../src/queue/record.ts';
 import type { Database } from '../../../src/sqlite/database.ts';
 import type { WrittenParts } from '../../../src/sqlite/queue/part-operations.ts';
 import type { SqliteQueueStorage } from '../../../src/sqlite/queue/storage.ts';
+import type { ErasureBlocks } from '../../../src/store/erasing/blocks.ts';
 import type { ErasedInFlight } from '../../../src/store/erasing/in-flight.ts';
 import type { TraceScope } from '../../../src/store/plan/step.ts';
 import type { BatchRows } from '../../../src/store/rows/batch-rows.ts';
@@ -41,6 +42,7 @@ export type SqliteTracesParts = {
   readonly terms: Pick<TermMetrics, 'leftOut'>;
   readonly inFlight: ErasedInFlight;
   readonly rollups: Pick<RollupFolding, 'wake'>;
+  readonly blocks: Pick<ErasureBlocks, 'left'>;
   /** The time before which a trace without an end is interrupted. */
   staleBefore(): number;
 };
@@ -54,7 +56,7 @@ export function sqliteTraces(parts: SqliteTracesParts): TraceStore {
     return (stored) => storedOf(scope, stored, before);
   };
   return {
-    write: (batch) => write(parts, parts.inFlight.left(batch)),
+    write: (batch) => write(parts, parts.inFlight.left(parts.blocks.left(batch))),
     async listTraces(projectId, filter) {
       const look = lookOf(filter, staleBefore());
       const found = await database.search('traces.list', [scopeOf(projectId), look]);

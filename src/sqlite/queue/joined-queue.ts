@@ -72,6 +72,9 @@ export function joinQueues(own: DurableQueue, leftovers: readonly DurableQueue[]
     async removeProject(projectId) {
       await Promise.all(all.map((queue) => queue.removeProject(projectId)));
     },
+    async *eraseItems(erasing) {
+      for (const queue of all) if (queue.eraseItems !== undefined) yield* queue.eraseItems(erasing);
+    },
     stats: () =>
       sumOf(
         own.stats(),

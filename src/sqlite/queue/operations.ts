@@ -11,6 +11,7 @@ import {
 import { freeOrphanedParts, partOperations } from './part-operations.ts';
 import { recentOperations, recentReadOperations } from './recent-operations.ts';
 import { removalOperations, removalReadOperations } from './removal-operations.ts';
+import { shrinkOperations, shrinkReadOperations } from './shrinking.ts';
 import { usageOperations, usageReadOperations } from './usage-operations.ts';
 
 export type QueueOperations = {
@@ -31,6 +32,7 @@ export function queueWriteOperations(db: DatabaseSync, { keepsBodies }: { keepsB
     ...usageOperations(db, keepsBodies),
     ...recentOperations(db),
     ...removalOperations(db),
+    ...shrinkOperations(db),
   };
 }
 
@@ -41,6 +43,7 @@ export function queueReadOperations(db: DatabaseSync) {
     ...usageReadOperations(db),
     ...recentReadOperations(db),
     ...removalReadOperations(db),
+    ...shrinkReadOperations(db),
   };
 }
 

@@ -1,3 +1,4 @@
+import type { Steps } from '../../component/background.ts';
 import type { Clock, IdempotencyLedger, Logger } from '../../component/component.ts';
 import type { SealedBatch } from '../../model/batch.ts';
 import { Refusal, RetryableError } from '../../model/errors.ts';
@@ -9,6 +10,7 @@ import type {
   DeadLetterReason,
   DropReason,
   DurableQueue,
+  ItemErasing,
   QueueDrop,
   QueueEntry,
   QueueOptions,
@@ -21,6 +23,8 @@ import type { LineEntry } from './branch-line.ts';
 import { BranchLine } from './branch-line.ts';
 import type { QueueState } from './entry-operations.ts';
 import { answerRecord } from './idempotency.ts';
+import type { ErasingFile } from './item-erasing.ts';
+import { eraseItems } from './item-erasing.ts';
 import type { LargeBodies } from './large-bodies.ts';
 import type { QueueOperations } from './operations.ts';
 import type { WrittenParts } from './part-operations.ts';
@@ -51,6 +55,8 @@ export type SqliteQueueParts = {
   readonly largeBodies: LargeBodies;
   /** Removes the project from all queues of the file. */
   readonly removeProject: (projectId: string) => Promise<void>;
+  /** The file, if its queues erase items themselves. */
+  readonly erasing?: ErasingFile;
 };
 
 /** The rows of a request with a key, which the transaction of its batch writes. */
@@ -60,6 +66,7 @@ type RequestRows = { readonly answer: AnswerRecord | null; readonly recent: Rece
 export class SqliteQueue implements DurableQueue {
   readonly idempotency: IdempotencyLedger;
   readonly removeProject: (projectId: string) => Promise<void>;
+  readonly eraseItems?: (erasing: ItemErasing) => Steps;
   readonly #name: string;
   readonly #database: Database<QueueOperations>;
   readonly #clock: Clock;
@@ -85,6 +92,8 @@ export class SqliteQueue implements DurableQueue {
   constructor(parts: SqliteQueueParts, options: QueueOptions, state: QueueState) {
     this.idempotency = parts.idempotency;
     this.removeProject = parts.removeProject;
+    const { erasing } = parts;
+    if (erasing !== undefined) this.eraseItems = (items) => eraseItems(erasing, items);
     this.#name = options.name;
     this.#database = parts.database;
     this.#clock = parts.clock;

@@ -56,12 +56,7 @@ export async function queueStorage(
     everyMs: TIDY_MS,
     betweenMs: STEP_MS,
     failure: 'Expired answers could not be removed, or usage not summed up; retrying',
-    step: async () => {
-      const hasMoreAnswers = await database.write('queue.tidy', [clock.now()], { lazy: true });
-      const hasMoreRequests = await recent.expire();
-      const hasMoreUsage = await usage.rollUp();
-      return hasMoreAnswers || hasMoreRequests || hasMoreUsage;
-    },
+    step: () => tidyStep(database, recent, usage, clock),
   });
   tidying.wake();
   const largeBodies = new LargeBodies(database, clock, logger);
@@ -84,7 +79,13 @@ export async function queueStorage(
     for (const queue of queues.values()) queue.forget(removed, reason);
   }
 
-  const parts = { database, clock, logger, idempotency, recent, usage, largeBodies, removeProject };
+  const shrink = (shrunk: ShrunkBatch): void => {
+    for (const queue of queues.values()) queue.shrink(shrunk);
+  };
+  const parts = {
+    ...{ database, clock, logger, idempotency, recent, usage, largeBodies, removeProject },
+    ...(removesProjects ? { erasing: { database, largeBodies, shrink } } : {}),
+  };
   async function openQueue(options: QueueOptions): Promise<DurableQueue> {
     const state = await database.write('queue.open', [options.name, options.branches]);
     const open = queues.get(options.name);
@@ -110,9 +111,7 @@ export async function queueStorage(
     usage,
     largeBodies,
     forget,
-    shrink(shrunk) {
-      for (const queue of queues.values()) queue.shrink(shrunk);
-    },
+    shrink,
     async tidy() {
       await tidying.finish();
       await largeBodies.finish();
@@ -125,6 +124,19 @@ export async function queueStorage(
     },
     crash,
   };
+}
+
+/** Removes expired answers and requests, and sums up usage; resolves with whether there may be more. */
+async function tidyStep(
+  database: Database<QueueOperations>,
+  recent: RecentRequests,
+  usage: UsageLedger,
+  clock: Clock,
+): Promise<boolean> {
+  const hasMoreAnswers = await database.write('queue.tidy', [clock.now()], { lazy: true });
+  const hasMoreRequests = await recent.expire();
+  const hasMoreUsage = await usage.rollUp();
+  return hasMoreAnswers || hasMoreRequests || hasMoreUsage;
 }
 
 /** Removes the data of deleted projects from a directory of queues. */

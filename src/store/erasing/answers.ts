@@ -1,5 +1,5 @@
 /** The results of a native answer, of which each may name its item. */
-type Results = { readonly results?: readonly { readonly id?: unknown }[] };
+type Results = { readonly results?: readonly { readonly id?: unknown }[] } | null;
 
 /** The answer to a request without the ids of erased items; undefined if it has none of them. */
 export function withoutIds(body: Buffer, isErased: (id: string) => boolean): Buffer | undefined {
@@ -10,13 +10,14 @@ export function withoutIds(body: Buffer, isErased: (id: string) => boolean): Buf
     // The answers of OTLP name no item.
     return undefined;
   }
-  if (!Array.isArray(answer.results)) return undefined;
+  const results = answer?.results;
+  if (!Array.isArray(results)) return undefined;
   let changed = false;
-  const results = answer.results.map((result: { readonly id?: unknown }) => {
+  const left = results.map((result: { readonly id?: unknown }) => {
     const { id, ...rest } = result;
     if (typeof id !== 'string' || !isErased(id)) return result;
     changed = true;
     return rest;
   });
-  return changed ? Buffer.from(JSON.stringify({ ...answer, results })) : undefined;
+  return changed ? Buffer.from(JSON.stringify({ ...answer, results: left })) : undefined;
 }

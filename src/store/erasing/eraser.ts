@@ -7,6 +7,8 @@ import type { Key } from '../rows/observation-row.ts';
 import { keyOfId } from '../rows/observation-row.ts';
 import type { TraceStore } from '../store.ts';
 import { hashOfKey, namedValues, sha256 } from './named.ts';
+import type { OtherQueues } from './other-queues.ts';
+import { cleanQueues } from './other-queues.ts';
 import type { ErasureRecord } from './record.ts';
 import { erasureRecord, erasureText, finishedAudit, hashedRecord } from './record.ts';
 import type { ErasingTables, ErasureCounts, ErasureRow, ErasureScope, Stepping } from './tables.ts';
@@ -18,6 +20,7 @@ const SETTLE_LOOKS = 6000;
 
 export type EraserParts = {
   readonly tables: ErasingTables;
+  readonly queues: OtherQueues;
   readonly traces: Pick<TraceStore, 'listTraces'>;
   readonly projects: Pick<ProjectStore, 'get'>;
   readonly clock: Clock;
@@ -71,7 +74,9 @@ export class Eraser {
     yield* tables.forget(row.id);
     const { traces, observations } = yield* this.#find(scope, query);
     yield* tables.addWaiting(scope);
-    const { bytes } = yield* tables.clean(scope);
+    const stored = yield* tables.clean(scope);
+    const waiting = yield* cleanQueues(tables, this.#parts.queues, scope);
+    const bytes = stored.bytes + waiting.bytes;
     yield* tables.forget(row.id);
     const ended = { ...hashedRecord(record), state: 'counted', finishedAt: clock.now() } as const;
     await tables.end(row.id, erasureText(ended), { traces, observations, bytes }, null);
@@ -120,6 +125,9 @@ export class Eraser {
     const again = yield* this.#listAgain(scope);
     yield* tables.addWaiting(scope);
     let { items, unreadable } = yield* tables.clean(scope);
+    const waiting = yield* cleanQueues(tables, this.#parts.queues, scope);
+    items += waiting.items;
+    unreadable += waiting.unreadable;
     while (!(yield* tables.removeTraces(scope))) {
       const more = yield* tables.clean(scope);
       items += more.items;

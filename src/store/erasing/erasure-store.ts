@@ -3,20 +3,31 @@ import { StoreError } from '../../model/errors.ts';
 import type { ProjectStore } from '../../tenancy/contract.ts';
 import { cursorAfter, numberOf } from '../../tenancy/cursor.ts';
 import { makeId } from '../../tenancy/token.ts';
-import type { ErasureStore } from '../erasures.ts';
+import type { ErasureRequest, ErasureStore } from '../erasures.ts';
+import type { BlockRow, ErasureBlocks } from './blocks.ts';
+import { blockHash } from './blocks.ts';
+import { namedValues } from './named.ts';
+import type { OtherQueues } from './other-queues.ts';
 import { erasureOf, erasureText, newRecord, requestedAudit } from './record.ts';
 import type { ErasingTables } from './tables.ts';
 
 export type ErasureStoreParts = {
-  readonly tables: Pick<ErasingTables, 'add' | 'get' | 'list'>;
+  readonly tables: Pick<ErasingTables, 'add' | 'blocks' | 'get' | 'list'>;
+  readonly blocks: ErasureBlocks;
+  readonly queues: OtherQueues;
   readonly projects: Pick<ProjectStore, 'get'>;
   readonly clock: Clock;
   /** Called when there is work. */
   wake(): void;
 };
 
-export function erasureStore({ tables, projects, clock, wake }: ErasureStoreParts): ErasureStore {
+export function erasureStore(parts: ErasureStoreParts): ErasureStore {
+  const { tables, blocks, queues, projects, clock, wake } = parts;
   return {
+    blocks,
+    useQueues(all) {
+      queues.all = all;
+    },
     async request(projectId, request, by) {
       if ((await projects.get(projectId)) === undefined) {
         throw new StoreError('unknown_project', 'the project does not exist');
@@ -25,7 +36,8 @@ export function erasureStore({ tables, projects, clock, wake }: ErasureStorePart
       const id = makeId('era');
       const counts = { traces: 0, observations: 0, bytes: 0 };
       const row = { id, project: projectId, ...counts, record: erasureText(record) };
-      await tables.add(row, requestedAudit(id, projectId, record));
+      await tables.add(row, requestedAudit(id, projectId, record), blockRows(projectId, request));
+      if (request.blockUntil !== undefined) blocks.replace(await tables.blocks(clock.now()));
       wake();
       return erasureOf(row);
     },
@@ -44,4 +56,14 @@ export function erasureStore({ tables, projects, clock, wake }: ErasureStorePart
       };
     },
   };
+}
+
+/** A query that names trace ids and users blocks the traces that have one of each. */
+function blockRows(project: string, { query, blockUntil: until }: ErasureRequest): BlockRow[] {
+  if (until === undefined) return [];
+  const { ids, users } = namedValues(query) ?? { ids: null, users: null };
+  return [
+    ...(ids ?? []).map((id) => blockHash('id', id)),
+    ...(users ?? []).map((user) => blockHash('user', user)),
+  ].map((hash) => ({ project, hash, until }));
 }

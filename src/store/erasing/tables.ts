@@ -1,5 +1,8 @@
+import type { SealedBatch } from '../../model/batch.ts';
 import type { AuditRow, Numbered } from '../../tenancy/rows.ts';
 import type { Key } from '../rows/observation-row.ts';
+import type { BlockRow } from './blocks.ts';
+import type { BatchItem } from './items.ts';
 import type { NamedValues } from './named.ts';
 
 /** A row of `erasures`. */
@@ -40,7 +43,9 @@ export type CleanedBatches = {
 
 /** The tables of a store that erasures use. An operation that is repeated after a crash changes nothing. */
 export type ErasingTables = {
-  add(row: ErasureRow, change: AuditRow): Promise<void>;
+  add(row: ErasureRow, change: AuditRow, blocks: readonly BlockRow[]): Promise<void>;
+  /** Those that have not ended. */
+  blocks(now: number): Promise<readonly BlockRow[]>;
   get(project: string, id: string): Promise<ErasureRow | undefined>;
   /** Newest first, below the number `before`. */
   list(project: string, before: number, limit: number): Promise<readonly Numbered<ErasureRow>[]>;
@@ -56,6 +61,12 @@ export type ErasingTables = {
   addTraces(scope: ErasureScope, keys: readonly Key[]): Stepping<Omit<ErasureCounts, 'bytes'>>;
   /** Lists the batches that wait in queues or are dead letters. */
   addWaiting(scope: ErasureScope): Stepping<void>;
+  /** For batches in other places than the tables: their items, those that are to be erased, and the rest. */
+  itemsOf(batch: SealedBatch): Promise<readonly BatchItem[]>;
+  belonging(scope: ErasureScope, items: readonly BatchItem[]): Promise<readonly BatchItem[]>;
+  without(batch: SealedBatch, positions: ReadonlySet<number>): Promise<SealedBatch>;
+  /** Counts items that are about to be erased, and keeps deliveries that are under way from storing them. */
+  noteErased(scope: ErasureScope, batch: SealedBatch, items: readonly BatchItem[]): Promise<void>;
   /** Cuts the items of listed traces out of the listed batches. */
   clean(scope: ErasureScope): Stepping<CleanedBatches>;
   /** Removes the listed traces; resolves with whether all are gone. False if a trace has got events of further batches. */

@@ -2,7 +2,7 @@ import type { TimeRange } from '../../query/query.ts';
 import type { Place } from '../rows/place.ts';
 import { FAILED, timeCondition } from './conditions.ts';
 import type { Parameters, TraceIndex } from './dialect.ts';
-import type { IndexWay, ValueWay, Way } from './plan.ts';
+import type { IndexWay, Lead, ValueWay } from './plan.ts';
 
 /** The part of a way that a statement is about. */
 export type PlaceRange = {
@@ -31,7 +31,7 @@ export const PLACE_COLUMNS: Readonly<Record<Places['table'], string>> = {
 /** `UNION ALL` keeps the order of the lists, and a trace that is in several of them. */
 export function placesOf(
   parameters: Parameters,
-  way: Way,
+  way: Lead,
   range: PlaceRange,
   union: 'UNION' | 'UNION ALL',
 ): Places {
@@ -67,7 +67,7 @@ const CONDITIONS: Readonly<Record<IndexWay['lead'], string>> = {
   with_user: 't.user_id IS NOT NULL',
 };
 
-const INDEXES: Readonly<Record<Exclude<Way['lead'], 'terms'>, TraceIndex>> = {
+const INDEXES: Readonly<Record<Exclude<Lead['lead'], 'terms'>, TraceIndex>> = {
   time: 'traces_by_time',
   session: 'traces_by_session',
   user: 'traces_by_user',

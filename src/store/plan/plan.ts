@@ -20,14 +20,16 @@ export type Plan = {
   readonly ranges: readonly TimeRange[];
   /** The terms that the ranges do not answer. */
   readonly rest: readonly QueryTerm[];
-  /** The traces with this term may have any. */
-  readonly overflow: Term;
 };
 
 export type Way = TermWay | ValueWay | IndexWay;
 
-/** The postings of any of the terms. */
-export type TermWay = { readonly lead: 'terms'; readonly terms: readonly Term[] };
+/** The postings of any of the terms. A trace with the overflow term may have any value of the field. */
+export type TermWay = {
+  readonly lead: 'terms';
+  readonly terms: readonly Term[];
+  readonly overflow: Term;
+};
 /** The index of a column, for any of the values. */
 export type ValueWay = { readonly lead: 'session' | 'user'; readonly values: readonly string[] };
 /** An index in the order of time. */
@@ -57,7 +59,7 @@ export function planOf({ terms }: Query, project: string): Plan {
     ...(rest.some((term) => isPresence(term, 'session')) ? [WITH_SESSION] : []),
     ...(rest.some((term) => isPresence(term, 'user')) ? [WITH_USER] : []),
   ];
-  return { ways, ranges, rest, overflow: overflowTerm(project) };
+  return { ways, ranges, rest };
 }
 
 const WITH_SESSION: IndexWay = { lead: 'with_session' };
@@ -81,7 +83,7 @@ function termWay(term: QueryTerm, field: TermField, project: string): TermWay | 
   const values = equalValues(term, field);
   if (values === undefined || term.type !== 'values') return undefined;
   const terms = new Set(values.map((value) => termOf(project, field, value, term.key)));
-  return { lead: 'terms', terms: [...terms] };
+  return { lead: 'terms', terms: [...terms], overflow: overflowTerm(project, field) };
 }
 
 /** Undefined if the term is not the equality of the field with one of few values. */
@@ -96,48 +98,59 @@ function isPresence(term: QueryTerm, field: FieldName): boolean {
   return term.type === 'has' && term.field === field && !term.negated;
 }
 
-/** The counts of a probe: each is at most `PROBED`. */
+/** The counts of a probe. */
 export type WayCounts = {
   /** Whether every trace of the store has its postings. */
   readonly isIndexed: boolean;
-  /** Traces with the overflow term. */
+  /** The counts of each way; none without a probe. */
+  readonly ways: readonly WayCount[];
+};
+
+/** Each is at most `PROBED`. */
+export type WayCount = {
+  readonly traces: number;
+  /** Traces with the overflow term of the field. */
   readonly overflow: number;
-  /** Traces of each way. */
-  readonly ways: readonly number[];
 };
 
 /** The most traces of a way that a probe counts. */
 export const PROBED = 1000;
 
-/** The way that leads, and further postings that each of its traces has. */
-export type Choice = { readonly way: Way; readonly also: readonly TermWay[] };
+/** The way that leads, and the terms of which each of its traces has one, for each further way by postings. */
+export type Choice = {
+  readonly lead: Lead;
+  readonly also: readonly (readonly Term[])[];
+};
 
-const BY_TIME: Choice = { way: { lead: 'time' }, also: [] };
+/** A way with the traces that may have any value. */
+export type Lead = Omit<TermWay, 'overflow'> | ValueWay | IndexWay;
+
+const BY_TIME: Choice = { lead: { lead: 'time' }, also: [] };
 /** A lead with fewer traces is not intersected: their rows are read in less than a millisecond. */
 const FEW = 100;
 const MAX_INTERSECTED = 2;
+const NONE: WayCount = { traces: 0, overflow: 0 };
 
-export function choiceOf({ ways, overflow }: Plan, counts: WayCounts): Choice {
+export function choiceOf({ ways }: Plan, counts: WayCounts): Choice {
   const known = ways
-    .map((way, i) => ({ way, count: counts.ways[i] ?? 0 }))
+    .map((way, i) => ({ way, ...(counts.ways[i] ?? NONE) }))
     .filter(({ way }) => way.lead !== 'terms' || counts.isIndexed)
     // Stable: of equal counts, and without a probe, the rarer field is first.
-    .sort((a, b) => a.count - b.count);
+    .sort((a, b) => a.traces + a.overflow - b.traces - b.overflow);
   const [best, ...others] = known;
   if (best === undefined) return BY_TIME;
-  const { way, count } = best;
-  // A trace with the overflow term may lack the posting of another term.
-  const also =
-    counts.overflow > 0 || count < FEW ? [] : others.flatMap((one) => termWayOf(one.way) ?? []);
-  const isMerged = way.lead === 'terms' && counts.overflow > 0;
-  return {
-    way: isMerged ? { lead: 'terms', terms: [...way.terms, overflow] } : way,
-    also: way.lead === 'terms' ? also.slice(0, MAX_INTERSECTED) : [],
-  };
+  const { way, traces, overflow } = best;
+  if (way.lead !== 'terms') return { lead: way, also: [] };
+  const lead = { lead: way.lead, terms: termsOf(way, overflow) };
+  if (traces + overflow < FEW) return { lead, also: [] };
+  const also = others.flatMap((one) =>
+    one.way.lead === 'terms' ? [termsOf(one.way, one.overflow)] : [],
+  );
+  return { lead, also: also.slice(0, MAX_INTERSECTED) };
 }
 
-function termWayOf(way: Way): TermWay | undefined {
-  return way.lead === 'terms' ? way : undefined;
+function termsOf({ terms, overflow }: TermWay, overflowing: number): readonly Term[] {
+  return overflowing === 0 ? terms : [...terms, overflow];
 }
 
 /** Every trace that the term finds has a failed observation. */

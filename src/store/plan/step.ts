@@ -6,7 +6,7 @@ import type { Dialect, ListStatement } from './dialect.ts';
 import { Parameters } from './dialect.ts';
 import type { PlaceRange } from './places.ts';
 import { orderOf, PLACE_COLUMNS, placesOf } from './places.ts';
-import type { Choice, Plan, Way, WayCounts } from './plan.ts';
+import type { Choice, Lead, Plan, WayCount, WayCounts } from './plan.ts';
 import { choiceOf, PROBED, planOf } from './plan.ts';
 
 /** One step of a listing. */
@@ -55,9 +55,13 @@ export type Sorting = {
   readonly order: string;
 };
 
-/** The cells of a probe; none without a probe. */
-export function countsOf([withoutTerms = 1, overflow = 0, ...ways]: readonly number[]): WayCounts {
-  return { isIndexed: withoutTerms === 0, overflow, ways };
+/** The counts in the cells of a probe; there are none without a probe. */
+export function countsOf([withoutTerms = 1, ...cells]: readonly number[]): WayCounts {
+  const ways: WayCount[] = [];
+  for (let i = 0; i < cells.length; i += 2) {
+    ways.push({ traces: cells[i] ?? 0, overflow: cells[i + 1] ?? 0 });
+  }
+  return { isIndexed: withoutTerms === 0, ways };
 }
 
 export function stepPlan(dialect: Dialect, scope: TraceScope, look: Look): StepPlan {
@@ -73,7 +77,7 @@ function statementsOf(
   scope: TraceScope,
   look: Look,
   plan: Plan,
-  { way, also }: Choice,
+  { lead, also }: Choice,
 ): StepStatements {
   const { isAscending, staleBefore } = look;
   const range = rangeOf(scope, look, plan);
@@ -81,7 +85,7 @@ function statementsOf(
     isSearch: plan.rest.length > 0,
     get end() {
       const parameters = new Parameters(dialect);
-      const places = placesOf(parameters, way, range, 'UNION ALL');
+      const places = placesOf(parameters, lead, range, 'UNION ALL');
       const { table, from, where } = places;
       return {
         sql: `SELECT ${PLACE_COLUMNS[table]} FROM ${from}
@@ -92,9 +96,9 @@ function statementsOf(
     },
     list(columns, end, sorting) {
       const parameters = new Parameters(dialect);
-      const places = placesOf(parameters, way, { ...range, end: end ?? range.end }, 'UNION');
+      const places = placesOf(parameters, lead, { ...range, end: end ?? range.end }, 'UNION');
       const where = [...places.where];
-      for (const { terms } of also) where.push(hasPosting(parameters, terms));
+      for (const terms of also) where.push(hasPosting(parameters, terms));
       let { from } = places;
       if (places.table === 'p') {
         from += ` ${dialect.tracesOfPlaces}`;
@@ -125,18 +129,21 @@ function hasPosting(parameters: Parameters, terms: readonly Term[]): string {
     AND q.at_ns = p.at_ns AND q.trace = p.trace ${parameters.dialect.rowByRow})`;
 }
 
-/** The number of traces without postings, of those with the overflow term, and of those of each way, up to bounds. */
+/** The number of traces without postings, and of each way those of its values and those of its overflow term, up to bounds. */
 function probeOf(dialect: Dialect, scope: TraceScope, look: Look, plan: Plan): ListStatement {
   const parameters = new Parameters(dialect);
   const range = rangeOf(scope, look, plan);
-  const count = (way: Way): string => {
-    const { from, where } = placesOf(parameters, way, range, 'UNION ALL');
+  const count = (lead: Lead): string => {
+    const { from, where } = placesOf(parameters, lead, range, 'UNION ALL');
     const conditions = where.length === 0 ? '' : `WHERE ${where.join(' AND ')}`;
     return `(SELECT count(*) FROM (SELECT 1 FROM ${from} ${conditions} LIMIT ${PROBED}) found)`;
   };
   const withoutTerms = `(SELECT count(*) FROM (SELECT 1 FROM ${dialect.traces('traces_without_terms')}
     WHERE t.terms IS NULL ORDER BY t.n LIMIT 1) found)`;
-  const ways: Way[] = [{ lead: 'terms', terms: [plan.overflow] }, ...plan.ways];
-  const cells = [withoutTerms, ...ways.map(count)].map((cell, i) => `${cell} AS c${i}`);
+  const counts = plan.ways.flatMap((way) => [
+    count(way),
+    way.lead === 'terms' ? count({ lead: 'terms', terms: [way.overflow] }) : '0',
+  ]);
+  const cells = [withoutTerms, ...counts].map((cell, i) => `${cell} AS c${i}`);
   return { sql: `SELECT ${cells.join(',\n')}`, values: parameters.values };
 }

@@ -15,7 +15,8 @@ import {
   sourceNumberOf,
 } from './observation-row.ts';
 import { placeOfRow } from './place.ts';
-import { observedTexts } from './trace-terms.ts';
+import type { FieldValues } from './trace-terms.ts';
+import { observedValues } from './trace-terms.ts';
 import type { NodeCost, TraceTotals, UsageNode } from './trace-totals.ts';
 import { traceTotals } from './trace-totals.ts';
 
@@ -48,8 +49,8 @@ export type TraceSummary = {
   readonly inputPreview: string | null;
   readonly outputPreview: string | null;
   readonly groups: readonly ObservationGroup[];
-  /** The texts of the terms that its observations have (`traceTerms`). */
-  readonly observed: readonly string[];
+  /** The values of fields of its observations, for `traceTerms`. */
+  readonly observed: FieldValues;
   /** A time of an observation was ignored. */
   readonly isSkewed: boolean;
 };
@@ -98,7 +99,7 @@ export function summarize(rows: readonly SummedRow[], receivedAt: number): Trace
     inputPreview: root.details?.inputPreview ?? null,
     outputPreview: root.details?.outputPreview ?? null,
     ...totalsOf(ordered),
-    observed: observedTexts(ordered),
+    observed: observedValues(ordered),
   };
 }
 

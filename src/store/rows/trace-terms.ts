@@ -33,7 +33,7 @@ export type TraceTerms = {
   readonly unindexed: number;
 };
 
-/** A trace with more terms has so many of them, and the overflow term in place of the others. */
+/** Of a trace with more terms, the fields with the most values are left out, and have an overflow term each. */
 export const MAX_TERMS = 64;
 
 /**
@@ -54,50 +54,58 @@ export function termOf(
   value: string,
   key: string | null = null,
 ): Term {
-  return termOfText(project, textOf(field, value, key));
+  return termOfText(project, textOf(field, keyed(value, key)));
 }
 
-/** The term of traces with more than `MAX_TERMS` terms: a search by terms has to look at all of them. */
-export function overflowTerm(project: string): Term {
-  return termOfText(project, OVERFLOW);
+/** The term of traces whose values of the field were left out: a search for a value looks at all of them. */
+export function overflowTerm(project: string, field: TermField): Term {
+  return termOfText(project, field);
 }
 
-/** The fields of observations come last, so that a trace with many observations leaves their terms out first. */
+/** The values of a trace by field; those of `custom` have their key. */
+export type FieldValues = ReadonlyMap<TermField, ReadonlySet<string>>;
+
 export function traceTerms(
   project: string,
   keyId: string | null,
   summary: TraceSummary,
 ): TraceTerms {
-  const texts = [...textsOfTrace(keyId, summary), ...summary.observed];
-  const unindexed = Math.max(0, texts.length - MAX_TERMS);
-  const posted = unindexed === 0 ? texts : firstOf(keyId, summary);
-  const terms = BigInt64Array.from(posted, (text) => termOfText(project, text)).sort();
-  // Different texts may have the same term.
-  return { terms: [...terms].filter((term, i) => term !== terms[i - 1]), unindexed };
-}
-
-/** As many texts as are indexed. Their choice does not depend on the order of the rows. */
-function firstOf(keyId: string | null, summary: TraceSummary): string[] {
-  const texts = [...textsOfTrace(keyId, summary), ...summary.observed.toSorted()];
-  return [...texts.slice(0, MAX_TERMS), OVERFLOW];
-}
-
-function textsOfTrace(keyId: string | null, summary: TraceSummary): string[] {
-  const { facts, source } = summary;
-  const texts = (facts.tags ?? []).map((tag) => textOf('tag', tag));
-  for (const [key, value] of Object.entries(facts.custom ?? {})) {
-    texts.push(textOf('custom', value, key));
+  const fields = [...valuesOfTrace(keyId, summary), ...summary.observed];
+  let left = fields.reduce((sum, [, { size }]) => sum + size, 0);
+  let unindexed = 0;
+  const terms: Term[] = [];
+  // A stable sort: which fields are left out does not depend on the order of the rows.
+  if (left > MAX_TERMS) fields.sort(([, a], [, b]) => b.size - a.size);
+  for (const [field, values] of fields) {
+    if (left > MAX_TERMS) {
+      terms.push(overflowTerm(project, field));
+      unindexed += values.size;
+      left -= values.size;
+    } else {
+      for (const value of values) terms.push(termOfText(project, textOf(field, value)));
+    }
   }
-  const add = (field: TermField, value: string | null): void => {
-    if (value !== null) texts.push(textOf(field, value));
-  };
-  add('name', summary.name);
-  add('status', statusOf(summary.status));
-  add('source', sourceOfNumber(source));
-  add('key', keyId);
-  add('environment', summary.environment);
-  add('release', summary.release);
-  return texts;
+  const sorted = BigInt64Array.from(terms).sort();
+  // Different values may have the same term.
+  return { terms: [...sorted].filter((term, i) => term !== sorted[i - 1]), unindexed };
+}
+
+function valuesOfTrace(
+  keyId: string | null,
+  { facts, source, name, status, environment, release }: TraceSummary,
+): [TermField, ReadonlySet<string>][] {
+  const custom = Object.entries(facts.custom ?? {}).map(([key, value]) => keyed(value, key));
+  const one = (value: string | null): Set<string> => new Set(value === null ? [] : [value]);
+  return [
+    ['tag', new Set(facts.tags)],
+    ['custom', new Set(custom)],
+    ['name', one(name)],
+    ['status', one(statusOf(status))],
+    ['source', one(sourceOfNumber(source))],
+    ['key', one(keyId)],
+    ['environment', one(environment)],
+    ['release', one(release)],
+  ];
 }
 
 /** A row of an observation with its details. */
@@ -106,24 +114,42 @@ type DetailedRow = {
   readonly details: ObservationDetails | null;
 };
 
-/** The texts of the terms that observations have. */
-export function observedTexts(rows: readonly DetailedRow[]): string[] {
-  const texts = new Set<string>();
+/** The values of the fields of observations. */
+export function observedValues(rows: readonly DetailedRow[]): FieldValues {
+  const [spans, kinds, models, errors] = [valueSet(), valueSet(), valueSet(), valueSet()];
+  const [tools, providers, prompts] = [valueSet(), valueSet(), valueSet()];
   for (const { row, details } of rows) {
-    const add = (field: TermField, value: string | null | undefined): void => {
-      if (value !== null && value !== undefined) texts.add(textOf(field, value));
-    };
     const kind = kindOf(row[ROW.KIND]);
     const name = row[ROW.NAME];
-    add('span', name);
-    add('kind', kind);
-    add('model', row[ROW.MODEL]);
-    add('error', errorTypeOf(row));
-    add('tool', details?.tool ?? (kind === 'tool' ? name : null));
-    add('provider', details?.provider);
-    add('prompt', details?.promptName);
+    spans.add(name);
+    kinds.add(kind);
+    models.add(row[ROW.MODEL]);
+    errors.add(errorTypeOf(row));
+    tools.add(details?.tool ?? (kind === 'tool' ? name : null));
+    providers.add(details?.provider);
+    prompts.add(details?.promptName);
   }
-  return [...texts];
+  return new Map([
+    ['span', spans.values],
+    ['kind', kinds.values],
+    ['model', models.values],
+    ['error', errors.values],
+    ['tool', tools.values],
+    ['provider', providers.values],
+    ['prompt', prompts.values],
+  ]);
+}
+
+type ValueSet = { readonly values: Set<string>; add(value: string | null | undefined): void };
+
+function valueSet(): ValueSet {
+  const values = new Set<string>();
+  return {
+    values,
+    add(value) {
+      if (value !== null && value !== undefined) values.add(value);
+    },
+  };
 }
 
 function errorTypeOf(row: ObservationRow): string | null {
@@ -131,12 +157,12 @@ function errorTypeOf(row: ObservationRow): string | null {
   return error === null ? null : (decodeJsonText(error) as ObservationError).type;
 }
 
-/** No field has an empty name. */
-const OVERFLOW = '';
+function keyed(value: string, key: string | null): string {
+  return key === null ? value : `${key}\n${value}`;
+}
 
-/** A text for each field and value. */
-function textOf(field: TermField, value: string, key: string | null = null): string {
-  return key === null ? `${field}\n${value}` : `${field}.${key}\n${value}`;
+function textOf(field: TermField, value: string): string {
+  return `${field}\n${value}`;
 }
 
 /** Most terms of a write are those of the last writes: models, names, kinds. */

@@ -161,3 +161,41 @@ t.test('every reading request of a project is described', async (t) => {
     READING_REQUESTS.map(({ path }) => path),
   );
 });
+
+t.test('a session with its payloads, and a stored score, are in the audit log', async (t) => {
+  const { get, ask, id, store } = await reading(t);
+  t.match((await get('/sessions')).json, { sessions: [{ id: 's', traces: 1 }] });
+  t.same(
+    store.entries.filter(({ subject }) => subject === id),
+    [],
+    'a list has no payloads',
+  );
+  const { json } = await get('/sessions/s');
+  t.match(json, {
+    session: { id: 's' },
+    traces: [{ id: 'trace-1', input: { messages: [{ content: 'hello' }] }, output: null }],
+  });
+  const path = `/api/v1/projects/${id}/traces/trace-1/scores`;
+  const created = await ask('POST', path, { body: { id: 'mine', name: 'ok', value: true } });
+  t.match(created, { status: 201, json: { id: 'mine', trace_id: 'trace-1', value: true } });
+  t.match((await get('/traces/trace-1/scores')).json, { scores: [{ id: 'mine', name: 'ok' }] });
+  const refused = await ask('POST', path, { body: { name: 'ok' } });
+  t.match(refused, { status: 400, json: { code: 'invalid_request', message: /body.value/ } });
+  t.same(
+    store.entries
+      .filter(({ subject }) => subject === id)
+      .map(({ action, details }) => [action, details]),
+    [
+      ['payloads.read', { session: 's' }],
+      ['scores.write', { trace: 'trace-1', score: 'mine' }],
+    ],
+  );
+});
+
+t.test('a score that cannot be audited is not stored', async (t) => {
+  const { get, ask, id, store } = await reading(t);
+  store.audit.record = () => Promise.reject(new Error('full'));
+  const path = `/api/v1/projects/${id}/traces/trace-1/scores`;
+  t.equal((await ask('POST', path, { body: { name: 'ok', value: 1 } })).status, 503);
+  t.same((await get('/traces/trace-1/scores')).json, { scores: [] });
+});

@@ -6,9 +6,13 @@ import { createProcessor as createAuthProcessor } from '../../../processors/auth
 import { findOffer, offer } from '../../../src/component/capability.ts';
 import type { Processor } from '../../../src/component/component.ts';
 import { RetryableError } from '../../../src/model/errors.ts';
+import { requestContext } from '../../../src/model/request-context.ts';
+import { takeDropped } from '../../../src/model/verbs.ts';
+import { BLOCKED, blockHash, ErasureBlocks } from '../../../src/store/erasing/blocks.ts';
 import { STORE, type Store } from '../../../src/store/store.ts';
 import type { ApiKey, KeyStore } from '../../../src/tenancy/contract.ts';
 import { makeToken } from '../../../src/tenancy/token.ts';
+import { nativeBatch, nativeEvent, received } from '../../helper/batches.ts';
 import { fakeClock } from '../../helper/clock.ts';
 import { NO_DEADLINE } from '../../helper/http.ts';
 import { fakeHost, testSettings } from '../../helper/settings.ts';
@@ -124,7 +128,9 @@ function headWith(headers: Record<string, string | readonly string[]>) {
 async function storeAuth(t: Test, ttl = '5s') {
   const memory = memoryKeys();
   const clock = fakeClock();
-  const host = fakeHost({ extensions: { sqlite: [offer(STORE, { keys: memory.keys } as Store)] } });
+  const blocks = new ErasureBlocks(() => clock.now());
+  const store = { keys: memory.keys, erasures: { blocks } };
+  const host = fakeHost({ extensions: { sqlite: [offer(STORE, store as unknown as Store)] } });
   const settings = testSettings('processor', 'auth', { clock, host });
   const processor = createAuthProcessor(
     settings,
@@ -140,7 +146,7 @@ async function storeAuth(t: Test, ttl = '5s') {
     memory.changed('key_any');
     await settled();
   };
-  return { ...memory, clock, processor, ask, know, settings };
+  return { ...memory, blocks, clock, processor, ask, know, settings };
 }
 
 /** Resolves when the background work that needs no time is done. */
@@ -448,4 +454,17 @@ t.test('requires either a store or keys in the configuration', async (t) => {
   t.notOk(authConfig.safeParse({ keys: [key, { ...key, project: 'q' }] }).success);
   t.notOk(authConfig.safeParse({ keys: [{ ...key, permissions: ['all'] }] }).success);
   t.ok(authConfig.safeParse({ keys: [key] }).success);
+});
+
+t.test('drops blocked items, and has no work without blocks', async (t) => {
+  const { processor, blocks, clock } = await storeAuth(t);
+  t.equal(processor.process, undefined);
+  const row = { project: 'proj_test', hash: blockHash('id', 'a'), until: clock.now() + 1 };
+  blocks.replace([row]);
+  const batch = received(nativeBatch([nativeEvent({ trace_id: 'a' }), nativeEvent()]));
+  await processor.process?.(batch, requestContext());
+  t.equal(batch.items, 1);
+  t.same([...(takeDropped(batch) ?? [])], [[BLOCKED, 1]]);
+  blocks.replace([]);
+  t.equal(processor.process, undefined);
 });

@@ -1,11 +1,12 @@
 import type { Test } from 'tap';
 import t from 'tap';
 import type { Batch, SealedBatch } from '../../../src/model/batch.ts';
-import { rawOf } from '../../../src/model/batch.ts';
+import { itemsOf, rawOf } from '../../../src/model/batch.ts';
 import { PermanentError, RetryableError } from '../../../src/model/errors.ts';
 import type { DeliveryBranch } from '../../../src/queue/delivery.ts';
 import { startDelivery } from '../../../src/queue/delivery.ts';
 import type { DurableQueue } from '../../../src/queue/queue.ts';
+import { withoutItems } from '../../../src/store/erasing/items.ts';
 import { leaseAll } from '../../contract/queue.ts';
 import { anObservation, aTenant, nativeBatch } from '../../helper/batches.ts';
 import { directoryQueues } from '../../helper/places.ts';
@@ -228,6 +229,23 @@ t.test('processes a batch once for branches that keep pace', async (t) => {
   const sent = await append(10);
   for (const sink of sinks) await sink.holds(10);
   t.same(processed, sent);
+});
+
+t.test('processes a batch again for a branch if items were erased in between', async (t) => {
+  const { queue, sinks, processed, start } = await rig(t, ['a', 'b']);
+  const delivery = start();
+  delivery.pause();
+  const batch = nativeBatch(2);
+  await queue.append(batch);
+  const [[first], [second]] = [await leaseAll(queue, 'a'), await leaseAll(queue, 'b')];
+  if (first === undefined || second === undefined) throw new Error('the queue leased no entry');
+  await delivery.deliver('a', first);
+  await delivery.deliver('b', { ...second, batch: withoutItems(batch, new Set([0])) });
+  t.same(processed, [batch.id, batch.id]);
+  t.same(
+    sinks.map(({ batches }) => batches.map(itemsOf)),
+    [[2], [1]],
+  );
 });
 
 t.test('leases no entry while paused, and goes on after a resume', async (t) => {

@@ -1,0 +1,66 @@
+import type { Steps } from '../../component/background.ts';
+import type { ItemErasing } from '../../queue/queue.ts';
+import { batchOf, RECORD, recordOf } from '../../queue/record.ts';
+import type { Database } from '../database.ts';
+import type { LargeBodies } from './large-bodies.ts';
+import type { QueueOperations } from './operations.ts';
+import type { WrittenParts } from './part-operations.ts';
+import { sweepParts } from './project-removal.ts';
+import type { ShrunkBatch } from './removal-operations.ts';
+import type { WaitingPage, WaitingPlace } from './shrinking.ts';
+
+const NO_BYTES = new Uint8Array(0);
+
+export type ErasingFile = {
+  readonly database: Database<QueueOperations>;
+  readonly largeBodies: LargeBodies;
+  /** The queues of the file follow. */
+  shrink(shrunk: ShrunkBatch): void;
+};
+
+/**
+ * Cuts erased items out of the batches that wait in a directory of queues. Delivered batches are in free pages of the file, which go
+ * back to the disk.
+ */
+export async function* eraseItems(file: ErasingFile, erasing: ItemErasing): Steps {
+  const { database } = file;
+  const { projectId, until } = erasing;
+  let place: WaitingPlace | null = null;
+  let changed = false;
+  do {
+    const step: WaitingPage = await database.search('queue.waiting', [projectId, until, place]);
+    for (const seq of step.found) {
+      if (await eraseIn(file, erasing, seq)) changed = true;
+      yield;
+    }
+    place = step.next;
+    yield;
+  } while (place !== null);
+  if (changed) yield* sweepParts(database);
+  while (await database.write('queue.returnPages', [])) yield;
+  while (!(await database.truncateLog())) yield;
+}
+
+/** Resolves with whether the batch had items to erase. */
+async function eraseIn(
+  { database, largeBodies, shrink }: ErasingFile,
+  erasing: ItemErasing,
+  seq: number,
+): Promise<boolean> {
+  const [read] = await database.search('queue.bodies', [[seq]]);
+  // A damaged entry is quarantined when it is leased.
+  if (read === undefined || 'damage' in read) return false;
+  const rest = await erasing.rest(batchOf(read.record));
+  if (rest === undefined) return false;
+  let parts: WrittenParts | null = null;
+  try {
+    if (largeBodies.isLarge(rest)) parts = await largeBodies.write(rest);
+    const record = parts === null ? recordOf(rest) : recordOf(rest, NO_BYTES);
+    const weight = record[RECORD.BODY].byteLength;
+    const shrunk = await database.write('queue.rewrite', [seq, record, parts], { weight });
+    if (shrunk !== null) shrink(shrunk);
+  } finally {
+    if (parts !== null) await largeBodies.end(erasing.projectId, parts.numbers);
+  }
+  return true;
+}

@@ -1,0 +1,96 @@
+import type { ObservationBatch, ReceivedBatch } from '../../model/batch.ts';
+import { headOf, observeItem, positionOf } from '../../model/formats.ts';
+import { drop, isOpen } from '../../model/verbs.ts';
+import { withoutItems } from './items.ts';
+import { sha256 } from './named.ts';
+
+/** A trace id or a user that is not stored until a time, in milliseconds since the epoch. */
+export type BlockRow = { readonly project: string; readonly hash: string; readonly until: number };
+
+/** The reason that is counted for an item that is left out. */
+export const BLOCKED = 'erasure_block';
+
+/** The hash of a blocked value. A trace id and a user with the same text differ. */
+export function blockHash(kind: 'id' | 'user', value: string): string {
+  return sha256(`${kind}:${value}`);
+}
+
+/** The trace and the user that an item names. */
+type Named = { readonly traceId: string | null; readonly userId: string | null };
+
+/** The blocks of erasures, in memory. While there are none, looking at a batch costs a comparison. */
+export class ErasureBlocks {
+  readonly #now: () => number;
+  #byProject: ReadonlyMap<string, ReadonlyMap<string, number>> = new Map();
+
+  constructor(now: () => number) {
+    this.#now = now;
+  }
+
+  /** Takes up the rows of the store. */
+  replace(rows: readonly BlockRow[]): void {
+    const byProject = new Map<string, Map<string, number>>();
+    for (const { project, hash, until } of rows) {
+      const hashes = byProject.get(project) ?? new Map<string, number>();
+      byProject.set(project, hashes.set(hash, until));
+    }
+    this.#byProject = byProject;
+  }
+
+  get areSome(): boolean {
+    return this.#byProject.size > 0;
+  }
+
+  /** Drops the blocked items of a request. */
+  apply(batch: ReceivedBatch): void {
+    const blocks = this.#byProject.get(batch.tenant.projectId);
+    if (blocks === undefined) return;
+    const open = Array.from({ length: batch.requestItems }, (_, item) => item).filter((item) =>
+      isOpen(batch, item),
+    );
+    const named = open.map((item) => namedBy(batch, item));
+    for (const at of this.#blocked(blocks, named)) drop(batch, open[at] ?? 0, BLOCKED);
+  }
+
+  /** The batch without blocked items, for a batch that was accepted before its block was known. */
+  left(batch: ObservationBatch): ObservationBatch {
+    const { source, observations } = batch;
+    const blocks = this.#byProject.get(source.tenant.projectId);
+    if (blocks === undefined) return batch;
+    const blocked = new Set(
+      this.#blocked(blocks, observations).map((at) => observations[at]?.index ?? -1),
+    );
+    if (blocked.size === 0) return batch;
+    const positions = [...blocked].flatMap((index) => positionOf(source, index) ?? []);
+    return {
+      ...batch,
+      source: withoutItems(source, new Set(positions)),
+      observations: observations.filter(({ index }) => !blocked.has(index)),
+    };
+  }
+
+  /** The places of the blocked items. An item without a user is blocked with another item of its trace. */
+  #blocked(blocks: ReadonlyMap<string, number>, items: readonly Named[]): number[] {
+    const now = this.#now();
+    const isBlocked = (kind: 'id' | 'user', value: string | null): boolean =>
+      value !== null && (blocks.get(blockHash(kind, value)) ?? 0) > now;
+    const traces = new Set<string>();
+    const direct = items.map(({ traceId, userId }) => {
+      const found = isBlocked('user', userId) || isBlocked('id', traceId);
+      if (found && traceId !== null) traces.add(traceId);
+      return found;
+    });
+    return items.flatMap(({ traceId }, at) =>
+      direct[at] === true || (traceId !== null && traces.has(traceId)) ? [at] : [],
+    );
+  }
+}
+
+function namedBy({ index }: ReceivedBatch, item: number): Named {
+  try {
+    const { traceId, userId } = observeItem(index, item);
+    return { traceId, userId };
+  } catch {
+    return { traceId: headOf(index, item).traceId, userId: null };
+  }
+}

@@ -1,0 +1,49 @@
+import type { SealedBatch } from '../../model/batch.ts';
+import type { ItemErasing, QueueAdmin } from '../../queue/queue.ts';
+import type { BatchItem } from './items.ts';
+import type { CleanedBatches, ErasingTables, ErasureScope, Stepping } from './tables.ts';
+
+/** The queues outside of the store's tables; the service sets them. */
+export type OtherQueues = { all: () => Iterable<QueueAdmin> };
+
+/** Cuts the items of listed traces out of the other queues. */
+export async function* cleanQueues(
+  tables: ErasingTables,
+  { all }: OtherQueues,
+  scope: ErasureScope,
+): Stepping<CleanedBatches> {
+  const sum = { items: 0, bytes: 0, unreadable: 0 };
+  const erasing: ItemErasing = {
+    projectId: scope.project,
+    until: scope.until,
+    async rest(batch) {
+      const erased = await erasedItems(tables, scope, batch);
+      if (erased === undefined) sum.unreadable++;
+      if (erased === undefined || erased.length === 0) return undefined;
+      sum.items += erased.length;
+      sum.bytes += erased.reduce((bytes, item) => bytes + item.bytes, 0);
+      if (scope.isDryRun) return undefined;
+      await tables.noteErased(scope, batch, erased);
+      return tables.without(batch, new Set(erased.map(({ position }) => position)));
+    },
+  };
+  for (const queue of all()) {
+    if (queue.eraseItems !== undefined) yield* queue.eraseItems(erasing);
+  }
+  return sum;
+}
+
+/** Undefined if the batch cannot be read. */
+async function erasedItems(
+  tables: ErasingTables,
+  scope: ErasureScope,
+  batch: SealedBatch,
+): Promise<readonly BatchItem[] | undefined> {
+  let items: readonly BatchItem[];
+  try {
+    items = await tables.itemsOf(batch);
+  } catch {
+    return undefined;
+  }
+  return tables.belonging(scope, items);
+}

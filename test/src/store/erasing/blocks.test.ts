@@ -1,0 +1,89 @@
+import t from 'tap';
+import { takeDropped } from '../../../../src/model/verbs.ts';
+import { withoutIds } from '../../../../src/store/erasing/answers.ts';
+import { blockHash, ErasureBlocks } from '../../../../src/store/erasing/blocks.ts';
+import { hashedQuery, namedValues } from '../../../../src/store/erasing/named.ts';
+import { nativeBatch, nativeEvent, otlpBatch, received } from '../../../helper/batches.ts';
+import { aQuery } from '../../../helper/query.ts';
+
+const NOW = 1000;
+
+function blocks(...hashes: string[]): ErasureBlocks {
+  const made = new ErasureBlocks(() => NOW);
+  made.replace(hashes.map((hash) => ({ project: 'proj_test', hash, until: NOW + 1 })));
+  return made;
+}
+
+t.test('a query names ids and users only if it asks for nothing else', async (t) => {
+  t.same(namedValues(aQuery('id:a,b')), { ids: ['a', 'b'], users: null });
+  t.same(namedValues(aQuery('user:u id:a')), { ids: ['a'], users: ['u'] });
+  for (const other of ['user:u*', '-user:u', 'user:u name:x', 'user:u user:v', 'u', 'has:user']) {
+    t.equal(namedValues(aQuery(other)), undefined, other);
+  }
+});
+
+t.test('a hashed query has no text of a client', async (t) => {
+  const text = hashedQuery(aQuery('user:secret -name:secret* status:error latency:>2s "secret"'));
+  t.notMatch(text, 'secret');
+  t.match(
+    text,
+    /^user:[0-9a-f]{64} -name:[0-9a-f]{64}\* status:error latency:>2000ms [0-9a-f]{64}$/,
+  );
+});
+
+t.test('a block drops an item with the user, and the items of its trace', async (t) => {
+  const events = [
+    nativeEvent({ id: '1', trace_id: 'a', metadata: {} }),
+    nativeEvent({ id: '2', trace_id: 'b', metadata: { user_id: 'v' } }),
+    nativeEvent({ id: '3', trace_id: 'a', metadata: { user_id: 'u' } }),
+  ];
+  const batch = received(nativeBatch(events));
+  blocks(blockHash('user', 'u')).apply(batch);
+  t.equal(batch.items, 1);
+  t.same([...(takeDropped(batch) ?? [])], [['erasure_block', 2]]);
+});
+
+t.test('a block of a trace id drops its spans, and no user with the same text', async (t) => {
+  const id = '0af7651916cd43dd8448eb211c80319c';
+  const batch = received(otlpBatch([{ traceId: id }, { traceId: 'f'.repeat(32) }]));
+  blocks(blockHash('user', id)).apply(batch);
+  t.equal(batch.items, 2);
+  blocks(blockHash('id', id)).apply(batch);
+  t.equal(batch.items, 1);
+});
+
+t.test('a block ends at its time', async (t) => {
+  const events = [nativeEvent({ trace_id: 'a' })];
+  const made = new ErasureBlocks(() => NOW);
+  const hash = blockHash('id', 'a');
+  made.replace([{ project: 'proj_test', hash, until: NOW }]);
+  const batch = received(nativeBatch(events));
+  made.apply(batch);
+  t.equal(batch.items, 1);
+  t.equal(new ErasureBlocks(() => NOW).areSome, false);
+});
+
+t.test('an answer loses the ids of erased items only', async (t) => {
+  const answer = {
+    status: 'queued',
+    results: [
+      { index: 0, id: 'a' },
+      { index: 1, id: 'b' },
+    ],
+  };
+  const cleaned = withoutIds(Buffer.from(JSON.stringify(answer)), (id) => id === 'a');
+  t.same(JSON.parse(String(cleaned)), {
+    status: 'queued',
+    results: [{ index: 0 }, { index: 1, id: 'b' }],
+  });
+  t.equal(
+    withoutIds(Buffer.from(JSON.stringify(answer)), () => false),
+    undefined,
+  );
+  for (const other of ['', '{}', '[]', 'null', '\u0001']) {
+    t.equal(
+      withoutIds(Buffer.from(other), () => true),
+      undefined,
+    );
+  }
+});
