@@ -22,6 +22,7 @@ import type { Terminal } from './terminal.ts';
 import { addGroups } from './traces/groups.ts';
 import { addTraces } from './traces/list.ts';
 import { addTrace } from './traces/show.ts';
+import { addStats } from './traces/stats.ts';
 import { addUsage } from './usage.ts';
 import { addValidate } from './validate.ts';
 
@@ -68,6 +69,7 @@ export function createProgram(terminal: Terminal, end: (status: number) => void)
   addRejections(program, terminal);
   addAudit(program, terminal);
   addTraces(program, terminal);
+  addStats(program, terminal);
   addExport(program, terminal, end);
   addTrace(program, terminal);
   addGroups(program, terminal);

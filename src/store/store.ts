@@ -179,6 +179,9 @@ export type TracePage = Page<StoredTrace> & {
 /** About the bytes of a page's rows after which it ends. */
 export const PAGE_BYTES = 262_144;
 
+/** The JSON of an observation. */
+export type ObservationLine = { readonly traceId: string; readonly line: string };
+
 /** `observation` is null if none was asked for. */
 export type RowCursors = { readonly trace: string; readonly observation: string | null };
 
@@ -214,6 +217,15 @@ export type TraceStore = {
     traceIds: readonly string[],
     limit: number,
   ): Promise<Page<StoredObservation>>;
+  /**
+   * The same observations as JSON, as `observationJson` makes it without payloads, from a cursor of the first trace on. Undefined if
+   * rendering them where they are read would be no cheaper.
+   */
+  listLinesOf?(
+    projectId: string,
+    traceIds: readonly string[],
+    page: { limit: number; cursor?: string },
+  ): Promise<Page<ObservationLine>>;
   /** The cursors behind a trace in `listTraces`, and behind an observation of it. Undefined if one is not stored. */
   rowCursors(
     projectId: string,

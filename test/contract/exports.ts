@@ -1,5 +1,7 @@
 import type { Test } from 'tap';
+import { NARROW_LIMITS } from '../../src/model/narrow-limits.ts';
 import type { Observation } from '../../src/model/observation.ts';
+import { observationJson } from '../../src/store/observation-json.ts';
 import type { Store } from '../../src/store/store.ts';
 import { anObservation, aTenant, nativeBatch } from '../helper/batches.ts';
 import type { OpenForSummaries } from './summaries.ts';
@@ -59,6 +61,31 @@ export function exports(t: Test, open: OpenForSummaries): void {
       t.equal(page.cursorAfter(limit - 1), page.nextCursor);
     }
     t.equal((await store.traces.listObservationsOf(P, ['b', 'a'], 10)).nextCursor, null);
+  });
+
+  t.test('the JSON of observations is that of their rows', async (t) => {
+    const { store } = await open(t);
+    await writeTraces(store);
+    const long = 'ü'.repeat(NARROW_LIMITS.TEXT);
+    await write(store, [
+      { traceId: 'd', id: 'd-0', name: long, customFields: { a: 'b' }, usage: { input_tokens: 1 } },
+    ]);
+    const { listLinesOf } = store.traces;
+    if (listLinesOf === undefined) return;
+    const ids = ['c', 'none', 'd', 'a'];
+    const rows = await store.traces.listObservationsOf(P, ids, 100);
+    const lines = await listLinesOf(P, ids, { limit: 100 });
+    t.same(
+      lines.items.map(({ line }) => line),
+      rows.items.map((row) => observationJson(row, undefined)),
+    );
+    t.equal(lines.nextCursor, null);
+    const some = await listLinesOf(P, ids, { limit: 3 });
+    const cursor = some.nextCursor ?? '';
+    t.same([some.items.length, cursor], [3, some.cursorAfter(2)]);
+    const rest = await listLinesOf(P, ids, { limit: 100, cursor });
+    t.same([...some.items, ...rest.items], lines.items);
+    t.same((await listLinesOf('proj_other', ids, { limit: 100 })).items, []);
   });
 
   t.test('finds the cursors behind a row', async (t) => {

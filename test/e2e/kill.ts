@@ -7,11 +7,12 @@ import { parseArgs } from 'node:util';
 import { eventually } from './client.ts';
 import { prepareDaemon, total } from './daemon.ts';
 import { type Check, compare, type Entry, Sightings, startLoad } from './journal.ts';
+import { rollupProblems } from './rollup-recount.ts';
 
 /**
  * Kills the daemon with SIGKILL at random moments under load, restarts it, and compares the store with the journal
  * of the clients: acknowledged items are stored exactly once and equal, rejected items are not stored, and
- * unanswered requests are stored whole or not at all.
+ * unanswered requests are stored whole or not at all. The rollups equal a recount of the traces.
  *
  *   node test/e2e/kill.ts --kills 50
  */
@@ -50,6 +51,7 @@ export async function killLoop(kills: number, progress: (text: string) => void):
     const check = await compare(() => daemon, journal);
     await daemon.end('SIGTERM');
     check.problems.push(...storedOnce(join(daemon.directory, 'data'), journal));
+    check.problems.push(...rollupProblems(join(daemon.directory, 'data')));
     return summarize(kills, journal, check);
   } finally {
     await daemon.remove();

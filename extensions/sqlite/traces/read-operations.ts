@@ -137,8 +137,8 @@ function selectOf(cellOf: (column: string) => string): string {
 }
 
 /** Observations of a trace behind a place. The index `observations_in_order` gives the order. */
-const TIME = `coalesce(o.start_ms, ${NO_START})`;
-const PLACE = `${TIME}, coalesce(o.start_ns, 0), o.n`;
+export const TIME = `coalesce(o.start_ms, ${NO_START})`;
+export const PLACE = `${TIME}, coalesce(o.start_ns, 0), o.n`;
 // SQLite looks up the first column of a place in the index, and only if it is compared on its own.
 const BEHIND_PLACE = `
      WHERE t.project = ?1 AND t.updated_at >= ?2 AND t.key = ?3

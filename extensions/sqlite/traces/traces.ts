@@ -104,6 +104,18 @@ export function sqliteTraces(parts: SqliteTracesParts): TraceStore {
       const found = await database.search('traces.observationsOf', [scope, keys, limit]);
       return pageOfRows(found, ({ n, row }) => placeOfRow(n, row), observationOfRow(scope));
     },
+    async listLinesOf(projectId, traceIds, { limit, cursor }) {
+      const found = await database.search('traces.linesOf', [
+        scopeOf(projectId),
+        traceIds.map(keyOfId),
+        { after: placeOfCursor(cursor), limit, staleBefore: staleBefore() },
+      ]);
+      return pageOfRows(
+        found,
+        ({ place }) => place,
+        (row) => row,
+      );
+    },
     rowCursors: (projectId, traceId, observationId) =>
       rowCursors(database, scopeOf(projectId), traceId, observationId),
     async getBatches(projectId, ids) {

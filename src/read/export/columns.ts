@@ -40,6 +40,7 @@ const TRACE_COLUMNS: readonly ExportColumn[] = [
   ...of('json', 'usage'),
   ...costs(),
   ...of('boolean', 'clock_skew'),
+  ...of('text', 'input_preview', 'output_preview'),
 ];
 
 const OBSERVATION_COLUMNS: readonly ExportColumn[] = [

@@ -1,11 +1,12 @@
 import { Refusal, RetryableError } from '../../model/errors.ts';
 import type { Query } from '../../query/query.ts';
 import type { PayloadTexts } from '../../store/observation-json.ts';
-import type { StoredObservation } from '../../store/store.ts';
+import type { ObservationLine, StoredObservation } from '../../store/store.ts';
 import type { StoredRequest, StoreReading } from '../stored-request.ts';
 import { ExportAnswer } from './answer.ts';
 import { aboutOf } from './audit.ts';
 import type { Encoder, Piece } from './encoder.ts';
+import { rowEncoder } from './encoder.ts';
 import { parquetFile } from './parquet.ts';
 import type { ExportPosition } from './position.ts';
 import type { ExportFormat, ExportRequest } from './request.ts';
@@ -15,7 +16,7 @@ import { csvLines, jsonLines, OBSERVATION_FORMS, TRACE_FORMS } from './rows.ts';
 import type { ExportStart } from './start.ts';
 import { exportStart } from './start.ts';
 import type { ExportStep } from './steps.ts';
-import { observationSteps, traceSteps } from './steps.ts';
+import { observationPages, observationSteps, traceSteps } from './steps.ts';
 
 /**
  * All traces or observations that match a query, in one answer of any length:
@@ -46,14 +47,27 @@ async function exportRows(reading: StoreReading): Promise<void> {
     if (request.of === 'traces') {
       const steps = traceSteps(parts, start.position);
       await write(run, steps, encoderOf(request, TRACE_FORMS), undefined);
+    } else if (isPlain(request) && store.traces.listLinesOf !== undefined) {
+      const { listLinesOf } = store.traces;
+      const steps = observationSteps(parts, start.position, (ids, page) =>
+        listLinesOf(tenant.projectId, ids, page),
+      );
+      const encoder = rowEncoder<ObservationLine>(({ line }) => `${line}\n`);
+      await write(run, steps, encoder, undefined);
     } else {
       const payloadsOf = await payloadsIn(reading, request, found);
-      const steps = observationSteps(parts, start.position);
+      const pages = observationPages(store.traces, tenant.projectId);
+      const steps = observationSteps(parts, start.position, pages);
       await write(run, steps, encoderOf(request, OBSERVATION_FORMS), payloadsOf);
     }
   } finally {
     giveBack();
   }
+}
+
+/** The rows are JSON as the store may make it. */
+function isPlain({ format, payloads, members }: ExportRequest): boolean {
+  return format === 'jsonl' && payloads === 'false' && members === undefined;
 }
 
 /** Memory of a group of rows, and of its bytes. */

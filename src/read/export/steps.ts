@@ -57,16 +57,35 @@ export async function* traceSteps(
   }
 }
 
+/** Pages of observations, or of their JSON: of several traces, from a cursor of the first one on. */
+export type ObservationPages<Row> = (
+  traceIds: readonly string[],
+  page: { limit: number; cursor?: string },
+) => Promise<Page<Row>>;
+
+export function observationPages(
+  traces: TraceStore,
+  projectId: string,
+): ObservationPages<StoredObservation> {
+  return (traceIds, page) => {
+    const [first, ...others] = traceIds;
+    return first !== undefined && others.length === 0
+      ? traces.listObservations(projectId, first, page)
+      : traces.listObservationsOf(projectId, traceIds, page.limit);
+  };
+}
+
 /** Observations in the order of their traces, newest first, and of a trace in the order of its listing. */
-export async function* observationSteps(
+export async function* observationSteps<Row extends { readonly traceId: string }>(
   parts: StepParts,
   from: ExportPosition,
-): AsyncGenerator<ExportStep<StoredObservation>> {
+  pages: ObservationPages<Row>,
+): AsyncGenerator<ExportStep<Row>> {
   const search = searchOf(parts);
   const { behind, within } = from;
   if (within !== undefined && behind !== undefined) {
     const trace = { id: within.traceId, behind, observations: 0 };
-    yield* observationsOf(parts, { traces: [trace], next: { behind } }, within.cursor);
+    yield* observationsOf(parts, pages, { traces: [trace], next: { behind } }, within.cursor);
   }
   let cursor = behind;
   while (true) {
@@ -77,7 +96,7 @@ export async function* observationSteps(
       return { id, observations, behind: page.cursorAfter(i) };
     });
     if (traces.length === 0) yield { rows: [], after: () => from, next };
-    yield* observationsOf(parts, { traces, next });
+    yield* observationsOf(parts, pages, { traces, next });
     if (cursor === undefined) return;
   }
 }
@@ -96,16 +115,20 @@ type ListedTraces = {
 };
 
 /** `cursor`: the store's cursor of the first observation of the first trace. */
-async function* observationsOf(
-  parts: StepParts,
+async function* observationsOf<Row extends { readonly traceId: string }>(
+  { read, limit: most }: StepParts,
+  pages: ObservationPages<Row>,
   { traces, next: end }: ListedTraces,
   cursor?: string,
-): AsyncGenerator<ExportStep<StoredObservation>> {
+): AsyncGenerator<ExportStep<Row>> {
+  const limit = Math.min(STEP_ROWS, most);
   let first = 0;
   let within = cursor;
   while (first < traces.length) {
     const group = within === undefined ? groupAt(traces, first) : traces.slice(first, first + 1);
-    const page = await observationPage(parts, group, within);
+    const ids = group.map(({ id }) => id);
+    const asked = { limit, ...(within === undefined ? {} : { cursor: within }) };
+    const page = await read.turn(() => pages(ids, asked));
     const { items: rows } = page;
     const after = (row: number): ExportPosition => {
       const traceId = rows[row]?.traceId ?? '';
@@ -131,28 +154,6 @@ function groupAt(traces: readonly ListedTrace[], first: number): readonly Listed
     if (rows > STEP_ROWS) break;
   }
   return traces.slice(first, end);
-}
-
-/** The observations of one trace behind a cursor, or of several traces from their first ones on. */
-function observationPage(
-  { traces, projectId, read, limit: most }: StepParts,
-  group: readonly ListedTrace[],
-  cursor: string | undefined,
-): Promise<Page<StoredObservation>> {
-  const [first, ...others] = group;
-  const limit = Math.min(STEP_ROWS, most);
-  return read.turn(() =>
-    first !== undefined && others.length === 0
-      ? traces.listObservations(projectId, first.id, {
-          limit,
-          ...(cursor === undefined ? {} : { cursor }),
-        })
-      : traces.listObservationsOf(
-          projectId,
-          group.map(({ id }) => id),
-          limit,
-        ),
-  );
 }
 
 /** Pages of traces, whose search looks at fewer traces where they are expensive. */

@@ -48,6 +48,17 @@ export function listedRow(row: ObservationRow): ObservationRow {
   return listed;
 }
 
+/** A row of whole columns as a listing has it. Most rows are short, and left as they are. */
+export function cutRow(row: ObservationRow): ObservationRow {
+  if (rowBytes(row) <= NARROW_LIMITS.TEXT) return row;
+  const cut: ObservationRow = [...row];
+  cut[ROW.USAGE] = row[ROW.USAGE]?.slice(0, JSON_CHARACTERS) ?? null;
+  cut[ROW.ERROR] = row[ROW.ERROR]?.slice(0, JSON_CHARACTERS) ?? null;
+  cut[ROW.CUSTOM] = row[ROW.CUSTOM]?.slice(0, JSON_CHARACTERS) ?? null;
+  cut[ROW.EXTERNAL] = row[ROW.EXTERNAL]?.slice(0, JSON_CHARACTERS) ?? null;
+  return listedRow(cut);
+}
+
 export function listedTraceRow(row: TraceRow): TraceRow {
   const listed: [...TraceRow] = [...row];
   listed[TRACE.NAME] = cutText(row[TRACE.NAME]);

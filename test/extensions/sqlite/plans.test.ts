@@ -2,6 +2,7 @@ import { DatabaseSync } from 'node:sqlite';
 import t from 'tap';
 import { STORE_MIGRATIONS } from '../../../extensions/sqlite/migrations/index.ts';
 import { sqliteDialect } from '../../../extensions/sqlite/traces/dialect.ts';
+import { exportOperations } from '../../../extensions/sqlite/traces/export-operations.ts';
 import { groupOperations } from '../../../extensions/sqlite/traces/group-operations.ts';
 import { traceReadOperations } from '../../../extensions/sqlite/traces/read-operations.ts';
 import { scoreReadOperations } from '../../../extensions/sqlite/traces/score-operations.ts';
@@ -39,6 +40,7 @@ t.test('no statement of the reading side scans a table or sorts a list', async (
     );
   }
   db.statements.clear();
+  exportOperations(db);
   const read = traceReadOperations(db);
   const scope = { project: 'p', since: 0 };
   for (const look of everyLook()) read['traces.list'](scope, look);

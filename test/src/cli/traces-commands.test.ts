@@ -195,3 +195,70 @@ t.test('says that there are no sessions, and refuses a wrong limit', async (t) =
     t.match(await run(['users', '--limit', limit]), { status: 64 }, limit);
   }
 });
+
+const STATS = {
+  ...{ step: '1h', from: '2026-01-15T00:00:00Z', to: '2026-01-15T04:00:00Z', group_by: 'model' },
+  groups: [
+    {
+      key: 'gpt',
+      points: [
+        ...[1, 8].map((traces, i) => ({
+          ...{ time: `2026-01-15T0${i}:00:00Z`, traces, observations: 2, errors: 1 },
+          ...{ input_tokens: 10, output_tokens: 5, cost: 0.5 },
+          ...{ latency_p50_ms: 100, latency_p95_ms: 200 + i, latency_p99_ms: null },
+        })),
+      ],
+    },
+    { key: null, points: [{ time: '2026-01-15T03:00:00Z', traces: 2 }] },
+  ],
+  ...{ left_out: 3, partial: false, searched_to: null },
+};
+
+t.test('shows statistics as a table with bars, or as JSON in a pipe', async (t) => {
+  const targets: string[] = [];
+  const { run } = await commands(t, (target) => {
+    targets.push(target.pathname + target.search);
+    return STATS;
+  });
+  const screen = { columns: () => 120, write() {} };
+  const options = ['--group-by', 'model', '--step', '1h', '--metric', 'cost', '--limit', '2'];
+  const { status, out, err } = await run(['stats', 'a b', ...options], {
+    ...{ isOutShown: true, screen, columns: () => 120 },
+  });
+  t.equal(status, 0);
+  t.same(targets, ['/stats?q=a+b&step=1h&group_by=model&metric=cost&limit=2']);
+  const [head = '', gpt = '', other = ''] = out[0]?.split('\n') ?? [];
+  t.match(
+    head,
+    /^MODEL +TRACES +OBSERVATIONS +ERRORS +TOKENS +COST +MAX P50 +MAX P95 +MAX P99 +TRACES BY TIME$/,
+  );
+  t.match(gpt, /^gpt +9 +4 +2 +30 +\$1\.00 +100 ms +201 ms +0 ms +▁█$/);
+  t.match(other, /^\(other\) +2 .* {3}█$/);
+  t.same(err, ['3 more groups: --limit']);
+  const narrow = await run(['stats'], { isOutShown: true, columns: () => 60 });
+  t.notMatch(narrow.out[0], '█', 'bars need room');
+  t.same((await run(['stats'])).out, [JSON.stringify(STATS)]);
+  t.same((await run(['stats', '--json'], { isOutShown: true })).out, [JSON.stringify(STATS)]);
+});
+
+t.test('statistics of no trace, and partial ones, say so', async (t) => {
+  let answer: object = { ...STATS, groups: [], left_out: 0 };
+  const { run } = await commands(t, () => answer);
+  t.match(await run(['stats'], { isOutShown: true }), { out: [], err: ['No trace matches.'] });
+  answer = { ...STATS, left_out: 0, partial: true, searched_to: '2026-01-15T02:00:00Z' };
+  const { err } = await run(['stats'], { isOutShown: true });
+  t.match(err, [/the traces since 2026-01-15T02:00:00Z/]);
+});
+
+t.test('Ctrl-C ends statistics', async (t) => {
+  let interrupt = (): void => {};
+  const { run } = await commands(t, () => {
+    interrupt();
+    return new Promise((resolve) => setTimeout(resolve, 1000, STATS));
+  });
+  const onInterrupt: Terminal['onInterrupt'] = (listener) => {
+    interrupt = () => listener('SIGINT');
+    return () => undefined;
+  };
+  t.match(await run(['stats'], { onInterrupt }), { status: 0, out: [], err: ['Interrupted.'] });
+});

@@ -1,0 +1,57 @@
+import t from 'tap';
+import type { PostgresTransaction } from '../../../extensions/postgres/connection/pool.ts';
+import type { Question } from '../../../extensions/postgres/connection/statement.ts';
+import { readFacet, readStats } from '../../../extensions/postgres/traces/rollup-reading.ts';
+import { foldStep } from '../../../extensions/postgres/traces/rollups.ts';
+import { DAY, HOUR } from '../../../src/store/rollups/fold.ts';
+import { anObservation, aTenant } from '../../helper/batches.ts';
+import { postgresDatabases } from '../../helper/postgres-server.ts';
+import { batchWith, traceDatabase } from '../../helper/trace-database.ts';
+
+const server = await postgresDatabases(t);
+const P = aTenant().projectId;
+
+t.test('no statement of rollups scans a table', async (t) => {
+  const { postgres, traces } = await traceDatabase(t, await server.database());
+  await traces.write(batchWith([anObservation({ userId: 'u' })]));
+  const plans: [sql: string, plan: string][] = [];
+  await postgres.transaction(async (client) => {
+    // The planner then scans a table only if no index serves.
+    await client.query('SET LOCAL enable_seqscan = off');
+    async function query(sql: string, values: readonly unknown[] = []) {
+      if (!sql.startsWith('SET')) {
+        const { rows } = await client.query(`EXPLAIN ${sql}`, values);
+        plans.push([sql, rows.map((row) => String(row['QUERY PLAN'])).join('\n')]);
+        return client.query(sql, values);
+      }
+      return { rows: [] };
+    }
+    const explaining = {
+      query,
+      async together(questions: readonly Question<unknown>[]) {
+        const answers: unknown[] = [];
+        for (const { statement, answer } of questions)
+          answers.push(answer(await query(...statement)));
+        return answers;
+      },
+      async commit(statements: readonly (readonly [string, readonly unknown[]])[]) {
+        for (const statement of statements) await query(...statement);
+        return [];
+      },
+    } as PostgresTransaction;
+    const database = {
+      query,
+      transaction: <T>(work: (client: PostgresTransaction) => Promise<T>) => work(explaining),
+    };
+    await foldStep(database, P);
+    const hours = { from: 490_000, to: 500_000 };
+    const asked = { field: 'user', hours, isGrouped: true } as const;
+    await readFacet(database, P, { field: 'user', hours, prefix: 'u' });
+    for (const step of [HOUR, DAY]) {
+      await readStats(database, P, { ...asked, values: null, step });
+      await readStats(database, P, { ...asked, values: ['u', 'v'], step });
+    }
+  });
+  t.ok(plans.length >= 15, `${plans.length} statements`);
+  for (const [sql, plan] of plans) t.notMatch(plan, 'Seq Scan', `${sql}\n${plan}`);
+});

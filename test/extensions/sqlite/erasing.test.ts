@@ -1,0 +1,89 @@
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import t from 'tap';
+import { observe } from '../../../src/model/formats.ts';
+import {
+  anObservation,
+  answered,
+  aTenant,
+  nativeBatch,
+  nativeEvent,
+} from '../../helper/batches.ts';
+import { sqlitePlace } from '../../helper/places.ts';
+import { aQuery } from '../../helper/query.ts';
+
+const CANARY = 'canary-5d20c7ae';
+const BY = { actor: 'admin-token', address: null };
+
+/** How often a text occurs in the files of a directory. */
+function sightings(directory: string, text: string): number {
+  let count = 0;
+  for (const name of readdirSync(directory)) {
+    const bytes = readFileSync(join(directory, name));
+    for (let at = bytes.indexOf(text); at !== -1; at = bytes.indexOf(text, at + 1)) count++;
+  }
+  return count;
+}
+
+/** An event whose every text is marked; `times` makes it large. */
+function event(i: number, mark: string, times: number): Record<string, unknown> {
+  const text = (what: string): string => `${mark} ${what} ${i} `.repeat(times);
+  return nativeEvent({
+    id: `${mark}-${i}`,
+    trace_id: `${mark}-trace-${i % 9}`,
+    name: text('name'),
+    inputs: text('input'),
+    outputs: text('output'),
+    model: `${mark} model`,
+    session_id: `${mark} session ${i % 4}`,
+    user_id: `${mark} user`,
+    error: { message: text('message'), type: `${mark} type` },
+    metadata: {
+      custom_fields: { note: text('note'), [`${mark} key`]: 'x' },
+      tags: [`${mark} tag`],
+    },
+  });
+}
+
+t.test('no file of a store keeps a byte of an erased user', async (t) => {
+  const place = sqlitePlace(t);
+  const { store, finish, close } = await place.open();
+  t.teardown(close);
+  const [project] = await store.projects.list();
+  const projectId = project?.id ?? '';
+  const queue = await store.openQueue({ name: 'q', branches: ['a'], maxBytes: 1e9 });
+  for (let i = 0; i < 60; i++) {
+    const times = i === 30 ? 9000 : 1 + (i % 7) * 13;
+    const source = nativeBatch(
+      [event(i, CANARY, times), event(i, 'kept', times), event(i + 100, CANARY, 1)],
+      { tenant: aTenant({ projectId }), receivedAt: place.clock.now() + i },
+    );
+    const body = Buffer.from(JSON.stringify({ results: [{ index: 0, id: `${CANARY}-${i}` }] }));
+    const answer = { status: 202, contentType: 'application/json', body };
+    await queue.append(
+      source,
+      answered({ key: `k${i}`, requestHash: Buffer.alloc(32, i), ...answer }),
+    );
+    await store.traces.write({ kind: 'observations', source, observations: observe(source) });
+    // A second merge overwrites the row.
+    const later = anObservation({
+      ...{ id: `${CANARY}-${i}`, traceId: `${CANARY}-trace-${i % 9}`, index: 0 },
+      ...{ name: `${CANARY} later ${i}`, userId: `${CANARY} user`, version: '1' },
+    });
+    await store.traces.write({ kind: 'observations', source, observations: [later] });
+  }
+  const [dead, ...others] = await queue.lease('a', 40, 1e9);
+  if (dead !== undefined) await queue.deadLetter('a', dead, { code: 'bad', message: CANARY });
+  await queue.ack('a', others.slice(0, 20));
+  await finish();
+  t.ok(sightings(place.directory, CANARY) > 1000, 'the files hold it before');
+  place.clock.set(place.clock.now() + 1000);
+  const query = aQuery(`user:"${CANARY} user"`);
+  const { id } = await store.erasures.request(projectId, { query, isDryRun: false }, BY);
+  await finish();
+  t.match(await store.erasures.get(projectId, id), { state: 'done', traces: 9, observations: 120 });
+  t.equal(sightings(place.directory, CANARY), 0);
+  const { items } = await store.traces.listTraces(projectId, { limit: 100 });
+  t.equal(items.length, 9, 'the other traces stay');
+  t.ok(sightings(place.directory, 'kept input 30 ') > 8000);
+});
