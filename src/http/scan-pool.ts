@@ -32,7 +32,7 @@ export type Scanner = {
 };
 
 /** A stored batch for the reading thread, which keeps those that were used last. */
-export type LargeBatch = {
+type LargeBatch = {
   /** Names the batch and the version of its body. */
   readonly key: string;
   /** Called if the thread does not have it. Undefined if the batch is gone. */

@@ -28,7 +28,7 @@ export type PayloadReader = {
 };
 
 /** A batch that items are cut out of. */
-export type OpenBatch = {
+type OpenBatch = {
   /** Without its body. */
   readonly facts: SealedBatch;
   /** Undefined if the batch has expired since it was opened. */

@@ -39,7 +39,7 @@ function event(trace: string, user: string, i = 0): Record<string, unknown> {
   };
 }
 
-export async function projectOf(store: Store): Promise<string> {
+async function projectOf(store: Store): Promise<string> {
   const [project] = await store.projects.list();
   return project?.id ?? '';
 }

@@ -11,7 +11,7 @@ import { traceTotals } from '../../src/store/rows/trace-totals.ts';
 import type { Store, StoredObservation, StoredTrace } from '../../src/store/store.ts';
 
 const HOUR_MS = 3_600_000;
-export const FIELD_NAMES = Object.keys(ROLLUP_FIELDS) as RollupField[];
+const FIELD_NAMES = Object.keys(ROLLUP_FIELDS) as RollupField[];
 
 /** A number of each kind, in the order of rollups, and the three latencies. */
 type Counted = { numbers: number[]; latencies: Map<number, number> };

@@ -19,7 +19,7 @@ export function erasedItemsOf(batchIds: readonly string[]): Question<ErasedItems
 }
 
 /** Items of the write were erased after the batch was read. */
-export class ErasedMeanwhile extends Error {
+class ErasedMeanwhile extends Error {
   override readonly name = 'ErasedMeanwhile';
   readonly items: ErasedItems;
 

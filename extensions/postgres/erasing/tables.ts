@@ -84,7 +84,7 @@ async function* removeTraces(parts: PostgresErasingParts, scope: ErasureScope): 
   // Scores of traces that did not arrive.
   await database.query(
     `DELETE FROM scores s WHERE s.project = $1 AND s.trace = ANY ($2::bytea[])
-       AND NOT EXISTS (SELECT 1 FROM traces t WHERE t.project = $1 AND t.key = s.trace)`,
+       AND NOT EXISTS (SELECT 1 FROM trace_keys k WHERE k.project = $1 AND k.key = s.trace)`,
     [project, keys.map(bytesOfKey)],
   );
   for (let hasMore = true; hasMore; ) {

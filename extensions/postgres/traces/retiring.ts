@@ -20,8 +20,8 @@ const STEP_TRACES = 5_000;
 /** Traces and observations that one step moves; at least one trace. */
 const STEP_MOVED = { traces: 100, observations: 2_000 };
 /**
- * The share of the traces of a partition that is moved out of it, so that it can be dropped. A moved row costs about three
- * times a removed one.
+ * The share of the traces of a partition that is moved out of it, so that it can be dropped. A moved row is removed, and inserted
+ * again with its index entries: beyond the share, removing the expired rows costs less.
  */
 const MOVED_SHARE = 0.1;
 /** So many are moved whatever their share. */

@@ -37,7 +37,7 @@ type RankRow = {
   readonly n: number;
 };
 
-export async function findRanks(
+async function findRanks(
   client: PostgresClient,
   scope: TraceScope,
   look: RankStepLook,

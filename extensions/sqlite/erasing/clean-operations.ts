@@ -76,7 +76,7 @@ export function cleanReadOperations(db: DatabaseSync) {
 }
 
 /** The items to erase, and the traces that the store has no rows of and that the query names. */
-export type SelectedItems = {
+type SelectedItems = {
   readonly erased: readonly BatchItem[];
   readonly unstored: readonly Key[];
 };
@@ -147,7 +147,7 @@ export function cleanOperations(db: DatabaseSync) {
   };
 }
 
-export type RemovedStep = {
+type RemovedStep = {
   readonly traces: number;
   readonly observations: number;
   /** Whether a trace is left. */

@@ -22,10 +22,10 @@ export type Plan = {
   readonly rest: readonly QueryTerm[];
 };
 
-export type Way = TermWay | ValueWay | IndexWay;
+type Way = TermWay | ValueWay | IndexWay;
 
 /** The postings of any of the terms. A trace with the overflow term may have any value of the field. */
-export type TermWay = {
+type TermWay = {
   readonly lead: 'terms';
   readonly terms: readonly Term[];
   readonly overflow: Term;

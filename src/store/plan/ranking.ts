@@ -15,7 +15,7 @@ export type RankPlan = {
 };
 
 /** `list` needs the `end` of the step. Its columns are value, at_ms, at_ns and n. */
-export type RankStatements = {
+type RankStatements = {
   readonly end: ListStatement;
   list(end: Place | null): ListStatement;
 };

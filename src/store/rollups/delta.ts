@@ -61,7 +61,7 @@ export function addNumbers(to: number[], numbers: readonly number[], sign = 1): 
   for (const [i, number] of numbers.entries()) to[i] = (to[i] ?? 0) + sign * number;
 }
 
-export function isZero(numbers: readonly number[]): boolean {
+function isZero(numbers: readonly number[]): boolean {
   return numbers.every((number) => number === 0);
 }
 

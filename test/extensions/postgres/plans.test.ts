@@ -91,7 +91,7 @@ t.test('a page merges the partitions in the order of time, and sorts nothing', a
         ...{ size: 4, staleBefore: 0 },
       };
       const ways = stepPlan(postgresDialect, { project: 'p', since: 0 }, look);
-      const { sql, values } = ways.by(countsOf([0, 0, 1, 1])).list('t.n', null);
+      const { sql, values } = ways.by(countsOf([0, 1, 0, 1, 0])).list('t.n', null);
       const plan = await postgres.transaction(async (client) => {
         await client.query('SET LOCAL enable_seqscan = off');
         await client.query('SET LOCAL enable_sort = off');
