@@ -44,78 +44,34 @@ type OpenStorePlace = {
 const P = aTenant().projectId;
 const T0 = Date.UTC(2026, 0, 15, 12);
 
-/** The rules for every store; its queues have rules of their own in test/contract/queue.ts. */
-export function storeContract(t: Test, place: (t: Test) => Promise<StorePlace>): void {
-  t.test('projects and keys', (t) => {
-    projectsAndKeys(t, opening(place));
-    t.end();
-  });
-  traceContract(t, place);
-}
+/** The rules for every store, in parts: a test file runs one. Its queues have rules of their own in test/contract/queue.ts. */
+const PARTS = {
+  writes: {
+    'projects and keys': projectsAndKeys,
+    observations,
+    merging,
+    summaries,
+    postings,
+    backlog,
+    changes,
+    costs,
+    erasures,
+  },
+  searches: { listings, queries, 'sorted lists': ranks },
+  sums: { exports, rollups: rollupRules, scores, 'sessions and users': groups },
+} satisfies Record<string, Record<string, (t: Test, open: Open) => void>>;
 
-/** The rules for what is read and written of traces alone. */
-function traceContract(t: Test, place: (t: Test) => Promise<StorePlace>): void {
-  const open = opening(place);
-  t.test('observations', (t) => {
-    observations(t, open);
-    t.end();
-  });
-  t.test('merging', (t) => {
-    merging(t, open);
-    t.end();
-  });
-  t.test('summaries', (t) => {
-    summaries(t, open);
-    t.end();
-  });
-  t.test('postings', (t) => {
-    postings(t, open);
-    t.end();
-  });
-  t.test('backlog', (t) => {
-    backlog(t, open);
-    t.end();
-  });
-  t.test('changes', (t) => {
-    changes(t, open);
-    t.end();
-  });
-  t.test('costs', (t) => {
-    costs(t, open);
-    t.end();
-  });
-  t.test('exports', (t) => {
-    exports(t, open);
-    t.end();
-  });
-  t.test('rollups', (t) => {
-    rollupRules(t, open);
-    t.end();
-  });
-  t.test('listings', (t) => {
-    listings(t, open);
-    t.end();
-  });
-  t.test('erasures', (t) => {
-    erasures(t, open);
-    t.end();
-  });
-  t.test('queries', (t) => {
-    queries(t, open);
-    t.end();
-  });
-  t.test('sorted lists', (t) => {
-    ranks(t, open);
-    t.end();
-  });
-  t.test('scores', (t) => {
-    scores(t, open);
-    t.end();
-  });
-  t.test('sessions and users', (t) => {
-    groups(t, open);
-    t.end();
-  });
+export function storeContract(
+  t: Test,
+  part: keyof typeof PARTS,
+  place: (t: Test) => Promise<StorePlace>,
+): void {
+  for (const [name, rules] of Object.entries(PARTS[part])) {
+    t.test(name, (t) => {
+      rules(t, opening(place));
+      t.end();
+    });
+  }
 }
 
 type Open = (t: Test) => Promise<{

@@ -6,4 +6,4 @@ import { postgresDatabases } from '../../helper/postgres-server.ts';
 t.setTimeout(300_000);
 const server = await postgresDatabases(t);
 
-storeContract(t, (t) => postgresPlace(t, server));
+storeContract(t, 'searches', (t) => postgresPlace(t, server));

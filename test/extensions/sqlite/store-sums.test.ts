@@ -4,4 +4,4 @@ import { sqlitePlace } from '../../helper/places.ts';
 
 t.setTimeout(300_000);
 
-storeContract(t, async (t) => sqlitePlace(t));
+storeContract(t, 'sums', async (t) => sqlitePlace(t));
