@@ -251,7 +251,8 @@ function nothingServed(request: FastifyRequest, served: readonly Operation[]): A
   if (methods.length === 0 || methods.includes(request.method)) {
     return new ApiError('not_found', 'The path does not exist.');
   }
-  const allow = methods.sort().join(', ');
+  // A path may match the pattern of another one: `/traces/stream` is also a trace.
+  const allow = [...new Set(methods)].sort().join(', ');
   return new ApiError('method_not_allowed', `The path allows ${allow}.`, { allow });
 }
 

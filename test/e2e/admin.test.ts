@@ -310,11 +310,13 @@ t.test('the document describes the ingestion listener', async (t) => {
     const item = document.paths[path.replaceAll(/:(\w+)/g, '{$1}')];
     t.ok(item?.[method.toLowerCase()], `${method} ${path}`);
   }
+  const ask = asker(daemon.base);
+  const key = { 'x-api-key': daemon.key };
   for (const [path, item] of Object.entries<Record<string, unknown>>(document.paths)) {
     if (item.servers === undefined) continue;
     for (const method of ['get', 'post', 'patch'].filter((each) => item[each] !== undefined)) {
       const filled = path.replaceAll(/\{\w+\}/g, 'x');
-      const answer = await answerOf(daemon, method.toUpperCase(), filled);
+      const answer = await ask(method.toUpperCase(), filled, { token: null, headers: key });
       t.notMatch(answer.text, 'Nothing is served', `${method} ${path}`);
       const documented = (item[method] as { responses: object }).responses;
       t.ok(String(answer.status) in documented, `${method} ${path} answers ${answer.status}`);
@@ -356,18 +358,3 @@ t.test('the document describes the ingestion listener', async (t) => {
   holds('ExportTraceServiceResponse', json(partial), 'a partial success');
   holds('RpcStatus', json(await daemon.call({ ...otlp, body: '{' })), 'an OTLP refusal');
 });
-
-/** The status and text of an answer. A stream of events has no end: it is left after its head. */
-async function answerOf(
-  { base, key }: Daemon,
-  method: string,
-  path: string,
-): Promise<{ status: number; text: string }> {
-  const response = await fetch(`${base}${path}`, { method, headers: { 'x-api-key': key } });
-  const { status } = response;
-  if (response.headers.get('content-type')?.startsWith('text/event-stream') !== true) {
-    return { status, text: await response.text() };
-  }
-  await response.body?.cancel();
-  return { status, text: '' };
-}

@@ -106,7 +106,7 @@ function testReads(limits: Partial<ReadLimits> = {}) {
   };
 }
 
-/** Sends requests with the admin token, or another, or none. */
+/** Sends requests with the admin token, or another, or none. A stream of events is left after its head. */
 export function asker(url: string, usual: string = TOKEN): Ask {
   return async (method, path, { token = usual, body, raw, headers = {} } = {}) => {
     const sent = raw ?? (body === undefined ? undefined : JSON.stringify(body));
@@ -119,7 +119,9 @@ export function asker(url: string, usual: string = TOKEN): Ask {
       },
       ...(sent === undefined ? {} : { body: sent }),
     });
-    const text = await answered.text();
+    const isStream = answered.headers.get('content-type')?.includes('event-stream') === true;
+    if (isStream) await answered.body?.cancel();
+    const text = isStream ? '' : await answered.text();
     const isJson = text !== '' && answered.headers.get('content-type')?.includes('json') === true;
     const { status, headers: given } = answered;
     return { status, headers: given, text, json: isJson ? JSON.parse(text) : undefined };
