@@ -63,10 +63,11 @@ export function epochs(options: {
   async function rebuildNow(organizationId: string, now: number): Promise<number> {
     // In this order: counters that are installed after the second read belong to an epoch that began after the first.
     const newest = await ledger.newestEpoch(organizationId);
-    const found = await installed(organizationId);
+    const read = (): Promise<number | undefined> => installed(organizationId);
+    const found = newest === 0 ? await read() : await installedByOther(read);
     if (found !== undefined) return found;
     const sums = await ledger.beginEpoch(organizationId, now, newest);
-    if (sums === undefined) return installedByOther(() => installed(organizationId));
+    if (sums === undefined) return (await installedByOther(read)) ?? refuseDuringRebuild();
     const epoch = await install(run, key, organizationId, sums);
     logger.info(
       { organization: organizationId, epoch, projects: sums.projects.length },
@@ -103,14 +104,21 @@ export function epochs(options: {
 }
 
 /**
- * Waits for the counters that another replica is rebuilding. A further epoch would void the reservations of that
- * replica. If it dies before it installs the counters, a caller after `REBUILD_MS` begins the next epoch.
+ * Waits for the counters of an epoch that another replica began and has not installed yet. A further epoch would void
+ * the reservations of that replica. Undefined if they do not come: they were lost, or the replica died.
  */
-async function installedByOther(read: () => Promise<number | undefined>): Promise<number> {
+async function installedByOther(
+  read: () => Promise<number | undefined>,
+): Promise<number | undefined> {
   for (let reads = 0; reads < MAX_READS; reads++) {
     const found = await read();
     if (found !== undefined) return found;
   }
+  return undefined;
+}
+
+/** A caller after `REBUILD_MS` begins the next epoch. */
+function refuseDuringRebuild(): never {
   throw new RetryableError(
     'quota_counters',
     'The quota counters are being rebuilt. Retry the request.',
