@@ -24,9 +24,20 @@ t.test('accepts events at its path', async (t) => {
   t.strictSame(served?.routes, [
     'POST /api/v1/observations/batch',
     'GET /api/v1/traces',
+    'GET /api/v1/traces/stream',
     'GET /api/v1/traces/:trace_id',
+    'GET /api/v1/traces/:trace_id/otlp',
+    'GET /api/v1/traces/:trace_id/scores',
+    'POST /api/v1/traces/:trace_id/scores',
+    'GET /api/v1/sessions',
+    'GET /api/v1/sessions/:session_id',
+    'GET /api/v1/users',
+    'GET /api/v1/users/:user_id',
+    'GET /api/v1/stats',
+    'GET /api/v1/facets',
     'GET /api/v1/observations/:id',
     'GET /api/v1/raw-events/:raw_event_id',
+    'GET /api/v1/export',
     'GET /api/v1/me',
   ]);
   const answered = await fetch(`${served?.url}/api/v1/observations/batch`, {
