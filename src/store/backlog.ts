@@ -10,7 +10,7 @@ export type Backlog = {
   newest(projectId: string, upTo?: BacklogMark): Promise<BacklogMark | null>;
 };
 
-export type BacklogMark = string | number;
+type BacklogMark = string | number;
 
 /** Entries of a branch that one look reads at most. */
 export const LOOKED_AT = 2000;

@@ -211,7 +211,7 @@ function pageOperation<Row extends StoredRow>(
 }
 
 /** A row, and the events that it has its fields from. */
-export type SourceRow = StoredRow & { readonly events: readonly EventRef[] };
+type SourceRow = StoredRow & { readonly events: readonly EventRef[] };
 
 function sourcesOperation(db: DatabaseSync) {
   const stored = storedRow(db);
