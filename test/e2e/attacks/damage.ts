@@ -1,4 +1,4 @@
-import { readFileSync, writeFileSync } from 'node:fs';
+import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Daemon } from '../daemon.ts';
@@ -8,6 +8,11 @@ export const PAGE = 8192;
 
 export function dataOf(daemon: Daemon): string {
   return join(daemon.directory, 'data');
+}
+
+/** Removes the data directory, also while the daemon adds files to it. */
+export function removeData(daemon: Daemon): void {
+  rmSync(dataOf(daemon), { recursive: true, maxRetries: 5, retryDelay: 20 });
 }
 
 export async function sendOne(daemon: Daemon, id: string, inputs = 'hello'): Promise<number> {

@@ -13,7 +13,16 @@ import { DatabaseSync } from 'node:sqlite';
 import t from 'tap';
 import { send } from '../client.ts';
 import { startDaemon } from '../daemon.ts';
-import { around, type Damage, dataOf, endOf, overwrite, PAGE, sendOne } from './damage.ts';
+import {
+  around,
+  type Damage,
+  dataOf,
+  endOf,
+  overwrite,
+  PAGE,
+  removeData,
+  sendOne,
+} from './damage.ts';
 
 /** Damage to the files below a running or stopped daemon, with a client that must not lose what was acknowledged. */
 
@@ -21,7 +30,7 @@ t.setTimeout(600_000);
 
 t.test('an idle daemon notices that its data directory is gone', async (t) => {
   const daemon = await startDaemon(t);
-  rmSync(dataOf(daemon), { recursive: true });
+  removeData(daemon);
   t.equal(await endOf(daemon), 66);
 });
 
@@ -43,7 +52,7 @@ t.test(
     for (const [i, name] of files.entries()) {
       t.ok(readFileSync(join(dataOf(daemon), name)).equals(copies[i] ?? Buffer.alloc(0)), name);
     }
-    rmSync(dataOf(daemon), { recursive: true });
+    removeData(daemon);
     renameSync(aside, dataOf(daemon));
     await daemon.start();
     const read = await daemon.call({ path: '/api/v1/traces/before' });

@@ -1,8 +1,8 @@
-import { rmSync, statSync } from 'node:fs';
+import { statSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
 import { startDaemon } from '../daemon.ts';
-import { around, dataOf, endOf, overwrite, PAGE, sendOne } from './damage.ts';
+import { around, dataOf, endOf, overwrite, PAGE, removeData, sendOne } from './damage.ts';
 
 /** Damage to the files below a running or stopped daemon; more cases are in `disk.long.ts`. */
 
@@ -10,7 +10,7 @@ t.setTimeout(120_000);
 
 t.test('a data directory that is removed while it is in use ends the daemon', async (t) => {
   const daemon = await startDaemon(t);
-  const { before, after } = await around(daemon, () => rmSync(dataOf(daemon), { recursive: true }));
+  const { before, after } = await around(daemon, () => removeData(daemon));
   t.same(Object.keys(before), ['202']);
   t.notOk(after[202], 'nothing is acknowledged that is lost');
   t.equal(await endOf(daemon), 66);
