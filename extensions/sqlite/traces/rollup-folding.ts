@@ -1,20 +1,15 @@
-import { Background } from '../../../src/component/background.ts';
 import type { Clock, Logger } from '../../../src/component/component.ts';
 import type { Database } from '../../../src/sqlite/database.ts';
 import type { StoreOperations } from '../operations.ts';
+import { backgroundRounds, type Rounds } from './rounds.ts';
 
 /** The pause between two steps, for calls that a client waits for. */
 const BETWEEN_MS = 5;
 /** The time from a write to the fold of its changes: the changes of writes in between are summed up before. */
 const ROUND_MS = 2_000;
 
-export type RollupFolding = {
-  /** Called when a write changed rollups. */
-  wake(): void;
-  finish(): Promise<void>;
-  close(): Promise<void>;
-  crash(): void;
-};
+/** A write wakes it when it changed rollups. */
+export type RollupFolding = Rounds;
 
 /**
  * Adds the changes of writes to the rows of rollups, so that a write inserts one row whatever it changes, and readers have
@@ -26,7 +21,6 @@ export function rollupFolding(
   logger: Logger,
 ): RollupFolding {
   let after = '';
-  let cancelRound: (() => void) | undefined;
 
   async function step(): Promise<boolean> {
     const found = await database.search('rollups.toFold', [after]);
@@ -36,32 +30,6 @@ export function rollupFolding(
     return !isLast;
   }
 
-  const background = new Background({
-    clock,
-    logger,
-    betweenMs: BETWEEN_MS,
-    failure: 'Rollups could not be updated; retrying',
-    step,
-  });
-  background.wake();
-
-  function stop(): void {
-    cancelRound?.();
-    background.stop();
-  }
-
-  return {
-    wake() {
-      cancelRound ??= clock.after(ROUND_MS, () => {
-        cancelRound = undefined;
-        background.wake();
-      });
-    },
-    finish: () => background.finish(),
-    async close() {
-      stop();
-      await background.close();
-    },
-    crash: stop,
-  };
+  const failure = 'Rollups could not be updated; retrying';
+  return backgroundRounds({ clock, logger, betweenMs: BETWEEN_MS, failure, step }, () => ROUND_MS);
 }

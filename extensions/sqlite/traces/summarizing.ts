@@ -1,9 +1,9 @@
-import { Background } from '../../../src/component/background.ts';
 import type { Clock, Logger } from '../../../src/component/component.ts';
 import type { Database } from '../../../src/sqlite/database.ts';
 import type { TermMetrics } from '../../../src/store/term-metrics.ts';
 import type { StoreOperations } from '../operations.ts';
 import type { RollupFolding } from './rollup-folding.ts';
+import { backgroundRounds, type Rounds } from './rounds.ts';
 
 /** The pause between two steps, for calls that a client waits for. A step takes about as long, or one trace. */
 const BETWEEN_MS = 5;
@@ -12,13 +12,8 @@ const ROUND_MS = 500;
 /** The next round begins after so many times as long as the last one took, so that a trace that grows takes little of a thread. */
 const REST_FACTOR = 20;
 
-export type Summarizing = {
-  /** Called when a write left a trace without its summary. */
-  wake(): void;
-  finish(): Promise<void>;
-  close(): Promise<void>;
-  crash(): void;
-};
+/** A write wakes it when it left a trace without its summary. */
+export type Summarizing = Rounds;
 
 /**
  * Makes the summaries that writes leave out: of large traces, and of those that an earlier version stored. A reading thread
@@ -34,7 +29,6 @@ export function summarizing(
   let after = 0;
   let begun = clock.now();
   let restMs = ROUND_MS;
-  let cancelRound: (() => void) | undefined;
 
   async function step(): Promise<boolean> {
     const end = clock.now() + BETWEEN_MS;
@@ -62,32 +56,6 @@ export function summarizing(
     return true;
   }
 
-  const background = new Background({
-    clock,
-    logger,
-    betweenMs: BETWEEN_MS,
-    failure: 'Trace could not be summarized; retrying',
-    step,
-  });
-  background.wake();
-
-  function stop(): void {
-    cancelRound?.();
-    background.stop();
-  }
-
-  return {
-    wake() {
-      cancelRound ??= clock.after(restMs, () => {
-        cancelRound = undefined;
-        background.wake();
-      });
-    },
-    finish: () => background.finish(),
-    async close() {
-      stop();
-      await background.close();
-    },
-    crash: stop,
-  };
+  const failure = 'Trace could not be summarized; retrying';
+  return backgroundRounds({ clock, logger, betweenMs: BETWEEN_MS, failure, step }, () => restMs);
 }
