@@ -13,3 +13,5 @@ export type ProjectChange = Managing<'projectChange'>;
 
 export type Trace = Reading<'trace'>;
 export type Traces = Reading<'traces'>;
+export type Facet = Reading<'facet'>;
+export type Stats = Reading<'stats'>;
