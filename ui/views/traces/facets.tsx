@@ -44,13 +44,15 @@ type FacetProps = Props & {
   readonly isOpenAtFirst: boolean;
 };
 
+/** Pixels; on a narrower screen the facets are closed at first. */
+const NARROW = 900;
 const FEW = 6;
 const MANY = 50;
 
 function Facet(props: FacetProps): JSX.Element {
   const { project, query, range, onSearch, field, label, isOpenAtFirst } = props;
   const chosen = valuesIn(query, field);
-  const [isOpen, setOpen] = useState(isOpenAtFirst || chosen.size > 0);
+  const [isOpen, setOpen] = useState(chosen.size > 0 || (isOpenAtFirst && innerWidth > NARROW));
   const [limit, setLimit] = useState(FEW);
   // The values beside a chosen one count too: a click on one of them adds it.
   const others = [...chosen].reduce((text, value) => toggleValue(text, field, value), query);

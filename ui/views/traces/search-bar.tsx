@@ -1,5 +1,6 @@
 import type { JSX } from 'preact';
 import { useEffect, useId, useRef, useState } from 'preact/hooks';
+import type { QueryError } from '../../../src/query/query.ts';
 import { readFacet } from '../../api/reading.ts';
 import { Icon } from '../../parts/icon.tsx';
 import { useResource } from '../../state/resource.ts';
@@ -77,57 +78,87 @@ export function SearchBar({ project, value, onSearch }: Props): JSX.Element {
 
   const isOpen = typed !== undefined && suggestions.length > 0;
   return (
-    <form class="search" role="search" onSubmit={submit}>
-      <Icon name="search" />
-      <input
-        ref={input}
-        type="search"
-        aria-label="Search traces"
-        placeholder="status:error model:gpt-4o* latency:>2s “a phrase”"
-        spellcheck={false}
-        autocomplete="off"
-        maxLength={2048}
-        value={text}
-        aria-autocomplete="list"
-        aria-controls={list}
-        aria-invalid={mistake !== undefined}
-        {...(isOpen && chosen >= 0 ? { 'aria-activedescendant': `${list}-${chosen}` } : {})}
-        onInput={look}
-        onClick={look}
-        onKeyDown={onKeyDown}
-        onBlur={() => setTyped(undefined)}
-      />
-      <kbd aria-hidden="true">/</kbd>
-      <div id={list} role="listbox" aria-label="Suggestions" class="suggestions" hidden={!isOpen}>
-        {isOpen &&
-          suggestions.map((each, index) => (
-            <div
-              key={each.text}
-              id={`${list}-${index}`}
-              role="option"
-              tabIndex={-1}
-              aria-selected={index === chosen}
-              onPointerDown={(event) => {
-                event.preventDefault();
-                take(each);
-              }}
-            >
-              <span class="cut mono">{each.label}</span>
-              <span class="cut muted">{each.note}</span>
-            </div>
-          ))}
-      </div>
-      {mistake !== undefined && typed === undefined && (
-        <div class="mistake" role="alert">
-          <code class="user-text">
-            {text.slice(0, mistake.position)}
-            <mark>{text.slice(mistake.position, mistake.position + 1) || '⌴'}</mark>
-            {text.slice(mistake.position + 1)}
-          </code>
-          <p>{mistake.message}</p>
+    <search class="search">
+      <form onSubmit={submit}>
+        <div class="search-line">
+          <Icon name="search" />
+          <input
+            ref={input}
+            type="search"
+            aria-label="Search traces"
+            placeholder="status:error model:gpt-4o* latency:>2s “a phrase”"
+            spellcheck={false}
+            autocomplete="off"
+            maxLength={2048}
+            value={text}
+            aria-autocomplete="list"
+            aria-controls={list}
+            aria-invalid={mistake !== undefined}
+            {...(isOpen && chosen >= 0 ? { 'aria-activedescendant': `${list}-${chosen}` } : {})}
+            onInput={look}
+            onClick={look}
+            onKeyDown={onKeyDown}
+            onBlur={() => setTyped(undefined)}
+          />
+          <span class="search-key">/</span>
         </div>
-      )}
-    </form>
+        <Suggestions
+          id={list}
+          isOpen={isOpen}
+          suggestions={suggestions}
+          chosen={chosen}
+          take={take}
+        />
+        {mistake !== undefined && typed === undefined && <Mistake text={text} mistake={mistake} />}
+      </form>
+    </search>
+  );
+}
+
+type SuggestionsProps = {
+  readonly id: string;
+  readonly isOpen: boolean;
+  readonly suggestions: readonly Suggestion[];
+  readonly chosen: number;
+  readonly take: (suggestion: Suggestion) => void;
+};
+
+function Suggestions({ id, isOpen, suggestions, chosen, take }: SuggestionsProps): JSX.Element {
+  return (
+    <div id={id} role="listbox" aria-label="Suggestions" class="suggestions" hidden={!isOpen}>
+      {isOpen &&
+        suggestions.map((each, index) => (
+          <div
+            key={each.text}
+            id={`${id}-${index}`}
+            role="option"
+            tabIndex={-1}
+            aria-selected={index === chosen}
+            onPointerDown={(event) => {
+              event.preventDefault();
+              take(each);
+            }}
+          >
+            <span class="cut mono">{each.label}</span>
+            <span class="cut muted">{each.note}</span>
+          </div>
+        ))}
+    </div>
+  );
+}
+
+/** The query with the character at fault marked, and the message. */
+function Mistake({ text, mistake }: { readonly text: string; readonly mistake: QueryError }) {
+  const { position, message } = mistake;
+  return (
+    <div class="mistake" role="alert">
+      <code class="user-text">
+        {text.slice(0, position)}
+        <mark>{text.slice(position, position + 1) || '⌴'}</mark>
+        {text.slice(position + 1)}
+      </code>
+      <p>{message}</p>
+    </div>
   );
 }
 

@@ -125,7 +125,7 @@ function Row({ trace, columns, isChosen }: RowProps): JSX.Element {
 const CELLS: Readonly<Record<ColumnId, (trace: Trace) => ComponentChildren>> = {
   start: ({ start_time }) => <Time at={start_time} />,
   name: ({ name }) => <Cut text={name ?? '(no name)'} />,
-  status: ({ status, state }) => <Status status={status} state={state} />,
+  status: ({ status, state }) => <Status status={status} state={state} isIconOnly />,
   latency: ({ latency_ms }) => duration(latency_ms),
   ttft: ({ ttft_ms }) => duration(ttft_ms),
   tokens: ({ usage }) => (

@@ -3,6 +3,7 @@ import { ApiFailure, apiPath, at } from '../../api/client.ts';
 import { readTraces } from '../../api/reading.ts';
 import type { Trace, Traces } from '../../api/types.ts';
 import { useResource } from '../../state/resource.ts';
+import { mistakeOf } from '../../state/terms.ts';
 import { joined, withChanged } from './list.ts';
 import type { Range } from './range.ts';
 
@@ -28,14 +29,14 @@ export type TraceList = {
 
 const PAGE = 100;
 
-/** The list of a query, page by page. With `isLive`, traces that are new or change come in. */
+/** The list of a query, page by page; nothing for a query with a mistake. With `isLive`, traces that are new or change come in. */
 export function useTraces(asked: Asked, isLive: boolean): TraceList {
-  const key = keyOf(asked);
+  const key = mistakeOf(asked.query) === undefined ? keyOf(asked) : undefined;
   const first = useResource(key, (signal) => readPage(asked, undefined, signal));
   const [later, setLater] = useState<Later>(NOTHING_LATER);
   useEffect(() => setLater(NOTHING_LATER), [first.data]);
   useEffect(() => {
-    if (!isLive) return undefined;
+    if (!isLive || key === undefined) return undefined;
     const put = (changed: readonly Trace[]): void =>
       setLater((before) => ({ ...before, changed: [...before.changed, ...changed] }));
     return follow(asked, put, first.reload);

@@ -13,6 +13,7 @@ import { Time } from '../../parts/time.tsx';
 import { project } from '../../state/projects.ts';
 import { query, setQuery } from '../../state/router.ts';
 import { recall, remember } from '../../state/storage.ts';
+import { mistakeOf } from '../../state/terms.ts';
 import { COLUMNS, columnsOf, toggleColumn } from './columns.ts';
 import { Facets } from './facets.tsx';
 import { Histogram } from './histogram.tsx';
@@ -35,6 +36,7 @@ export function View(): JSX.Element {
   const isLive = parameters.get('live') === '1' && isNewestFirst && range.to === undefined;
   const columns = columnsOf(parameters.get('columns') ?? recall('columns'));
   const list = useTraces({ project: id, query: text, range, sort, order }, isLive);
+  const isValid = mistakeOf(text) === undefined;
   const search = (q: string): void => setQuery({ q });
 
   const showColumn = (column: (typeof COLUMNS)[number]['id']): void => {
@@ -83,12 +85,14 @@ export function View(): JSX.Element {
         />
       </PageHead>
       <SearchBar project={id} value={text} onSearch={search} />
-      <Histogram
-        {...{ project: id, query: text, range }}
-        onSelect={(from, to) => setQuery({ from, to, range: undefined })}
-      />
-      <div class="list-body">
-        <Facets {...{ project: id, query: text, range }} onSearch={search} />
+      {isValid && (
+        <Histogram
+          {...{ project: id, query: text, range }}
+          onSelect={(from, to) => setQuery({ from, to, range: undefined })}
+        />
+      )}
+      <div class="list-body" hidden={!isValid}>
+        {isValid && <Facets {...{ project: id, query: text, range }} onSearch={search} />}
         <div class="list-main">
           {list.failure !== undefined && <Failure failure={list.failure} retry={list.reload} />}
           {list.traces === undefined && list.failure === undefined && <Loading />}
