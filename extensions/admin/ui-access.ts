@@ -29,7 +29,7 @@ export type UiRequest = {
   readonly address: string;
 };
 
-export type UiCredential = { readonly code: string } | { readonly token: string };
+type UiCredential = { readonly code: string } | { readonly token: string };
 
 export type UiAccessParts = {
   readonly sessions: UiSessionStore;

@@ -114,7 +114,7 @@ function makeCode(ui: UiAccess, urlOf: () => string | undefined): Operation {
 }
 
 /** A link that signs in. A browser does not send the part behind `#`, so neither logs nor other sites get the code. */
-export function signInLink(url: string, code: string): string {
+function signInLink(url: string, code: string): string {
   return `${url}/#code=${code}`;
 }
 

@@ -57,7 +57,7 @@ export function uiSessions(t: Test, open: Open): void {
     t.strictSame(await uiSessions.find(session.hash, now + MINUTE), used);
   });
 
-  t.test('a code opens one session, whoever asks at the same time', async (t) => {
+  t.test('a code opens one session, also when twenty sign-ins use it at once', async (t) => {
     const { store, clock } = await open(t);
     const { uiSessions } = store;
     const now = clock.now();
