@@ -14,6 +14,10 @@ type Route = {
 const ROUTES: readonly Route[] = [
   { pattern: '/', load: () => import('../views/home/view.tsx') },
   { pattern: '/traces', load: () => import('../views/traces/view.tsx') },
+  { pattern: '/sessions', load: () => import('../views/sessions/view.tsx') },
+  { pattern: '/users', load: () => import('../views/users/view.tsx') },
+  { pattern: '/users/:id', load: () => import('../views/user/view.tsx') },
+  { pattern: '/dashboard', load: () => import('../views/dashboard/view.tsx') },
   { pattern: '/settings/projects', load: () => import('../views/settings-projects/view.tsx') },
 ];
 
