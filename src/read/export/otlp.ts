@@ -14,14 +14,14 @@ const LINE_BYTES = 1_048_576;
 const SPAN_BYTES = 1_024;
 
 /** An observation, as the steps of an export have it. */
-export type SourceRow = TraceSource & { readonly traceId: string };
+export type ExportedSource = TraceSource & { readonly traceId: string };
 
 /** Pages of observations with their events, whose batches are looked up. */
 export function sourcePages(
   traces: TraceStore,
   projectId: string,
   payloads: PayloadReader,
-): ObservationPages<SourceRow> {
+): ObservationPages<ExportedSource> {
   return async (traceIds, page) => {
     const [first, ...others] = traceIds;
     const found =
@@ -46,7 +46,7 @@ export function sourcePages(
  *
  * The rows of a line wait until the line is written: a line that fails stays, and `end` tries it again.
  */
-export function otlpLines(read: Read, payloads: PayloadReader): Encoder<SourceRow> {
+export function otlpLines(read: Read, payloads: PayloadReader): Encoder<ExportedSource> {
   const cut = new CutSpans(read, payloads, 'json');
   const made = new MadeSpans(read, 'json');
   let rows = 0;
@@ -73,7 +73,7 @@ export function otlpLines(read: Read, payloads: PayloadReader): Encoder<SourceRo
     waiting = 0;
   }
 
-  async function add(source: SourceRow): Promise<void> {
+  async function add(source: ExportedSource): Promise<void> {
     const { observation, events } = source;
     if (comesAsSpans(source, payloads)) {
       const { inputBytes = 0, outputBytes = 0 } = observation.details ?? {};
