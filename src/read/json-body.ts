@@ -14,7 +14,7 @@ export async function jsonBody(exchange: Exchange, read: Read, maxBytes: number)
 }
 
 /** The JSON of a body. Throws a `Refusal` (400). */
-export function parseJsonBody(body: Buffer): unknown {
+function parseJsonBody(body: Buffer): unknown {
   try {
     return JSON.parse(utf8.decode(body));
   } catch {

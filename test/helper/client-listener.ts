@@ -10,7 +10,7 @@ import { sqlitePlace } from './places.ts';
 import { createSink, sinkPipeline } from './sink.ts';
 
 /** The status and the JSON of an answer; undefined without a body. */
-export type JsonAnswer = { readonly status: number; readonly json: unknown };
+type JsonAnswer = { readonly status: number; readonly json: unknown };
 
 export type ClientListener = {
   readonly store: Store;

@@ -11,7 +11,7 @@ import { observationOrder } from './0009-observation-order.ts';
 import { scoresTable } from './0010-scores.ts';
 import { previewColumns } from './0011-previews.ts';
 import { rollupTables } from './0012-rollups.ts';
-import { scoreIds } from './0013-score-ids.ts';
+import { scoresById } from './0013-score-ids.ts';
 
 /** The migrations of a store, in their order. */
 export const STORE_MIGRATIONS: readonly FileMigration[] = [
@@ -27,5 +27,5 @@ export const STORE_MIGRATIONS: readonly FileMigration[] = [
   scoresTable,
   previewColumns,
   rollupTables,
-  scoreIds,
+  scoresById,
 ];

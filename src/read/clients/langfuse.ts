@@ -8,7 +8,7 @@ import type { AdmittedRead, StoreReading } from '../stored-request.ts';
 import { unknown } from '../stored-request.ts';
 import type { ClientRequest } from './client-request.ts';
 import type { Members } from './members.ts';
-import { membersOf, textIn } from './members.ts';
+import { objectOf, textIn } from './members.ts';
 import type { TraceScore } from './store-scores.ts';
 import { checkCount, storeScore, storeScores } from './store-scores.ts';
 
@@ -92,11 +92,11 @@ async function deleteScore(reading: StoreReading): Promise<void> {
 /** The batch of events of Langfuse before OTLP, of which the current JS client still sends scores. */
 async function ingestEvents(reading: StoreReading): Promise<void> {
   const { exchange, read } = reading;
-  const { batch } = membersOf(await jsonBody(exchange, read, MAX_BODY_BYTES), 'The body');
+  const { batch } = objectOf(await jsonBody(exchange, read, MAX_BODY_BYTES), 'The body');
   if (!Array.isArray(batch)) throw new Refusal('invalid_request', 'body.batch must be an array.');
   checkCount(batch.length);
   const now = exchange.clock.now();
-  const events = batch.map((event: unknown) => membersOf(event, 'An event'));
+  const events = batch.map((event: unknown) => objectOf(event, 'An event'));
   const outcomes = await storeScores(
     reading,
     events.map((event) => refusable(() => scoreOfEvent(event, now))),
@@ -126,7 +126,7 @@ function scoreOfEvent(event: Members, now: number): TraceScore {
 
 /** Langfuse names an observation by its span id; here the id of a span begins with that of its trace. */
 function scoreOf(body: unknown, now: number): TraceScore {
-  const given = membersOf(body, 'The score');
+  const given = objectOf(body, 'The score');
   const traceId = textIn(given, 'traceId');
   if (traceId === undefined) {
     const other = ['sessionId', 'datasetRunId'].find((name) => textIn(given, name) !== undefined);

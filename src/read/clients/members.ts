@@ -4,7 +4,7 @@ import { Refusal } from '../../model/errors.ts';
 export type Members = Readonly<Record<string, unknown>>;
 
 /** Throws a `Refusal` (400) if the value is no object. */
-export function membersOf(value: unknown, what: string): Members {
+export function objectOf(value: unknown, what: string): Members {
   if (typeof value === 'object' && value !== null && !Array.isArray(value)) return { ...value };
   throw new Refusal('invalid_request', `${what} must be an object.`);
 }
