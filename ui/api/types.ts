@@ -13,3 +13,15 @@ export type ProjectChange = Managing<'projectChange'>;
 
 export type Trace = Reading<'trace'>;
 export type Traces = Reading<'traces'>;
+
+export type Keys = Managing<'keys'>;
+export type Key = Managing<'key'>;
+export type CreatedKey = Managing<'createdKey'>;
+export type Plans = Managing<'plans'>;
+export type UsageInForce = Managing<'usageInForce'>;
+export type UsageHistory = Managing<'usageHistory'>;
+export type Rejections = Managing<'rejections'>;
+export type Audit = Managing<'audit'>;
+export type Erasures = Managing<'erasures'>;
+export type Erasure = Managing<'erasure'>;
+export type Status = Managing<'status'>;

@@ -1,5 +1,5 @@
 /** Clients name a score by its id alone. */
 export const scoreIdIndex = {
-  name: '0018-score-ids',
+  name: '0019-score-ids',
   sql: 'CREATE INDEX scores_by_id ON scores (project, id);',
 };
