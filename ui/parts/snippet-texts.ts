@@ -10,7 +10,7 @@ export const CLIENTS = [
 ] as const;
 export type ClientName = (typeof CLIENTS)[number];
 
-/** Stands in a snippet until a key is created. */
+/** The text of a snippet in place of a key. */
 export const YOUR_KEY = 'YOUR_KEY';
 
 /** A receiver of the daemon, as `GET /api/v1/service` lists it. */
@@ -39,7 +39,7 @@ export type Values = {
   readonly projectId: string;
 };
 
-/** What a person runs or pastes; `note` says where it goes. */
+/** A text to run or to paste; `note` says where. */
 export type Snippet = { readonly note: string; readonly text: string };
 
 /** Undefined if the daemon has no receiver for the data of this client. */
