@@ -22,6 +22,7 @@ import type {
   UsageCounters,
   UsageStore,
 } from '../tenancy/contract.ts';
+import type { UiSessionStore } from '../tenancy/ui-sessions.ts';
 import type { Backlog } from './backlog.ts';
 import type { TraceChanges } from './changes.ts';
 import type { ErasureStore } from './erasures.ts';
@@ -54,6 +55,7 @@ export type Store = QueueStorage & {
   readonly groups: GroupStore;
   readonly scores: ScoreStore;
   readonly erasures: ErasureStore;
+  readonly uiSessions: UiSessionStore;
 };
 
 /** Offered by the extensions `sqlite` and `postgres`. */
