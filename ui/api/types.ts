@@ -13,6 +13,8 @@ export type ProjectChange = Managing<'projectChange'>;
 
 export type Trace = Reading<'trace'>;
 export type Traces = Reading<'traces'>;
+export type Facet = Reading<'facet'>;
+export type Stats = Reading<'stats'>;
 
 export type Keys = Managing<'keys'>;
 export type Key = Managing<'key'>;

@@ -13,6 +13,7 @@ type Route = {
 /** Every page, in the order of matching. The code of a page loads when it opens. */
 const ROUTES: readonly Route[] = [
   { pattern: '/', load: () => import('../views/home/view.tsx') },
+  { pattern: '/traces', load: () => import('../views/traces/view.tsx') },
   { pattern: '/settings/projects', load: () => import('../views/settings-projects/view.tsx') },
 ];
 
