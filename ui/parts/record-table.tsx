@@ -52,7 +52,7 @@ function Cell<Row>({ column, row }: { column: Column<Row>; row: Row }): JSX.Elem
   const kind = column.isActions === true ? 'row-actions' : column.isNumber === true ? 'number' : '';
   return (
     <td class={kind} data-label={column.name}>
-      {content}
+      <div>{content}</div>
     </td>
   );
 }
