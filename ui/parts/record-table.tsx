@@ -52,7 +52,7 @@ function Cell<Row>({ column, row }: { column: RecordColumn<Row>; row: Row }): JS
   const kind = column.isActions === true ? 'row-actions' : column.isNumber === true ? 'number' : '';
   return (
     <td class={kind} data-label={column.name}>
-      {content}
+      <div>{content}</div>
     </td>
   );
 }
