@@ -13,6 +13,8 @@ export type ProjectChange = Managing<'projectChange'>;
 
 export type Trace = Reading<'trace'>;
 export type Traces = Reading<'traces'>;
+export type Facet = Reading<'facet'>;
+export type Stats = Reading<'stats'>;
 
 export type Keys = Managing<'keys'>;
 export type Key = Managing<'key'>;
@@ -25,3 +27,11 @@ export type Audit = Managing<'audit'>;
 export type Erasures = Managing<'erasures'>;
 export type Erasure = Managing<'erasure'>;
 export type Status = Managing<'status'>;
+
+export type Session = Reading<'session'>;
+export type Sessions = Reading<'sessions'>;
+export type SessionDetail = Reading<'sessionDetail'>;
+export type SessionTrace = Reading<'sessionTrace'>;
+export type User = Reading<'user'>;
+export type Users = Reading<'users'>;
+export type UserDetail = Reading<'userDetail'>;

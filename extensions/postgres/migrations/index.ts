@@ -17,6 +17,7 @@ import { previews } from './0015-previews.ts';
 import { partitionedTraces } from './0016-trace-partitions.ts';
 import { rollups } from './0017-rollups.ts';
 import { uiSessions } from './0018-ui-sessions.ts';
+import { scoreIdIndex } from './0019-score-ids.ts';
 
 /** In the order they are applied. */
 export const MIGRATIONS: readonly Migration[] = [
@@ -38,4 +39,5 @@ export const MIGRATIONS: readonly Migration[] = [
   partitionedTraces,
   rollups,
   uiSessions,
+  scoreIdIndex,
 ];

@@ -12,6 +12,7 @@ import { scoresTable } from './0010-scores.ts';
 import { previewColumns } from './0011-previews.ts';
 import { rollupTables } from './0012-rollups.ts';
 import { uiSessionTables } from './0013-ui-sessions.ts';
+import { scoresById } from './0014-score-ids.ts';
 
 /** The migrations of a store, in their order. */
 export const STORE_MIGRATIONS: readonly FileMigration[] = [
@@ -28,4 +29,5 @@ export const STORE_MIGRATIONS: readonly FileMigration[] = [
   previewColumns,
   rollupTables,
   uiSessionTables,
+  scoresById,
 ];
