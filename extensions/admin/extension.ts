@@ -11,6 +11,7 @@ import { STORE, type Store } from '../../src/store/store.ts';
 import type { AdminAccess } from './access.ts';
 import { guardAccess } from './access.ts';
 import type { AdminConfig } from './config.ts';
+import { builtPages, readPages } from './pages.ts';
 import { payloadAudit } from './payload-audit.ts';
 import type { AdminServer } from './server.ts';
 import { createServer } from './server.ts';
@@ -26,9 +27,15 @@ const SHORT_TOKEN = 16;
 /**
  *   socket ─▶ fastify ─▶ server.ts  path, method ─▶ credential ─▶ body ─▶ query and body by their schema
  *                          ├▶ operations.ts ─▶ store, audit
- *                          └▶ reading.ts ─▶ src/read
+ *                          ├▶ reading.ts ─▶ src/read
+ *                          ├▶ ui-operations.ts ─▶ sessions in the store
+ *                          └▶ pages.ts ─▶ the files of the web UI, in memory
  */
-export function createExtension(settings: Settings, config: AdminConfig): Extension {
+export function createExtension(
+  settings: Settings,
+  config: AdminConfig,
+  pages: string = builtPages(),
+): Extension {
   const { host, logger, clock, metrics } = settings;
   let server: AdminServer | undefined;
   let tokenFile: string | undefined;
@@ -57,6 +64,7 @@ export function createExtension(settings: Settings, config: AdminConfig): Extens
       server = await createServer({
         ...{ store, access, logger, clock },
         ui: await uiOf(settings, config, { store, access, token: token.token }),
+        pages: await readPages(pages),
         health: host.service(HEALTH),
         reads: host.service(PROJECT_READS),
         audit: payloadAudit(store.audit, clock),

@@ -25,6 +25,8 @@ import { openApiDocument } from './openapi.ts';
 import type { Operation } from './operation.ts';
 import { ANSWERED, operation } from './operation.ts';
 import { OPERATIONS } from './operations.ts';
+import type { Pages } from './pages.ts';
+import { servePages } from './pages.ts';
 import { parseBody, parseWith } from './parse.ts';
 import type { PayloadAudit } from './payload-audit.ts';
 import { readingOperations } from './reading.ts';
@@ -56,6 +58,7 @@ export type ServerParts = {
   readonly store: Store;
   readonly access: AdminAccess;
   readonly ui: UiAccess;
+  readonly pages: Pages;
   readonly health: HealthSource;
   readonly reads: ProjectReads;
   readonly audit: PayloadAudit;
@@ -111,6 +114,7 @@ export async function createServer(parts: ServerParts): Promise<AdminServer> {
   const served = [...managing, documentOperation(managing)];
   const exchangeOf = exchanges(parts.clock, addressOf, () => connections.isDraining);
   for (const each of served) addOperation(app, each, parts, { addressOf, exchangeOf });
+  servePages(app, parts.pages);
   app.setNotFoundHandler((request) => {
     throw nothingServed(request, served);
   });
