@@ -16,7 +16,7 @@ import type { Instant, ObservationError, ObservationKind, TokenUsage } from '../
 import { type TokenKind, UsageCounts, withTotal } from '../usage.ts';
 import { DetailFacts } from './detail-facts.ts';
 import { decodeEmbedded, type EmbeddedFields } from './embedded-observation.ts';
-import { takeCounts, unquoted } from './objects.ts';
+import { takeAttributeCounts, unquoted } from './objects.ts';
 import type { OtlpValue } from './span.ts';
 import { scalarOf } from './value.ts';
 
@@ -217,7 +217,9 @@ export class SpanFacts {
   /** Counts in an object have a lower precedence than counts with their own attributes. */
   #takeUsage(rank: number, key: string | undefined, value: OtlpValue | undefined): void {
     const sent = new UsageCounts();
-    takeCounts(sent, value, countOf, (reason, member) => this.#ignore(key, reason, member));
+    takeAttributeCounts(sent, value, countOf, (reason, member) =>
+      this.#ignore(key, reason, member),
+    );
     const counts = sent.counts(key === LANGFUSE_USAGE ? 'langfuse' : 'included');
     for (const [kind, count] of counts) {
       this.#takeTokens(kind as TokenKind, OBJECT_RANK + rank, key, count, true);

@@ -32,7 +32,7 @@ function membersOfJson(value: unknown): Members | undefined {
 export type NoteIgnored = (reason: IgnoredReason, member?: string) => void;
 
 /** Adds the known counts of an attribute's object and of the objects in it. */
-export function takeCounts(
+export function takeAttributeCounts(
   counts: UsageCounts,
   value: OtlpValue | undefined,
   countOf: (value: unknown) => number | undefined,
