@@ -85,7 +85,9 @@ function traceOf(index: number, now: number): readonly DemoEvent[] {
     event('search', {
       ...{ kind: 'retriever', name: 'search-docs', start_time: at(0.01), end_time: at(0.2) },
       inputs: { query: ask },
-      outputs: { documents: [{ page_content: 'Refunds and cancellations' }, { page_content: 'Plans' }] },
+      outputs: {
+        documents: [{ page_content: 'Refunds and cancellations' }, { page_content: 'Plans' }],
+      },
     }),
     event('plan', {
       ...{ kind: 'llm', name: `chat ${model}`, model, usage: usage(1) },
@@ -126,5 +128,6 @@ function withArguments(
 const FAILURE = {
   type: 'TimeoutError',
   message: 'The order service did not answer within 5 s',
-  stacktrace: 'TimeoutError: The order service did not answer within 5 s\n    at lookup (orders.js:12)',
+  stacktrace:
+    'TimeoutError: The order service did not answer within 5 s\n    at lookup (orders.js:12)',
 };

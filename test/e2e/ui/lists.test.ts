@@ -60,7 +60,7 @@ t.test('lists the traces of the range, newest first', async (t) => {
   t.same(await rows().locator('.cell-name').allTextContents(), ['alpha', 'beta', 'gamma']);
   t.match(await rows().nth(0).textContent(), /question about alpha.*answer about alpha/);
   await page.getByRole('figure', { name: 'Traces over time' }).getByText('3 traces').waitFor();
-  await page.getByText('1 failed').waitFor();
+  await page.getByText('· 1 failed').waitFor();
   await ui.check(t, 'the list');
   await onPhone(page, () => ui.check(t, 'the list on a phone'));
 });
@@ -114,7 +114,7 @@ t.test('sorts by a column, and chooses columns', async (t) => {
   await ui.open('/traces');
   await table.getByRole('button', { name: 'Latency' }).click();
   await page.waitForURL(/sort=latency/);
-  await page.waitForFunction(() => document.querySelector('.cell-name')?.textContent === 'beta');
+  await rows().first().filter({ hasText: 'beta' }).waitFor();
   t.equal(
     await table.getByRole('columnheader', { name: 'Latency' }).getAttribute('aria-sort'),
     'descending',
@@ -179,12 +179,6 @@ t.test('shows traces as they arrive', async (t) => {
 
 t.test('lists sessions and users, and opens them', async (t) => {
   await ui.open('/sessions');
-  await page.getByRole('link', { name: 'chat-2' }).click();
-  await page.getByRole('heading', { name: 'chat-2' }).waitFor();
-  await page.getByText('question about gamma').waitFor();
-  await page.getByText('answer about gamma').waitFor();
-  await ui.check(t, 'a session');
-  await onPhone(page, () => ui.check(t, 'a session on a phone'));
   await page.getByRole('link', { name: 'bob' }).click();
   await page.getByRole('heading', { name: 'bob' }).waitFor();
   await page.getByRole('table', { name: 'Newest traces' }).getByText('gamma').waitFor();

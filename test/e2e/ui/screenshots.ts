@@ -46,7 +46,7 @@ const EVENTS_A_REQUEST = 500;
 
 const cleanups: (() => Promise<void> | void)[] = [];
 try {
-  const ui = await startUi({ teardown: (clean) => cleanups.push(clean) });
+  const ui = await startUi({ teardown: (clean) => void cleanups.push(clean) });
   const events = demoEvents(400, Date.now());
   for (let at = 0; at < events.length; at += EVENTS_A_REQUEST) {
     await ui.sendEvents(events.slice(at, at + EVENTS_A_REQUEST));
