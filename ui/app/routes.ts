@@ -13,8 +13,15 @@ type Route = {
 /** Every page, in the order of matching. The code of a page loads when it opens. */
 const ROUTES: readonly Route[] = [
   { pattern: '/', load: () => import('../views/home/view.tsx') },
+  { pattern: '/start', load: () => import('../views/start/view.tsx') },
   { pattern: '/traces', load: () => import('../views/traces/view.tsx') },
+  { pattern: '/settings', load: () => import('../views/settings-projects/view.tsx') },
+  { pattern: '/sessions', load: () => import('../views/sessions/view.tsx') },
+  { pattern: '/users', load: () => import('../views/users/view.tsx') },
+  { pattern: '/users/:id', load: () => import('../views/user/view.tsx') },
+  { pattern: '/dashboard', load: () => import('../views/dashboard/view.tsx') },
   { pattern: '/settings/projects', load: () => import('../views/settings-projects/view.tsx') },
+  { pattern: '/settings/keys', load: () => import('../views/settings-keys/view.tsx') },
 ];
 
 /** The first page of each section, in the order of the navigation. */

@@ -182,7 +182,7 @@ function oneTraceOperations(db: DatabaseSync) {
     'traces.get': ({ project, since }: TraceScope, key: Key): TraceRow | null =>
       listedOrNull(trace.get(project, since, key)),
     'traces.observations': pageOperation(db, storedRow(db)),
-    'traces.sources': sourcesOperation(db),
+    'traces.sources': pageOperation(db, sourceRow(db)),
     'traces.tree': treeOperation(db),
   };
 }
@@ -211,12 +211,12 @@ function pageOperation<Row extends StoredRow>(
 }
 
 /** A row, and the events that it has its fields from. */
-type SourceRow = StoredRow & { readonly events: readonly EventRef[] };
+export type SourceRow = StoredRow & { readonly events: readonly EventRef[] };
 
-function sourcesOperation(db: DatabaseSync) {
+export function sourceRow(db: DatabaseSync): (found: FoundCells) => SourceRow {
   const stored = storedRow(db);
   const batchIdOf = batchIds(db);
-  return pageOperation(db, (found: FoundCells): SourceRow => {
+  return (found) => {
     const each = stored(found);
     const idOf = batchIdOf();
     const events = eventMarks(each.row, each.state).flatMap((mark) => {
@@ -224,7 +224,7 @@ function sourcesOperation(db: DatabaseSync) {
       return batchId === null ? [] : [{ batchId, position: mark[MARK.POSITION] }];
     });
     return { ...each, events };
-  });
+  };
 }
 
 function treeOperation(db: DatabaseSync) {

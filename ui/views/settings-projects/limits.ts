@@ -28,7 +28,7 @@ export function parseLimit(text: string): number | null | undefined {
 /** A text that a person can type into a field, character by character. */
 const TYPEABLE = /^[\p{L}\p{M}\p{N}\p{P}\p{S}]+(?: [\p{L}\p{M}\p{N}\p{P}\p{S}]+)*$/u;
 
-/** What a person types to confirm a deletion: the name, or the id if the name has characters that no key types. */
+/** The text that confirms a deletion: the name, or the id if the name has characters that no key types. */
 export function typedName({ id, name }: { readonly id: string; readonly name: string }): string {
   return TYPEABLE.test(name) && name.length <= 60 ? name : id;
 }
