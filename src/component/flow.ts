@@ -26,7 +26,7 @@ export type FlowNode = {
 };
 
 /** By name; a component has only those that its kind has. */
-export type FlowCounts = Readonly<Partial<Record<FlowCount, number>>>;
+type FlowCounts = Readonly<Partial<Record<FlowCount, number>>>;
 export type FlowCount =
   | 'requests'
   | 'failed_requests'

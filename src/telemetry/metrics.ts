@@ -29,9 +29,9 @@ export type ServiceMetrics = Metrics & {
   shutdown(): Promise<void>;
 };
 
-export type Count = { readonly labels: Labels; readonly value: number };
+type Count = { readonly labels: Labels; readonly value: number };
 
-export type RecordedValues = {
+type RecordedValues = {
   readonly labels: Labels;
   readonly count: number;
   readonly sum: number;

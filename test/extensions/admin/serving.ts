@@ -106,8 +106,8 @@ export async function serving(
     url,
     ask: asker(url),
     reads: reading.reads,
-    /** From now on every command over the workers rejects with this. */
-    failControl(error: Error) {
+    /** From now on every command over the workers rejects with this; undefined ends it. */
+    failControl(error: Error | undefined) {
       controlFailure = error;
     },
     routes: reading.routes.routes,
