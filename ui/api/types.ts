@@ -13,3 +13,11 @@ export type ProjectChange = Managing<'projectChange'>;
 
 export type Trace = Reading<'trace'>;
 export type Traces = Reading<'traces'>;
+
+/** A trace with every observation, without payloads. */
+export type TraceTree = Exclude<Reading<'traceDetail'>, { next_cursor: string | null }>;
+export type TreeObservation = TraceTree['observations'][number];
+export type Observation = Reading<'observation'>;
+export type RawEvent = Reading<'rawEvent'>;
+export type Scores = Reading<'scores'>;
+export type Erasure = Managing<'erasure'>;
