@@ -11,7 +11,10 @@ type Route = {
 };
 
 /** Every page, in the order of matching. The code of a page loads when it opens. */
-const ROUTES: readonly Route[] = [{ pattern: '/', load: () => import('../views/home/view.tsx') }];
+const ROUTES: readonly Route[] = [
+  { pattern: '/', load: () => import('../views/home/view.tsx') },
+  { pattern: '/traces/:id', load: () => import('../views/trace/view.tsx') },
+];
 
 /** The first page of each section, in the order of the navigation. */
 export const SECTIONS = [
