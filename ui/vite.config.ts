@@ -25,7 +25,8 @@ export default defineConfig({
   oxc: { jsx: { runtime: 'automatic', importSource: 'preact' } },
   server: {
     proxy: {
-      '/api': {
+      // Not `/api`: that is a folder of the sources.
+      '/api/v1': {
         target: TRACECTL_ADMIN_URL,
         changeOrigin: true,
         headers:

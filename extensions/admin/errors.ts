@@ -17,8 +17,15 @@ export const API_CODES = {
   invalid_query: { status: 400, meaning: 'The query of a list has a mistake at `position`.' },
   invalid_cursor: { status: 400, meaning: 'The cursor is not from this listing.' },
   unknown_plan: { status: 400, meaning: 'The plan does not exist.' },
-  unauthorized: { status: 401, meaning: 'The admin token is missing or wrong.' },
-  foreign_site: { status: 403, meaning: 'Host or Origin names another host.' },
+  unauthorized: {
+    status: 401,
+    meaning: 'The admin token or the code is missing or wrong, or the session has ended.',
+  },
+  foreign_site: {
+    status: 403,
+    meaning:
+      'The request comes from a page of another site, or changes something by cookie without `x-tracectl-ui: 1`.',
+  },
   not_found: {
     status: 404,
     meaning: 'The path, trace, observation, event or erasure does not exist.',
@@ -38,6 +45,7 @@ export const API_CODES = {
     status: 429,
     meaning: 'Too many wrong tokens from this address, or too many reading requests in progress.',
   },
+  misdirected: { status: 421, meaning: 'Host names another host.' },
   headers_too_large: { status: 431, meaning: 'The headers exceed 16 KiB.' },
   unavailable: { status: 503, meaning: 'The store cannot be reached, or the service is stopping.' },
   query_timeout: { status: 504, meaning: 'Finding the answer took too long. Ask for less.' },
@@ -49,6 +57,8 @@ export type ApiErrorOptions = {
   readonly retryAfterMs?: number;
   /** Sent as `Allow`. */
   readonly allow?: string;
+  /** Sent as `Set-Cookie`. */
+  readonly setCookie?: readonly string[];
   /** Index of the character at fault, with `invalid_query`. */
   readonly position?: number | undefined;
   readonly cause?: unknown;
@@ -59,7 +69,7 @@ export class ApiError extends Error {
   override readonly name = 'ApiError';
   readonly code: ApiCode;
   readonly status: number;
-  readonly headers: Readonly<Record<string, string>>;
+  readonly headers: Readonly<Record<string, string | string[]>>;
   readonly position: number | undefined;
 
   constructor(code: ApiCode, message: string, options: ApiErrorOptions = {}) {
@@ -72,6 +82,7 @@ export class ApiError extends Error {
         ? {}
         : { 'retry-after': String(Math.max(1, Math.ceil(options.retryAfterMs / 1000))) }),
       ...(options.allow === undefined ? {} : { allow: options.allow }),
+      ...(options.setCookie === undefined ? {} : { 'set-cookie': [...options.setCookie] }),
       ...(code === 'unauthorized' ? { 'www-authenticate': 'Bearer' } : {}),
     };
   }

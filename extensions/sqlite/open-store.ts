@@ -23,6 +23,7 @@ import { sqliteHousekeeping } from './housekeeping.ts';
 import type { StoreOperations } from './operations.ts';
 import { removedCounters } from './removed-counters.ts';
 import { sqliteRows } from './tenancy/rows.ts';
+import { sqliteUiSessions } from './tenancy/ui-sessions.ts';
 import { sqliteBacklog } from './traces/backlog.ts';
 import { sqliteCosts } from './traces/costs.ts';
 import { rollupFolding } from './traces/rollup-folding.ts';
@@ -141,6 +142,7 @@ function storeIn(
     costs: sqliteCosts(database, summaries, rollups),
     backlog: sqliteBacklog(database),
     erasures: erasures.store,
+    uiSessions: sqliteUiSessions(database, clock),
     openQueue: queues.openQueue,
   };
   return {

@@ -13,6 +13,7 @@ import { erasureOperations, erasureReadOperations } from './erasing/list-operati
 import { STORE_MIGRATIONS } from './migrations/index.ts';
 import { logOperations, logReadOperations } from './tenancy/log-operations.ts';
 import { tenancyOperations, tenancyReadOperations } from './tenancy/operations.ts';
+import { uiSessionOperations, uiSessionReadOperations } from './tenancy/ui-session-operations.ts';
 import { backlogOperations } from './traces/backlog.ts';
 import { exportOperations } from './traces/export-operations.ts';
 import { groupOperations } from './traces/group-operations.ts';
@@ -33,6 +34,7 @@ export function writeOperations(db: DatabaseSync) {
     ...queueWriteOperations(db, { keepsBodies: true }),
     ...tenancyOperations(db),
     ...logOperations(db),
+    ...uiSessionOperations(db),
     ...traceOperations(db, prices),
     ...pricingOperations(db, prices),
     ...scoreOperations(db),
@@ -49,6 +51,7 @@ export function readOperations(db: DatabaseSync) {
     ...queueReadOperations(db),
     ...tenancyReadOperations(db),
     ...logReadOperations(db),
+    ...uiSessionReadOperations(db),
     ...traceReadOperations(db),
     ...rankOperations(db),
     ...exportOperations(db),

@@ -23,6 +23,10 @@ export type ObservationDetails = {
   /** The beginning of the inputs and outputs as text, of an observation without a parent. */
   readonly inputPreview?: string;
   readonly outputPreview?: string;
+  /** The provider's id of the response. */
+  readonly responseId?: string;
+  /** The name of the trace, if a client names it apart from its root. */
+  readonly traceName?: string;
 };
 
 /** In 10⁻⁹ USD. */
@@ -50,6 +54,8 @@ export const DETAIL_NAMES = [
   'outputBytes',
   'inputPreview',
   'outputPreview',
+  'responseId',
+  'traceName',
 ] as const satisfies readonly (keyof ObservationDetails)[];
 
 /** Longer texts are cut at this many characters. */
@@ -154,6 +160,8 @@ export function checkedDetails(value: unknown): ObservationDetails | null {
     outputBytes: isCount(outputBytes) ? outputBytes : undefined,
     inputPreview: preview('inputPreview'),
     outputPreview: preview('outputPreview'),
+    responseId: text('responseId'),
+    traceName: text('traceName'),
   });
 }
 

@@ -15,13 +15,18 @@ const MAX_FRACTION_DIGITS = 30;
 /** Undefined for any other text, and for instants outside the years 0000 to 9999 in UTC. */
 export function parseInstant(text: string): Instant | undefined {
   if (text.length > LONGEST) return undefined;
-  return instantIn(SCRATCH, 0, SCRATCH.write(text));
+  for (let at = 0; at < text.length; at++) {
+    const code = text.charCodeAt(at);
+    if (code > 0x7f) return undefined;
+    SCRATCH[at] = code;
+  }
+  return instantIn(SCRATCH, 0, text.length);
 }
 
 /** 19 characters, a fraction of 31 and an offset of 6. */
 const LONGEST = 56;
-/** Holds the longest text if all of its characters have three bytes. */
-const SCRATCH = Buffer.alloc(3 * LONGEST);
+/** Not a `Buffer`: the query language, which reads times, runs in browsers too. */
+const SCRATCH = new Uint8Array(LONGEST);
 
 /** As `parseInstant`, for the text at [start, end) of a body. */
 export function instantIn(bytes: Uint8Array, start: number, end: number): Instant | undefined {

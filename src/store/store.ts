@@ -22,6 +22,7 @@ import type {
   UsageCounters,
   UsageStore,
 } from '../tenancy/contract.ts';
+import type { UiSessionStore } from '../tenancy/ui-sessions.ts';
 import type { Backlog } from './backlog.ts';
 import type { TraceChanges } from './changes.ts';
 import type { ErasureStore } from './erasures.ts';
@@ -54,6 +55,7 @@ export type Store = QueueStorage & {
   readonly groups: GroupStore;
   readonly scores: ScoreStore;
   readonly erasures: ErasureStore;
+  readonly uiSessions: UiSessionStore;
 };
 
 /** Offered by the extensions `sqlite` and `postgres`. */
@@ -104,6 +106,9 @@ export type TraceSource = {
   readonly observation: StoredObservation;
   readonly events: readonly EventRef[];
 };
+
+/** An observation, and the events that it has its fields from, each once. */
+export type ObservationWithEvents = StoredObservation & { readonly events: readonly EventRef[] };
 
 /** The part of an observation that the tree of its trace shows. */
 export type NarrowObservation = Pick<
@@ -255,7 +260,7 @@ export type TraceStore = {
     projectId: string,
     id: string,
     traceId?: string,
-  ): Promise<StoredObservation | undefined>;
+  ): Promise<ObservationWithEvents | undefined>;
   /** Raw batches of the project by id, without those that the store does not have. */
   getBatches(projectId: string, ids: readonly string[]): Promise<SealedBatch[]>;
   /** By id, for the batches that `getBatches` finds: a text that is another one once the stored body changes. */

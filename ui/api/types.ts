@@ -17,7 +17,19 @@ export type Traces = Reading<'traces'>;
 /** A trace with every observation, without payloads. */
 export type TraceTree = Exclude<Reading<'traceDetail'>, { next_cursor: string | null }>;
 export type TreeObservation = TraceTree['observations'][number];
-export type Observation = Reading<'observation'>;
+export type Observation = Reading<'observationDetail'>;
 export type RawEvent = Reading<'rawEvent'>;
-export type Scores = Reading<'scores'>;
+export type Facet = Reading<'facet'>;
+export type Stats = Reading<'stats'>;
+
+export type Keys = Managing<'keys'>;
+export type Key = Managing<'key'>;
+export type CreatedKey = Managing<'createdKey'>;
+export type Plans = Managing<'plans'>;
+export type UsageInForce = Managing<'usageInForce'>;
+export type UsageHistory = Managing<'usageHistory'>;
+export type Rejections = Managing<'rejections'>;
+export type Audit = Managing<'audit'>;
+export type Erasures = Managing<'erasures'>;
 export type Erasure = Managing<'erasure'>;
+export type Status = Managing<'status'>;

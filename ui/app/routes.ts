@@ -13,7 +13,11 @@ type Route = {
 /** Every page, in the order of matching. The code of a page loads when it opens. */
 const ROUTES: readonly Route[] = [
   { pattern: '/', load: () => import('../views/home/view.tsx') },
+  { pattern: '/start', load: () => import('../views/start/view.tsx') },
+  { pattern: '/traces', load: () => import('../views/traces/view.tsx') },
   { pattern: '/traces/:id', load: () => import('../views/trace/view.tsx') },
+  { pattern: '/settings/projects', load: () => import('../views/settings-projects/view.tsx') },
+  { pattern: '/settings/keys', load: () => import('../views/settings-keys/view.tsx') },
 ];
 
 /** The first page of each section, in the order of the navigation. */

@@ -2,6 +2,7 @@ import type { ComponentChildren, JSX } from 'preact';
 import { useState } from 'preact/hooks';
 import { ApiFailure } from '../api/client.ts';
 import { Dialog } from './dialog.tsx';
+import { Refusal } from './refusal.tsx';
 
 type Props = {
   readonly title: string;
@@ -19,7 +20,7 @@ type Props = {
 export function Confirm(props: Props): JSX.Element {
   const { title, verb, typed, isDangerous = false, run, onClose, children } = props;
   const [text, setText] = useState('');
-  const [failure, setFailure] = useState<string | undefined>(undefined);
+  const [failure, setFailure] = useState<ApiFailure | undefined>(undefined);
   const [isBusy, setBusy] = useState(false);
   const submit = async (event: Event): Promise<void> => {
     event.preventDefault();
@@ -28,7 +29,7 @@ export function Confirm(props: Props): JSX.Element {
       await run();
       onClose();
     } catch (error) {
-      setFailure(ApiFailure.of(error).message);
+      setFailure(ApiFailure.of(error));
       setBusy(false);
     }
   };
@@ -46,11 +47,7 @@ export function Confirm(props: Props): JSX.Element {
             />
           </label>
         )}
-        {failure !== undefined && (
-          <p role="alert" class="bad">
-            {failure}
-          </p>
-        )}
+        {failure !== undefined && <Refusal failure={failure} />}
         <div class="dialog-foot">
           <button type="button" onClick={onClose}>
             Cancel

@@ -99,7 +99,9 @@ export function Json({ value, label }: Props): JSX.Element {
             setActive(index);
             if (row.type === 'value' && canOpen(row.node)) toggle(row.node);
           };
-          return <Row row={row} id={`${id}-${index}`} isActive={index === active} onChoose={choose} />;
+          return (
+            <Row row={row} id={`${id}-${index}`} isActive={index === active} onChoose={choose} />
+          );
         }}
       </VirtualList>
     </div>

@@ -11,6 +11,8 @@ import { observationOrder } from './0009-observation-order.ts';
 import { scoresTable } from './0010-scores.ts';
 import { previewColumns } from './0011-previews.ts';
 import { rollupTables } from './0012-rollups.ts';
+import { uiSessionTables } from './0013-ui-sessions.ts';
+import { scoresById } from './0014-score-ids.ts';
 
 /** The migrations of a store, in their order. */
 export const STORE_MIGRATIONS: readonly FileMigration[] = [
@@ -26,4 +28,6 @@ export const STORE_MIGRATIONS: readonly FileMigration[] = [
   scoresTable,
   previewColumns,
   rollupTables,
+  uiSessionTables,
+  scoresById,
 ];

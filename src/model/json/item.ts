@@ -9,9 +9,10 @@ import type {
   TokenUsage,
 } from '../observation.ts';
 import { PAYLOAD_FIELDS } from '../observation.ts';
+import { type CountForm, nestedKinds, UsageCounts } from '../usage.ts';
 import { decodeJson } from './decode.ts';
 import { COMMON, SIZED } from './fields.ts';
-import { QUOTE } from './grammar.ts';
+import { OPEN_BRACE, QUOTE } from './grammar.ts';
 import { isId, MAX_ID_BYTES } from './id.ts';
 import {
   endOf,
@@ -223,24 +224,40 @@ function* scalarMembers(bytes: Buffer, start: number): Generator<[string, unknow
 /** The most token counts of one event; clients send about ten. */
 const MAX_COUNTS = 64;
 
-/** The integer members of an object of token counts, limited to the first 64 names; null if there are none. */
-export function tokenUsageAt(index: JsonIndex, position: number, slot: number): TokenUsage | null {
+/** The counts of an object of token counts, limited to the first 64 names; null if there are none. */
+export function tokenUsageAt(
+  index: JsonIndex,
+  position: number,
+  slot: number,
+  form: CountForm,
+): TokenUsage | null {
   if (typeAt(index, position, slot) !== 'object') return null;
-  const counts = countsIn(index.bytes, startOf(index, position, slot));
-  return counts.size === 0 ? null : Object.fromEntries(counts);
+  const { bytes } = index;
+  const counts = new UsageCounts();
+  let read = 0;
+  for (const [name, member] of lastMembers(bytes, startOf(index, position, slot))) {
+    if (read++ === MAX_COUNTS) break;
+    const kinds = bytes[member.start] === OPEN_BRACE ? nestedKinds(name) : undefined;
+    if (kinds !== undefined) {
+      for (const [inner, { start, end }] of lastMembers(bytes, member.start)) {
+        const count = countIn(bytes, start, end);
+        if (count !== undefined) counts.addNested(kinds, inner, count);
+      }
+      continue;
+    }
+    const count = countIn(bytes, member.start, member.end);
+    if (count !== undefined) counts.add(name, count, true);
+  }
+  return counts.usage(form);
 }
 
-/** As `tokenUsageAt`, for the object that starts at `start`. */
-export function countsIn(bytes: Buffer, start: number): Map<string, number> {
-  const counts = new Map<string, number>();
-  for (const { key, start: valueStart, end } of membersOf(bytes, start)) {
-    if (!counts.has(key) && counts.size === MAX_COUNTS) continue;
-    const count = countIn(bytes, valueStart, end);
-    // The last value of a repeated key counts, also if it is no count.
-    if (count === undefined) counts.delete(key);
-    else counts.set(key, count);
+/** The members of an object by name, limited to the first names. The last value of a repeated key counts. */
+function lastMembers(bytes: Buffer, start: number): ReadonlyMap<string, Member> {
+  const members = new Map<string, Member>();
+  for (const member of membersOf(bytes, start)) {
+    if (members.has(member.key) || members.size < 2 * MAX_COUNTS) members.set(member.key, member);
   }
-  return counts;
+  return members;
 }
 
 /** Longer spellings of an integer are not parsed. */

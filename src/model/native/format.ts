@@ -121,7 +121,7 @@ function observe(index: JsonIndex, position: number, requestIndex: number): Obse
     endTime,
     ended: operation !== 'start' || endTime !== null,
     model: stringAt(index, position, NATIVE.model) ?? null,
-    usage: tokenUsageAt(index, position, NATIVE.usage),
+    usage: tokenUsageAt(index, position, NATIVE.usage, 'anthropic'),
     sessionId: firstTextAt(index, position, SESSION_SLOTS),
     userId: firstTextAt(index, position, USER_SLOTS),
     error: errorAt(index, position),

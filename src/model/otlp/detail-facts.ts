@@ -1,5 +1,5 @@
+import { COST_NAMES } from '../conventions.ts';
 import type { CostPart, DetailRule, DetailText } from '../detail-attributes.ts';
-import { COST_NAMES } from '../detail-attributes.ts';
 import type { ObservationDetails } from '../details.ts';
 import {
   clipped,
@@ -12,6 +12,7 @@ import {
 import { parseInstant } from '../instant.ts';
 import { decodeCheckedText } from '../json/checked.ts';
 import type { Instant } from '../observation.ts';
+import { membersOfValue, unquoted } from './objects.ts';
 import type { OtlpValue } from './span.ts';
 import { scalarOf } from './value.ts';
 
@@ -35,12 +36,14 @@ export class DetailFacts {
   readonly #costs = new Map<CostPart, Ranked<number>>();
   #tags: Ranked<readonly string[]> | undefined = undefined;
   #ttftMs: Ranked<number> | undefined = undefined;
+  /** The earliest time of an event that marks a token. */
+  #firstToken: Instant | undefined = undefined;
 
   take(rule: DetailRule, value: OtlpValue | undefined): void {
     switch (rule.role) {
       case 'detail': {
         const scalar = scalarOf(value);
-        const text = clipped(scalar === undefined ? undefined : String(scalar));
+        const text = clipped(scalar === undefined ? undefined : unquoted(String(scalar)));
         if (text !== undefined) offer(this.#texts, rule.detail, { rank: rule.rank, value: text });
         break;
       }
@@ -60,7 +63,7 @@ export class DetailFacts {
         this.#takeCost(rule.part, rule.rank, scalarOf(value));
         break;
       case 'costs':
-        this.#takeCosts(rule.rank, value?.stringValue);
+        this.#takeCosts(rule.rank, value);
         break;
     }
   }
@@ -70,12 +73,17 @@ export class DetailFacts {
     if (value !== undefined) offer(this.#costs, part, { rank, value });
   }
 
-  #takeCosts(rank: number, text: string | null | undefined): void {
-    const amounts = decodeCheckedText(text ?? '');
-    if (typeof amounts !== 'object' || amounts === null) return;
-    for (const [name, amount] of Object.entries(amounts)) {
-      const part = COST_NAMES.get(name);
+  #takeCosts(rank: number, value: OtlpValue | undefined): void {
+    for (const [name, amount] of membersOfValue(value) ?? []) {
+      const part = COST_PARTS.get(name);
       if (part !== undefined) this.#takeCost(part, OBJECT_RANK + rank, amount);
+    }
+  }
+
+  takeToken(time: Instant): void {
+    const first = this.#firstToken;
+    if (first === undefined || time.ms < first.ms || (time.ms === first.ms && time.ns < first.ns)) {
+      this.#firstToken = time;
     }
   }
 
@@ -114,15 +122,19 @@ export class DetailFacts {
       scope: clipped(scope),
       inputBytes,
       outputBytes,
+      responseId: this.ownText('responseId'),
+      traceName: this.ownText('traceName'),
     });
   }
 
   #untilFirstToken(start: Instant | null): number | undefined {
     const text = this.ownText('firstToken');
-    if (text === undefined) return undefined;
-    return millisecondsBetween(start, parseInstant(text.replaceAll('"', '')));
+    const sent = text === undefined ? undefined : parseInstant(text.replaceAll('"', ''));
+    return millisecondsBetween(start, sent ?? this.#firstToken);
   }
 }
+
+const COST_PARTS: ReadonlyMap<string, CostPart> = new Map(Object.entries(COST_NAMES));
 
 function offer<Name, T>(found: Map<Name, Ranked<T>>, name: Name, value: Ranked<T>): void {
   found.set(name, better(found.get(name), value));

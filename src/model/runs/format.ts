@@ -4,10 +4,8 @@ import type { FormatModule, ItemHead } from '../format-module.ts';
 import { cutItems } from '../json/cut.ts';
 import { encodeJsonText, ORIGINAL_PARENT_FIELD, reparentItem, spliceJson } from '../json/edit.ts';
 import { COMMON } from '../json/fields.ts';
-import { OPEN_BRACE } from '../json/grammar.ts';
 import { isId } from '../json/id.ts';
 import {
-  countsIn,
   customFieldsOf,
   errorAt,
   firstTextAt,
@@ -19,10 +17,11 @@ import {
   payloadMaskOf,
   payloadOfItem,
   sourceOfItem,
+  tokenUsageAt,
   usageBytesOf,
   versionAt,
 } from '../json/item.ts';
-import { findMembers, isPresent, type Member, startOf, stringAt, typeAt } from '../json/read.ts';
+import { isPresent, stringAt, typeAt } from '../json/read.ts';
 import { documentScanner } from '../json/scan.ts';
 import { itemTexts, rootTexts } from '../json/texts.ts';
 import {
@@ -229,34 +228,11 @@ const USER_SLOTS = [COMMON['extra.metadata.user_id'], COMMON['metadata.user_id']
 function usageOf(index: JsonIndex, position: number, runType: string | null): TokenUsage | null {
   if (runType !== null && !MODEL_RUN_TYPES.has(runType)) return null;
   const slot = USAGE_SLOTS.find((slot) => isPresent(index, position, slot));
-  if (slot === undefined || typeAt(index, position, slot) !== 'object') return null;
-  const start = startOf(index, position, slot);
-  const counts = countsIn(index.bytes, start);
-  addDetails(counts, index.bytes, start);
-  return counts.size === 0 ? null : Object.fromEntries(counts);
+  return slot === undefined ? null : tokenUsageAt(index, position, slot, 'included');
 }
 
 const MODEL_RUN_TYPES: ReadonlySet<string> = new Set(['llm', 'embedding', 'generation', 'model']);
 const USAGE_SLOTS = [RUN['outputs.usage_metadata'], RUN['extra.metadata.usage_metadata']];
-
-/** Adds cache and reasoning tokens, which LangSmith nests one level below the sums. */
-function addDetails(counts: Map<string, number>, bytes: Buffer, start: number): void {
-  const found = findMembers(bytes, start, ['input_token_details', 'output_token_details']);
-  const detailsIn = (member: Member | undefined) =>
-    member !== undefined && bytes[member.start] === OPEN_BRACE
-      ? countsIn(bytes, member.start)
-      : undefined;
-  const input = detailsIn(found.input_token_details);
-  const output = detailsIn(found.output_token_details);
-  const details = {
-    cache_read_input_tokens: input?.get('cache_read'),
-    cache_creation_input_tokens: input?.get('cache_creation'),
-    reasoning_output_tokens: output?.get('reasoning'),
-  };
-  for (const [name, count] of Object.entries(details)) {
-    if (count !== undefined) counts.set(name, count);
-  }
-}
 
 /** Values without a column: an unknown run type, the session's name, the id of a dropped parent. */
 function externalOf(

@@ -10,7 +10,7 @@ import type { FakeStore } from '../../helper/fake-store.ts';
 import { anObservation, aTrace } from '../../helper/fake-traces.ts';
 import { READ_LIMITS } from '../../helper/http.ts';
 import { aQuery } from '../../helper/query.ts';
-import { type Answered, type Ask, type Asked, serving } from './serving.ts';
+import { type Answered, type Ask, type Asked, serving, TOKEN } from './serving.ts';
 
 /**
  * The OpenAPI document is held against the running server: every status it names is asked for, every
@@ -76,19 +76,25 @@ const BODIES: Record<string, unknown> = {
   createKey: { name: 'k', permissions: ['traces:read'] },
   createProjectScore: { name: 'quality', value: 0.5 },
   createErasure: { q: 'user:u', dry_run: true },
+  signIn: { token: TOKEN },
 };
+
+/** A request with a wrong credential. */
+function guessed(id: string): Asked {
+  return id === 'signIn' ? { body: { token: 'wrong' } } : { token: 'wrong', body: BODIES[id] };
+}
 
 /** How to bring every operation to each of the statuses it may answer. */
 const SCENES: Record<string, (scene: Scene, id: string) => Promise<Answered>> = {
   200: (scene, id) => scene.send({ body: BODIES[id] }),
   201: (scene, id) => scene.send({ body: BODIES[id] }),
   202: (scene, id) => scene.send({ body: BODIES[id] }),
-  204: (scene) => scene.send(),
+  204: (scene, id) => scene.send({ body: BODIES[id] }),
   400: (scene, id) =>
     id === 'getProjectRawEvent'
       ? scene.ask('GET', '/api/v1/projects/%zz/raw-events/a')
       : scene.send({ body: BODIES.none }, '?unknown=1&limit=0&trace_id=a&trace_id=b'),
-  401: (scene, id) => scene.send({ token: 'wrong', body: BODIES[id] }),
+  401: (scene, id) => scene.send(guessed(id)),
   404: (scene, id) => scene.send({ body: BODIES[id] }, 'unknown'),
   409: async (scene, id) => {
     const { ask, store } = scene;
@@ -112,8 +118,8 @@ const SCENES: Record<string, (scene: Scene, id: string) => Promise<Answered>> = 
   413: (scene) => scene.send({ body: { name: 'x'.repeat(70_000) } }),
   415: (scene) => scene.send({ raw: 'a', headers: { 'content-type': 'text/plain' } }),
   429: async (scene, id) => {
-    for (let guess = 0; guess < 10; guess++) await scene.send({ token: 'wrong' });
-    return scene.send({ token: 'wrong', body: BODIES[id] });
+    for (let guess = 0; guess < 10; guess++) await scene.send(guessed(id));
+    return scene.send(guessed(id));
   },
   503: (scene, id) => {
     scene.store.fail(new Error('away'));
@@ -146,7 +152,10 @@ async function sceneFor(rig: Rig, method: string, path: string): Promise<Scene> 
   const by = { actor: 'admin-token', address: null };
   const asked = { query, isDryRun: false };
   const erasure = await rig.store.erasures.request(first.id, asked, by);
-  const id = path.startsWith('/api/v1/keys') ? key : project;
+  await ask('POST', '/api/v1/session', { body: { token: TOKEN } });
+  const [session] = (await ask('GET', '/api/v1/sessions/ui')).json.sessions;
+  const ids = { '/api/v1/keys': key, '/api/v1/sessions/ui': session.id };
+  const id = Object.entries(ids).find(([prefix]) => path.startsWith(prefix))?.[1] ?? project;
   return {
     ...rig,
     project,

@@ -50,6 +50,8 @@ export async function serving(
     plan?: PlanName;
     store?: FakeStore;
     directory?: string;
+    /** The directory of the built pages; by default one that does not exist. */
+    pages?: string;
     limits?: Partial<ReadLimits>;
   } = {},
 ) {
@@ -76,7 +78,7 @@ export async function serving(
     token: TOKEN,
     ...options.config,
   });
-  const admin = createAdmin(settings, config);
+  const admin = createAdmin(settings, config, options.pages ?? '/nonexistent');
   await admin.start();
   t.teardown(() => admin.shutdown(NO_DEADLINE));
   const url = findOffer(admin.offers, ADMIN_API)?.url ?? '';

@@ -81,8 +81,9 @@ function facts(data: Observation, node: TreeObservation, layout: TreeLayout): Ro
   return rows.filter(([, value]) => value !== undefined && value !== null && value !== '');
 }
 
-function timeText(time: string | null): string | undefined {
-  return time === null ? undefined : exact(time);
+/** With all digits that the client sent. */
+function timeText(time: string | null): JSX.Element | undefined {
+  return time === null ? undefined : <time title={exact(time)}>{time}</time>;
 }
 
 function textValue(text: string | null): ComponentChildren {
@@ -189,7 +190,8 @@ function Events({ data }: { readonly data: Observation }): JSX.Element | null {
         {events.map((event, index) => {
           const { name, time, ...rest } = event;
           const since = instantOf(typeof time === 'string' ? time : null) - start;
-          const attributes = 'attributes' in rest && Object.keys(rest).length === 1 ? rest['attributes'] : rest;
+          const attributes =
+            'attributes' in rest && Object.keys(rest).length === 1 ? rest['attributes'] : rest;
           const hasMore = isRecord(attributes) && Object.keys(attributes).length > 0;
           return (
             <li key={index}>

@@ -18,7 +18,8 @@ type Props = { readonly projectId: string; readonly trace: Trace; readonly onClo
 export function DeleteTrace({ projectId, trace, onClose }: Props): JSX.Element {
   const [begun, setBegun] = useState<Erasure | undefined>(undefined);
   const isBegun = useRef(false);
-  if (begun !== undefined) return <Progress projectId={projectId} begun={begun} onClose={onClose} />;
+  if (begun !== undefined)
+    return <Progress projectId={projectId} begun={begun} onClose={onClose} />;
   const run = async (): Promise<void> => {
     const path = at`/projects/${projectId}/traces/${trace.id}`;
     setBegun(await send<Erasure>('DELETE', path));
@@ -35,10 +36,12 @@ export function DeleteTrace({ projectId, trace, onClose }: Props): JSX.Element {
     >
       <p>
         The trace <code class="user-text">{visible(trace.id.slice(0, 200))}</code> with its{' '}
-        {count(trace.observation_count)} observations and their payloads is erased: from the
-        store, from queues, and from the raw batches. It cannot be undone.
+        {count(trace.observation_count)} observations and their payloads is erased: from the store,
+        from queues, and from the raw batches. It cannot be undone.
       </p>
-      <p class="muted">Usage stays counted. Events of this trace that arrive later are stored again.</p>
+      <p class="muted">
+        Usage stays counted. Events of this trace that arrive later are stored again.
+      </p>
     </Confirm>
   );
 }

@@ -56,7 +56,10 @@ function Numbers({ trace }: { readonly trace: Trace }): JSX.Element {
       <Fact name="Started" title={exact(trace.start_time)}>
         <Time at={trace.start_time} />
         {trace.clock_skew && (
-          <span class="warn" title="Some observations have clocks that are far off. They do not count.">
+          <span
+            class="warn"
+            title="Some observations have clocks that are far off. They do not count."
+          >
             {' '}
             clock skew
           </span>
@@ -157,7 +160,10 @@ type ChipProps = {
 function Chip({ name, value, to, isStrong = false }: ChipProps): JSX.Element {
   const text = <span class="cut">{shortText(value) ?? '""'}</span>;
   return (
-    <span class={isStrong ? 'chip is-strong' : 'chip'} title={`${shortText(name)}: ${shortText(value)}`}>
+    <span
+      class={isStrong ? 'chip is-strong' : 'chip'}
+      title={`${shortText(name)}: ${shortText(value)}`}
+    >
       <span class="chip-name cut">{shortText(name)}</span>
       {to === undefined ? text : <Link to={to}>{text}</Link>}
     </span>

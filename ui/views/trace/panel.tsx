@@ -38,7 +38,9 @@ type Tab = (typeof TABS)[number];
 /** The chosen observation. Its payloads load when it opens, and again when it changes. */
 export function Panel(props: Props): JSX.Element {
   const { projectId, trace, observation, isSheet, onClose } = props;
-  const [tab, setTab] = useState<Tab>(() => TABS.find((each) => each === recall('tab')) ?? 'Messages');
+  const [tab, setTab] = useState<Tab>(
+    () => TABS.find((each) => each === recall('tab')) ?? 'Messages',
+  );
   const path = at`/projects/${projectId}/observations/${observation.id}`;
   const query = { trace_id: trace.id };
   const { data, failure, reload } = useResource<Observation>(keyOf(path, observation), (signal) =>
@@ -54,7 +56,6 @@ export function Panel(props: Props): JSX.Element {
   }, [isSheet]);
 
   return (
-    // biome-ignore lint/a11y/noNoninteractiveElementInteractions: Escape closes the sheet.
     <section
       class={isSheet ? 'panel is-sheet' : 'panel'}
       aria-label="Observation"
@@ -104,7 +105,7 @@ function PanelHead({ observation, request, children }: HeadProps): JSX.Element {
         <Status status={status} state={state} />
         <span class="panel-actions">
           <CopyButton text={observation.id} label="Copy observation id" isIconOnly />
-          <CopyButton text={request} label="Copy observation as curl" isIconOnly />
+          <CopyButton text={request} label="Copy request" />
           {children}
         </span>
       </div>
@@ -118,8 +119,10 @@ function PanelHead({ observation, request, children }: HeadProps): JSX.Element {
           </span>
         )}
         {observation.cost !== null && <span>{cost(observation.cost.total)}</span>}
-        {!observation.counted && (
-          <span title="A child or a parent has the same usage, which counts once.">not counted</span>
+        {!observation.counted && (total !== null || observation.cost !== null) && (
+          <span title="A child or a parent has the same usage, which counts once.">
+            not counted
+          </span>
         )}
       </p>
       {error !== null && (

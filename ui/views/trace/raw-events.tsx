@@ -61,7 +61,8 @@ function RawEventView({ projectId, id }: ViewProps): JSX.Element {
           with key <code class="user-text">{data.key_id}</code>
         </span>
         <span class="raw-id">
-          <code class="cut">{id}</code> <CopyButton text={id} label="Copy raw event id" isIconOnly />
+          <code class="cut">{id}</code>{' '}
+          <CopyButton text={id} label="Copy raw event id" isIconOnly />
         </span>
       </p>
       <Json value={data.event} label="Raw event" />

@@ -1,6 +1,6 @@
 import type { JSX } from 'preact';
 import type { TreeObservation } from '../../api/types.ts';
-import { cost, count, duration } from '../../parts/format.ts';
+import { cost, count, duration, NOTHING } from '../../parts/format.ts';
 import { Icon } from '../../parts/icon.tsx';
 import { hueOf, KindMark } from '../../parts/kind.tsx';
 import { Status } from '../../parts/status.tsx';
@@ -56,7 +56,10 @@ export function TreeRow(props: Props): JSX.Element | null {
       {...(below > 0 ? { 'aria-expanded': !isCollapsed } : {})}
       onClick={() => onChoose(row)}
     >
-      <span class="row-name" style={{ paddingLeft: `${Math.min(depth, DEEPEST_INDENT) * INDENT}px` }}>
+      <span
+        class="row-name"
+        style={{ paddingLeft: `${Math.min(depth, DEEPEST_INDENT) * INDENT}px` }}
+      >
         {/* biome-ignore lint/a11y/useKeyWithClickEvents: the keys left and right do the same. */}
         {/* biome-ignore lint/a11y/noStaticElementInteractions: a part of the row, for a pointer only. */}
         <span
@@ -79,10 +82,17 @@ export function TreeRow(props: Props): JSX.Element | null {
       </span>
       <Lane {...props} each={each} />
       <span class="row-number">{latencyText(each, props.isTraceRunning)}</span>
-      <span class={each.counted ? 'row-number' : 'row-number muted'}>{count(tokens)}</span>
-      <span class={each.counted ? 'row-number' : 'row-number muted'}>{cost(each.cost?.total)}</span>
+      <Amount text={count(tokens)} isCounted={each.counted} />
+      <Amount text={cost(each.cost?.total)} isCounted={each.counted} />
     </div>
   );
+}
+
+/** Tokens or cost; grey if the trace does not count them, because a child or a parent repeats them. */
+function Amount({ text, isCounted }: { text: string; isCounted: boolean }): JSX.Element {
+  const isNothing = text === NOTHING;
+  const classes = ['row-number', isNothing && 'is-nothing', (isNothing || !isCounted) && 'muted'];
+  return <span class={classes.filter(Boolean).join(' ')}>{text}</span>;
 }
 
 function latencyText(each: TreeObservation, isTraceRunning: boolean): string {

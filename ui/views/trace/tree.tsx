@@ -6,9 +6,9 @@ import type { VirtualListHandle } from '../../parts/virtual-list.tsx';
 import { VirtualList } from '../../parts/virtual-list.tsx';
 import { criticalPath, ownTimes } from './critical-path.ts';
 import { ticksOf, timeScaleOf } from './time-scale.ts';
+import { treeKey } from './tree-keys.ts';
 import type { TreeLayout } from './tree-layout.ts';
 import { observationAt } from './tree-layout.ts';
-import { treeKey } from './tree-keys.ts';
 import { TreeRow } from './tree-row.tsx';
 import { TreeTools } from './tree-tools.tsx';
 import { expandedRows, matchingRows, nextError, slowestRows } from './visible-rows.ts';
@@ -57,7 +57,9 @@ export function Tree({ trace, layout, shown, isNarrow, onChoose }: Props): JSX.E
       above.push(observationAt(layout, at)?.id ?? '');
     }
     const isHidden = above.some((each) => collapsed.has(each));
-    const open = isHidden ? new Set([...collapsed].filter((each) => !above.includes(each))) : collapsed;
+    const open = isHidden
+      ? new Set([...collapsed].filter((each) => !above.includes(each)))
+      : collapsed;
     if (isHidden) setCollapsed(open);
     if (filter !== '' && (visible.indexOf[row] ?? -1) === -1) setFilter('');
     setActiveId(observationAt(layout, row)?.id);
@@ -111,7 +113,13 @@ export function Tree({ trace, layout, shown, isNarrow, onChoose }: Props): JSX.E
         overscan={12}
         handle={list}
         attributes={{
-          ...{ id, role: 'tree', 'aria-label': 'Observations of the trace', tabIndex: 0, onKeyDown },
+          ...{
+            id,
+            role: 'tree',
+            'aria-label': 'Observations of the trace',
+            tabIndex: 0,
+            onKeyDown,
+          },
           ...(index < 0 ? {} : { 'aria-activedescendant': `${id}-${active}` }),
         }}
       >

@@ -43,7 +43,9 @@ export function View({ params }: ViewProps): JSX.Element {
   if (data === undefined) {
     return failure === undefined ? <Loading /> : <Failure failure={failure} retry={reload} />;
   }
-  return <Loaded key={traceId} projectId={projectId} tree={data} failure={failure} retry={reload} />;
+  return (
+    <Loaded key={traceId} projectId={projectId} tree={data} failure={failure} retry={reload} />
+  );
 }
 
 type LoadedProps = {

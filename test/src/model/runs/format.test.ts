@@ -71,8 +71,8 @@ t.test('observes a run with all its fields', (t) => {
         input_tokens: 11,
         output_tokens: 7,
         total_tokens: 18,
-        cache_read_input_tokens: 2,
-        reasoning_output_tokens: 3,
+        cached_tokens: 2,
+        reasoning_tokens: 3,
       },
       sessionId: 's',
       userId: 'u',
@@ -146,7 +146,7 @@ t.test('finds the trace and parent of a run', (t) => {
 });
 
 t.test('counts tokens only on model calls', (t) => {
-  const usage_metadata = { input_tokens: 1, output_tokens: 2 };
+  const usage_metadata = { input_tokens: 1, output_tokens: 2, total_tokens: 3 };
   const usageOf = (run_type: string | null) =>
     posted({ id: 'a', run_type, outputs: { usage_metadata } }).usage;
   t.same(usageOf('llm'), usage_metadata);
