@@ -54,12 +54,16 @@ const GROUP_FILTER = ['from', 'to', 'q'].map((name) => query(name, { type: 'stri
 
 const EXPORT = [
   ...['q', 'from', 'to'].map((name) => query(name, { type: 'string' })),
-  described('format', { enum: ['jsonl', 'csv', 'parquet'], default: 'jsonl' }, 'The form.'),
-  described('of', { enum: ['traces', 'observations'], default: 'traces' }, 'The kind of a row.'),
+  described('format', { enum: ['jsonl', 'csv', 'parquet', 'otlp'], default: 'jsonl' }, 'The form.'),
+  described(
+    'of',
+    { enum: ['traces', 'observations'], default: 'traces' },
+    'The kind of a row; always `observations` with `format=otlp`.',
+  ),
   described(
     'payloads',
     { enum: ['false', 'true', 'text'], default: 'false' },
-    'Inputs, outputs, events and metadata of observations; `text` has the JSON of each in a string, as it was sent.',
+    'Inputs, outputs, events and metadata of observations; `text` has the JSON of each in a string, as it was sent. Always `true` with `format=otlp`.',
   ),
   described(
     'fields',

@@ -240,6 +240,12 @@ export type TraceStore = {
     traceIds: readonly string[],
     limit: number,
   ): Promise<Page<StoredObservation>>;
+  /** The same observations, with the events of each. */
+  listSourcesOf(
+    projectId: string,
+    traceIds: readonly string[],
+    limit: number,
+  ): Promise<Page<TraceSource>>;
   /**
    * The same observations as JSON, as `observationJson` makes it without payloads, from a cursor of the first trace on. Undefined if
    * rendering them where they are read would be no cheaper.

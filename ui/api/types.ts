@@ -33,3 +33,11 @@ export type Audit = Managing<'audit'>;
 export type Erasures = Managing<'erasures'>;
 export type Erasure = Managing<'erasure'>;
 export type Status = Managing<'status'>;
+
+export type Session = Reading<'session'>;
+export type Sessions = Reading<'sessions'>;
+export type SessionDetail = Reading<'sessionDetail'>;
+export type SessionTrace = Reading<'sessionTrace'>;
+export type User = Reading<'user'>;
+export type Users = Reading<'users'>;
+export type UserDetail = Reading<'userDetail'>;

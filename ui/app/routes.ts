@@ -16,6 +16,11 @@ const ROUTES: readonly Route[] = [
   { pattern: '/start', load: () => import('../views/start/view.tsx') },
   { pattern: '/traces', load: () => import('../views/traces/view.tsx') },
   { pattern: '/traces/:id', load: () => import('../views/trace/view.tsx') },
+  { pattern: '/settings', load: () => import('../views/settings-projects/view.tsx') },
+  { pattern: '/sessions', load: () => import('../views/sessions/view.tsx') },
+  { pattern: '/users', load: () => import('../views/users/view.tsx') },
+  { pattern: '/users/:id', load: () => import('../views/user/view.tsx') },
+  { pattern: '/dashboard', load: () => import('../views/dashboard/view.tsx') },
   { pattern: '/settings/projects', load: () => import('../views/settings-projects/view.tsx') },
   { pattern: '/settings/keys', load: () => import('../views/settings-keys/view.tsx') },
 ];

@@ -173,7 +173,7 @@ export function writtenJson(value: unknown): string {
   }
 }
 
-/** What a closed value has inside, in a few words. */
+/** The content of a closed value in a few words. */
 export function summaryOf(value: object): string {
   const size = sizeOf(value);
   if (Array.isArray(value)) return `${size} ${size === 1 ? 'item' : 'items'}`;

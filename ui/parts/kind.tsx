@@ -32,7 +32,7 @@ type Props = {
   readonly isIconOnly?: boolean;
 };
 
-/** What an observation is: by icon, color and text. */
+/** The kind of an observation: by icon, color and text. */
 export function KindMark({ kind, isIconOnly = false }: Props): JSX.Element {
   const text = kind ?? 'no kind';
   return (

@@ -1,7 +1,7 @@
 import type { ComponentChildren, JSX } from 'preact';
 import './record-table.css';
 
-type Column<Row> = {
+export type RecordColumn<Row> = {
   readonly name: string;
   readonly cell: (row: Row) => ComponentChildren;
   readonly isNumber?: boolean;
@@ -15,7 +15,7 @@ type Props<Row> = {
   readonly label: string;
   readonly rows: readonly Row[];
   readonly keyOf: (row: Row) => string;
-  readonly columns: readonly Column<Row>[];
+  readonly columns: readonly RecordColumn<Row>[];
   readonly classOf?: (row: Row) => string;
 };
 
@@ -46,7 +46,7 @@ export function RecordTable<Row>(props: Props<Row>): JSX.Element {
   );
 }
 
-function Cell<Row>({ column, row }: { column: Column<Row>; row: Row }): JSX.Element {
+function Cell<Row>({ column, row }: { column: RecordColumn<Row>; row: Row }): JSX.Element {
   const content = column.cell(row);
   if (column.isHead === true) return <th scope="row">{content}</th>;
   const kind = column.isActions === true ? 'row-actions' : column.isNumber === true ? 'number' : '';

@@ -7,7 +7,13 @@ import { cursorOf, placeOfCursor } from '../../../src/store/rows/place.ts';
 import { traceOf } from '../../../src/store/rows/stored.ts';
 import { lookOf, placeOfTrace, traceInId, tracePage } from '../../../src/store/rows/trace-page.ts';
 import { placeInTrace, treeObservationOf } from '../../../src/store/rows/tree.ts';
-import type { Page, RowCursors, StoredObservation, TraceStore } from '../../../src/store/store.ts';
+import type {
+  Page,
+  RowCursors,
+  StoredObservation,
+  TraceSource,
+  TraceStore,
+} from '../../../src/store/store.ts';
 import type { PostgresClient } from '../connection/statement.ts';
 import type { StoreDatabase } from '../database.ts';
 import { withoutErased } from '../erasing/in-flight.ts';
@@ -46,6 +52,14 @@ export function postgresTraces(
       ({ observation }) => observation(before),
     );
   };
+  const pageOfSources = (found: FoundRows<queries.FoundObservation>): Page<TraceSource> => {
+    const before = staleBefore();
+    return pageOfRows(
+      found,
+      ({ place }) => place,
+      (source) => ({ observation: source.observation(before), events: source.events() }),
+    );
+  };
   return {
     write: withoutErased(groupedWrites(database, groups), blocks),
     async listTraces(projectId, filter) {
@@ -72,13 +86,7 @@ export function postgresTraces(
     async listSources(projectId, traceId, { limit, cursor }) {
       const range = { after: placeOfCursor(cursor), limit };
       const scope = scopeOf(projectId);
-      const found = await queries.findObservations(reading, scope, keyOfId(traceId), range);
-      const before = staleBefore();
-      return pageOfRows(
-        found,
-        ({ place }) => place,
-        (source) => ({ observation: source.observation(before), events: source.events() }),
-      );
+      return pageOfSources(await queries.findObservations(reading, scope, keyOfId(traceId), range));
     },
     async listTree(projectId, traceId, { limit, cursor }) {
       const range = { after: placeOfCursor(cursor), limit };
@@ -90,6 +98,11 @@ export function postgresTraces(
     async listObservationsOf(projectId, traceIds, limit) {
       const keys = traceIds.map(keyOfId);
       return pageOf(await queries.findObservationsOf(reading, scopeOf(projectId), keys, limit));
+    },
+    async listSourcesOf(projectId, traceIds, limit) {
+      const keys = traceIds.map(keyOfId);
+      const scope = scopeOf(projectId);
+      return pageOfSources(await queries.findObservationsOf(reading, scope, keys, limit));
     },
     rowCursors: (projectId, traceId, observationId) =>
       rowCursors(reading, scopeOf(projectId), traceId, observationId),

@@ -182,7 +182,7 @@ function oneTraceOperations(db: DatabaseSync) {
     'traces.get': ({ project, since }: TraceScope, key: Key): TraceRow | null =>
       listedOrNull(trace.get(project, since, key)),
     'traces.observations': pageOperation(db, storedRow(db)),
-    'traces.sources': sourcesOperation(db),
+    'traces.sources': pageOperation(db, sourceRow(db)),
     'traces.tree': treeOperation(db),
   };
 }
@@ -213,12 +213,8 @@ function pageOperation<Row extends StoredRow>(
 /** A row, and the events that it has its fields from. */
 export type SourceRow = StoredRow & { readonly events: readonly EventRef[] };
 
-function sourcesOperation(db: DatabaseSync) {
-  return pageOperation(db, sourceRow(db));
-}
-
 /** Returns a function that adds the events of a row too. */
-function sourceRow(db: DatabaseSync): (found: FoundCells) => SourceRow {
+export function sourceRow(db: DatabaseSync): (found: FoundCells) => SourceRow {
   const stored = storedRow(db);
   const batchIdOf = batchIds(db);
   return (found) => {

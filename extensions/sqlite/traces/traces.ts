@@ -12,6 +12,7 @@ import type { Look, TraceScope } from '../../../src/store/plan/step.ts';
 import type { BatchRows } from '../../../src/store/rows/batch-rows.ts';
 import { positionsOf, rowsOf } from '../../../src/store/rows/batch-rows.ts';
 import { keyOfId, observationKey } from '../../../src/store/rows/observation-row.ts';
+import type { FoundRows } from '../../../src/store/rows/page.ts';
 import { pageOfRows } from '../../../src/store/rows/page.ts';
 import { cursorOf, placeOfCursor, placeOfRow } from '../../../src/store/rows/place.ts';
 import { idOfTrace, observationOf, traceOf } from '../../../src/store/rows/stored.ts';
@@ -110,6 +111,12 @@ export function sqliteTraces(parts: SqliteTracesParts): TraceStore {
       const found = await database.search('traces.observationsOf', [scope, keys, limit]);
       return pageOfRows(found, ({ n, row }) => placeOfRow(n, row), observationOfRow(scope));
     },
+    async listSourcesOf(projectId, traceIds, limit) {
+      const scope = scopeOf(projectId);
+      const keys = traceIds.map(keyOfId);
+      const found = await database.search('traces.sourcesOf', [scope, keys, limit]);
+      return pageOfSources(found, observationOfRow(scope));
+    },
     async listLinesOf(projectId, traceIds, { limit, cursor }) {
       const found = await database.search('traces.linesOf', [
         scopeOf(projectId),
@@ -142,11 +149,17 @@ async function listSources(
 ): Promise<Page<TraceSource>> {
   const after = placeOfCursor(cursor);
   const found = await database.search('traces.sources', [scope, keyOfId(traceId), after, limit]);
-  const observe = observationOfRow(scope);
+  return pageOfSources(found, observationOfRow(scope));
+}
+
+function pageOfSources(
+  found: FoundRows<SourceRow>,
+  observationOf: (row: StoredRow) => StoredObservation,
+): Page<TraceSource> {
   return pageOfRows(
     found,
     ({ n, row }) => placeOfRow(n, row),
-    (source) => ({ observation: observe(source), events: source.events }),
+    (source) => ({ observation: observationOf(source), events: source.events }),
   );
 }
 

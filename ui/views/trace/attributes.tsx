@@ -175,7 +175,7 @@ function exceptionsOf({ error, events }: Observation): Exception[] {
 /** Events that have a row of their own. */
 const EVENTS = 100;
 
-/** What happened during the observation: a list in the order of time; any other form is shown as JSON. */
+/** The events of the observation as a list; any other form is shown as JSON. */
 function Events({ data }: { readonly data: Observation }): JSX.Element | null {
   const { events, start_time } = data;
   if (!Array.isArray(events) || events.length > EVENTS || !events.every(isRecord)) {

@@ -18,7 +18,7 @@ type Props = { readonly projectId: string; readonly trace: Trace };
 /** Characters of a text of a client in the head. */
 const SHORT = 200;
 
-/** What is known about the whole trace, and what can be done with it. */
+/** The values of the whole trace, and the actions on it. */
 export function TraceHead({ projectId, trace }: Props): JSX.Element {
   const [isDeleting, setDeleting] = useState(false);
   const path = at`/projects/${projectId}/traces/${trace.id}`;

@@ -19,7 +19,7 @@ type KeyParts = {
 
 const PAGE = 20;
 
-/** What a key does in the tree; undefined if it does nothing. */
+/** The action of a key in the tree; undefined if it has none. */
 export function treeKey(key: string, parts: KeyParts): (() => void) | undefined {
   const { rows, index, show, choose, active, jumpToError, jumpToSlowest } = parts;
   const goTo = (to: number) => () => show(rows[Math.max(0, Math.min(to, rows.length - 1))]);

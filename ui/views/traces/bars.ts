@@ -1,6 +1,6 @@
 import type { Stats } from '../../api/types.ts';
-import type { Step } from './range.ts';
-import { STEP_MS } from './range.ts';
+import type { Step } from '../../state/range.ts';
+import { STEP_MS } from '../../state/range.ts';
 
 /** A bar of the histogram. */
 export type Bar = {

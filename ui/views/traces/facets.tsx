@@ -2,9 +2,9 @@ import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
 import { readFacet } from '../../api/reading.ts';
 import { count } from '../../parts/format.ts';
+import type { Range } from '../../state/range.ts';
 import { useResource } from '../../state/resource.ts';
 import { toggleValue, valuesIn } from '../../state/terms.ts';
-import type { Range } from './range.ts';
 
 type Props = {
   readonly project: string;

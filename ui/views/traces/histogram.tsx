@@ -3,11 +3,11 @@ import { useRef, useState } from 'preact/hooks';
 import { readStats } from '../../api/reading.ts';
 import type { Stats } from '../../api/types.ts';
 import { grouped } from '../../parts/format.ts';
+import type { Range } from '../../state/range.ts';
+import { barsOf, STEP_MS } from '../../state/range.ts';
 import { useResource } from '../../state/resource.ts';
 import type { Bar } from './bars.ts';
 import { barsIn, selectionOf } from './bars.ts';
-import type { Range } from './range.ts';
-import { barsOf, STEP_MS } from './range.ts';
 
 type Props = {
   readonly project: string;

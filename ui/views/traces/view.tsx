@@ -1,27 +1,26 @@
 import './view.css';
 import type { JSX } from 'preact';
-import { useEffect, useRef } from 'preact/hooks';
 import { apiPath, at } from '../../api/client.ts';
 import { Empty } from '../../parts/empty.tsx';
 import { Failure } from '../../parts/failure.tsx';
 import { Link } from '../../parts/link.tsx';
+import { ListEnd } from '../../parts/list-end.tsx';
 import { Loading } from '../../parts/loading.tsx';
 import { Menu } from '../../parts/menu.tsx';
 import { PageHead } from '../../parts/page-head.tsx';
+import { RangeMenu } from '../../parts/range-menu.tsx';
+import { SearchBar } from '../../parts/search-bar.tsx';
 import { Switch } from '../../parts/switch.tsx';
-import { Time } from '../../parts/time.tsx';
 import { project } from '../../state/projects.ts';
+import type { Range } from '../../state/range.ts';
+import { rangeOf } from '../../state/range.ts';
 import { query, setQuery } from '../../state/router.ts';
 import { recall, remember } from '../../state/storage.ts';
 import { mistakeOf } from '../../state/terms.ts';
 import { COLUMNS, columnsOf, toggleColumn } from './columns.ts';
 import { Facets } from './facets.tsx';
 import { Histogram } from './histogram.tsx';
-import type { Range } from './range.ts';
-import { RANGES, rangeOf } from './range.ts';
-import { SearchBar } from './search-bar.tsx';
 import { TraceTable } from './table.tsx';
-import type { TraceList } from './use-traces.ts';
 import { useTraces } from './use-traces.ts';
 
 /** `/traces`: the list. The address has its whole state: query, range, order, columns and the live switch. */
@@ -37,6 +36,7 @@ export function View(): JSX.Element {
   const columns = columnsOf(parameters.get('columns') ?? recall('columns'));
   const list = useTraces({ project: id, query: text, range, sort, order }, isLive);
   const isValid = mistakeOf(text) === undefined;
+  const hasRows = (list.traces?.length ?? 0) > 0 || list.hasMore;
   const search = (q: string): void => setQuery({ q });
 
   const showColumn = (column: (typeof COLUMNS)[number]['id']): void => {
@@ -44,8 +44,6 @@ export function View(): JSX.Element {
     remember('columns', chosen);
     setQuery({ columns: chosen }, { replace: true });
   };
-  const setRange = (name: string): void =>
-    setQuery({ range: name, from: undefined, to: undefined });
   const exported = (format: string): string =>
     apiPath(at`/projects/${id}/export`, { q: text, from: range.from, to: range.to, format });
 
@@ -59,14 +57,7 @@ export function View(): JSX.Element {
             setQuery(isOn ? { live: '1', sort: '', order: '', to: '' } : { live: '' })
           }
         />
-        <Menu
-          label={`Range: ${range.label}`}
-          button={range.label}
-          items={RANGES.map(({ name, label }) => ({
-            ...{ id: name, label, isChosen: name === range.name },
-            run: () => setRange(name),
-          }))}
-        />
+        <RangeMenu range={range} />
         <Menu
           label="Columns"
           button="Columns"
@@ -102,7 +93,10 @@ export function View(): JSX.Element {
               onSort={(by, direction) => setQuery({ sort: by, order: direction })}
             />
           )}
-          <End list={list} range={range} isFiltered={text !== ''} />
+          {hasRows && <ListEnd list={list} end="No further traces" />}
+          {list.traces !== undefined && !hasRows && list.failure === undefined && (
+            <Nothing range={range} isFiltered={text !== ''} />
+          )}
         </div>
       </div>
     </>
@@ -115,47 +109,9 @@ const FORMATS: Readonly<Record<string, string>> = {
   parquet: 'Parquet',
 };
 
-type EndProps = {
-  readonly list: TraceList;
-  readonly range: Range;
-  readonly isFiltered: boolean;
-};
+type NothingProps = { readonly range: Range; readonly isFiltered: boolean };
 
-/** Below the rows: the next page, how far a search went, or that there is nothing. */
-function End({ list, range, isFiltered }: EndProps): JSX.Element | null {
-  const { traces, hasMore, isLoading, searchedTo, more } = list;
-  const place = useRef<HTMLDivElement>(null);
-  useEffect(() => {
-    const element = place.current;
-    // A search that ended early goes on when a person asks for it.
-    if (element === null || !hasMore || isLoading || searchedTo !== undefined) return undefined;
-    const observer = new IntersectionObserver((entries) => {
-      if (entries.some((each) => each.isIntersecting)) more();
-    });
-    observer.observe(element);
-    return () => observer.disconnect();
-  });
-  if (traces === undefined) return null;
-  if (hasMore) {
-    return (
-      <div class="list-end" ref={place}>
-        {searchedTo !== undefined && (
-          <span>
-            Searched back to <Time at={searchedTo} />
-          </span>
-        )}
-        <button type="button" disabled={isLoading} onClick={more}>
-          {isLoading ? 'Loading…' : searchedTo === undefined ? 'More' : 'Continue'}
-        </button>
-      </div>
-    );
-  }
-  if (traces.length > 0) return <div class="list-end muted">No further traces</div>;
-  if (list.failure !== undefined) return null;
-  return <Nothing range={range} isFiltered={isFiltered} />;
-}
-
-function Nothing({ range, isFiltered }: Omit<EndProps, 'list'>): JSX.Element {
+function Nothing({ range, isFiltered }: NothingProps): JSX.Element {
   return (
     <Empty title={isFiltered ? 'No trace matches' : 'No traces in this range'}>
       {range.name !== 'all' && (

@@ -1,9 +1,9 @@
 import t from 'tap';
 import type { Trace } from '../../../../ui/api/types.ts';
+import { barsOf, rangeOf } from '../../../../ui/state/range.ts';
 import { barsIn, selectionOf } from '../../../../ui/views/traces/bars.ts';
 import { columnsOf, leastWidth, toggleColumn } from '../../../../ui/views/traces/columns.ts';
 import { joined, withChanged } from '../../../../ui/views/traces/list.ts';
-import { barsOf, rangeOf } from '../../../../ui/views/traces/range.ts';
 
 const NOW = Date.parse('2026-11-20T12:34:56.000Z');
 const HOUR = 3_600_000;

@@ -1,5 +1,5 @@
-import { FIELD_NAMES, FIELDS } from '../../../src/query/fields.ts';
-import { fieldOf, printTerm } from '../../state/terms.ts';
+import { FIELD_NAMES, FIELDS } from '../../src/query/fields.ts';
+import { fieldOf, printTerm } from '../state/terms.ts';
 
 /** The part of a query that a person types: the beginning of a field's name, or of a value. */
 export type Typed = {

@@ -6,7 +6,7 @@ import {
   taken,
   typedAt,
   valueSuggestions,
-} from '../../../../ui/views/traces/suggest.ts';
+} from '../../../ui/parts/suggest.ts';
 
 t.test('finds the word at the caret', async (t) => {
   t.same(typedAt('', 0), { field: undefined, prefix: '', start: 0, end: 0 });

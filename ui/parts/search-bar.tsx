@@ -1,10 +1,11 @@
+import './search-bar.css';
 import type { JSX } from 'preact';
 import { useEffect, useId, useRef, useState } from 'preact/hooks';
-import type { QueryError } from '../../../src/query/query.ts';
-import { readFacet } from '../../api/reading.ts';
-import { Icon } from '../../parts/icon.tsx';
-import { useResource } from '../../state/resource.ts';
-import { mistakeOf } from '../../state/terms.ts';
+import type { QueryError } from '../../src/query/query.ts';
+import { readFacet } from '../api/reading.ts';
+import { useResource } from '../state/resource.ts';
+import { mistakeOf } from '../state/terms.ts';
+import { Icon } from './icon.tsx';
 import type { Suggestion, Typed } from './suggest.ts';
 import {
   fieldSuggestions,
