@@ -49,7 +49,9 @@ export function Navigation(): JSX.Element {
           </Link>
           <button type="button" class="quiet" aria-label="Theme" onClick={nextTheme}>
             <Icon name={theme.value === 'dark' ? 'moon' : 'sun'} />
-            <span aria-hidden="true">Theme: {theme.value}</span>
+            <span class="theme" data-theme-name={theme.value}>
+              Theme
+            </span>
           </button>
           <button type="button" class="quiet" onClick={() => void signOut().catch(failed)}>
             <Icon name="leave" /> Sign out

@@ -28,8 +28,8 @@ export function CopyButton({ text, label = 'Copy', isIconOnly = false }: Props):
     <button
       type="button"
       class={isIconOnly ? 'quiet icon-only' : ''}
-      aria-label={label}
       title={label}
+      {...(isIconOnly ? { 'aria-label': label } : {})}
       onClick={() => void copy()}
     >
       <Icon name={isDone ? 'check' : 'copy'} /> {!isIconOnly && (isDone ? 'Copied' : label)}

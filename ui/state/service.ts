@@ -5,7 +5,7 @@ import { useResource } from './resource.ts';
 
 type Service = { readonly receivers: readonly Receiver[] };
 
-/** What the daemon is made of: its receivers and their addresses. */
+/** The receivers of the daemon and their addresses. */
 export function useService(): Resource<Service> {
   return useResource('service', (signal) => get<Service>('/service', { signal }));
 }
