@@ -1,6 +1,6 @@
 import type { Instant } from '../model/observation.ts';
 import { SEARCHED_TRACES } from '../store/rows/trace-page.ts';
-import type { WalkedPage } from '../store/rows/walked-page.ts';
+import type { StepPage } from '../store/rows/walked-page.ts';
 import { nextSize } from './listing.ts';
 import type { StoreReading } from './stored-request.ts';
 
@@ -17,7 +17,7 @@ export type Walked = {
  */
 export async function walkTraces<Item>(
   { read, reads: { limits } }: StoreReading,
-  fetch: (cursor: string | undefined, size: number) => Promise<WalkedPage<Item>>,
+  fetch: (cursor: string | undefined, size: number) => Promise<StepPage<Item>>,
   add: (item: Item) => number,
 ): Promise<Walked> {
   let cursor: string | undefined;

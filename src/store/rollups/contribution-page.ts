@@ -1,4 +1,4 @@
-import type { WalkedPage, WalkedRows } from '../rows/walked-page.ts';
+import type { StepPage, WalkedRows } from '../rows/walked-page.ts';
 import { walkedPage } from '../rows/walked-page.ts';
 import type { Contribution } from './contribution.ts';
 import { contributionFromText } from './contribution.ts';
@@ -8,7 +8,7 @@ export type ContributedRow = readonly [ms: number, ns: number, n: number, rollup
 
 export type ContributionStep = WalkedRows<ContributedRow>;
 /** Contributions of traces, for sums that rollups do not have. */
-export type ContributionPage = WalkedPage<ContributedTrace>;
+export type ContributionPage = StepPage<ContributedTrace>;
 
 export type ContributedTrace = {
   /** The time that orders listings, in milliseconds since the epoch. */

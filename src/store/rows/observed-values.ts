@@ -1,7 +1,7 @@
 import { decodeJsonText } from '../../model/json/decode.ts';
 import type { ObservationError } from '../../model/observation.ts';
 import { detailsFromColumn } from './observation-row.ts';
-import type { WalkedPage, WalkedRow, WalkedRows } from './walked-page.ts';
+import type { StepPage, WalkedRow, WalkedRows } from './walked-page.ts';
 
 /** The fields of observations whose values are counted from the rows: they have no rollups. */
 export const OBSERVED_FIELDS = ['span', 'provider', 'prompt', 'error'] as const;
@@ -60,4 +60,4 @@ export type ObservedRow = WalkedRow &
   readonly [ms: number, ns: number, n: number, values: string[]];
 export type ObservedRows = WalkedRows<ObservedRow>;
 /** The distinct values of each trace. */
-export type ObservedPage = WalkedPage<readonly string[]>;
+export type ObservedPage = StepPage<readonly string[]>;

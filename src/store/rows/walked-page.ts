@@ -13,7 +13,7 @@ export type WalkedRows<Row extends WalkedRow> = FoundRows<Row> & {
 };
 
 /** What a step of a walk found, one item a row at most. */
-export type WalkedPage<Item> = {
+export type StepPage<Item> = {
   readonly items: readonly Item[];
   readonly nextCursor: string | null;
   /** The time of the last trace that the step looked at; null behind the last trace of all. */
@@ -26,7 +26,7 @@ export type WalkedPage<Item> = {
 export function walkedPage<Row extends WalkedRow, Item>(
   { rows, hasMore, end, spentMs }: WalkedRows<Row>,
   itemOf: (row: Row) => Item | undefined,
-): WalkedPage<Item> {
+): StepPage<Item> {
   const items = rows.map(itemOf).filter((item) => item !== undefined);
   const last = rows.at(-1);
   const place = hasMore && last !== undefined ? placeOf(last) : end;
