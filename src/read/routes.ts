@@ -9,7 +9,6 @@ import type { Permission } from '../model/batch.ts';
 import { parseRawEventId } from '../model/batch.ts';
 import { Refusal, refusalOf, StoreError } from '../model/errors.ts';
 import { positionOf, sourceOf } from '../model/formats.ts';
-import { observationJson } from '../store/observation-json.ts';
 import type { Store } from '../store/store.ts';
 import { STORE } from '../store/store.ts';
 import { answerJson, watchClient } from './answer.ts';
@@ -22,9 +21,10 @@ import { foreignCursor } from './list-cursor.ts';
 import type { PayloadReader } from './payloads.ts';
 import { readPayloads } from './payloads.ts';
 import type { PayloadSubject, ProjectReads, ProjectRoute, Reader } from './project-reads.ts';
-import { checkParameters, one } from './query.ts';
+import { checkParameters } from './query.ts';
 import type { Reads } from './reads.ts';
 import { SCORE_REQUESTS } from './scores.ts';
+import { SHOW_OBSERVATION } from './show-observation.ts';
 import { SHOW_TRACE } from './show-trace.ts';
 import { STATS_REQUEST } from './stats.ts';
 import type { AdmittedRead, StoredRequest, StoreReading } from './stored-request.ts';
@@ -135,23 +135,12 @@ const STORED: readonly StoredRequest[] = [
   ...GROUP_REQUESTS,
   STATS_REQUEST,
   FACET_REQUEST,
-  { path: '/observations/:id', parameters: ['trace_id'], work: showObservation },
+  SHOW_OBSERVATION,
   { path: '/raw-events/:raw_event_id', parameters: [], work: showRawEvent },
   EXPORT,
 ];
 
 type Work = (reading: AdmittedRead) => Promise<void>;
-
-async function showObservation(reading: StoreReading): Promise<void> {
-  const { exchange, query, tenant, store, read } = reading;
-  const id = exchange.params.id ?? '';
-  const traceId = one(query, 'trace_id');
-  const stored = await read.turn(() => store.traces.getObservation(tenant.projectId, id, traceId));
-  if (stored === undefined) throw unknown('observation');
-  const payloads = await reading.payloads({ kind: 'trace', id: stored.traceId });
-  const texts = await read.turn(() => payloads.read(stored));
-  answerJson(exchange, read, observationJson(stored, texts));
-}
 
 async function showRawEvent(reading: StoreReading): Promise<void> {
   const { exchange, read } = reading;
