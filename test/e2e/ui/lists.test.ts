@@ -179,6 +179,12 @@ t.test('shows traces as they arrive', async (t) => {
 
 t.test('lists sessions and users, and opens them', async (t) => {
   await ui.open('/sessions');
+  await page.getByRole('link', { name: 'chat-2' }).click();
+  await page.getByRole('heading', { name: 'chat-2' }).waitFor();
+  await page.getByText('question about gamma').waitFor();
+  await page.getByText('answer about gamma').waitFor();
+  await ui.check(t, 'a session');
+  await onPhone(page, () => ui.check(t, 'a session on a phone'));
   await page.getByRole('link', { name: 'bob' }).click();
   await page.getByRole('heading', { name: 'bob' }).waitFor();
   await page.getByRole('table', { name: 'Newest traces' }).getByText('gamma').waitFor();
