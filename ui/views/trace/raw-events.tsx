@@ -22,7 +22,7 @@ export function RawEvents({ projectId, data }: Props): JSX.Element {
   return (
     <div class="raw">
       {ids.length > 1 && (
-        <div class="raw-choice" role="group" aria-label="Raw events">
+        <fieldset class="raw-choice" aria-label="Raw events">
           {ids.map((each, index) => (
             <button
               key={each}
@@ -33,7 +33,7 @@ export function RawEvents({ projectId, data }: Props): JSX.Element {
               Event {index + 1}
             </button>
           ))}
-        </div>
+        </fieldset>
       )}
       <RawEventView key={id} projectId={projectId} id={id} />
     </div>

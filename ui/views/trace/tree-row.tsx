@@ -156,12 +156,13 @@ function Lane({
   });
   if (bar === undefined) return <span class="lane lane-empty" title="No start and no end" />;
   const isCritical = !Number.isNaN(criticalMs);
+  const isOutside = bar.form === 'before' || bar.form === 'after';
   const critical = isCritical ? `\nOn the critical path: ${duration(criticalMs)} of its own` : '';
   return (
     <span class="lane" title={FORM_TITLES[bar.form] + critical}>
       <span
         class={`bar hue-${hueOf(each.kind)} is-${bar.form} ${isCritical ? 'is-critical' : ''}`}
-        style={{ left: `${bar.left * 100}%`, width: `${bar.width * 100}%` }}
+        style={{ left: `${bar.left * 100}%`, width: isOutside ? '6px' : `${bar.width * 100}%` }}
       />
       {bar.tick !== undefined && (
         <span class="bar-tick" style={{ left: `${bar.tick * 100}%` }} title="First token" />
