@@ -192,7 +192,7 @@ export const READING_REQUESTS: readonly ReadingRequest[] = [
     path: '/observations/:id',
     id: 'getObservation',
     summary: 'Get an observation with its payloads',
-    answer: INGESTION.observation,
+    answer: INGESTION.observationDetail,
     parameters: [query('trace_id', { type: 'string' })],
   },
   {

@@ -107,6 +107,9 @@ export type TraceSource = {
   readonly events: readonly EventRef[];
 };
 
+/** An observation, and the events that it has its fields from, each once. */
+export type ObservationWithEvents = StoredObservation & { readonly events: readonly EventRef[] };
+
 /** The part of an observation that the tree of its trace shows. */
 export type NarrowObservation = Pick<
   StoredObservation,
@@ -263,7 +266,7 @@ export type TraceStore = {
     projectId: string,
     id: string,
     traceId?: string,
-  ): Promise<StoredObservation | undefined>;
+  ): Promise<ObservationWithEvents | undefined>;
   /** Raw batches of the project by id, without those that the store does not have. */
   getBatches(projectId: string, ids: readonly string[]): Promise<SealedBatch[]>;
   /** By id, for the batches that `getBatches` finds: a text that is another one once the stored body changes. */

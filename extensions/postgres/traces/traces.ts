@@ -112,7 +112,7 @@ export function postgresTraces(
     },
     async getObservation(projectId, id, traceId) {
       const found = await getObservation(reading, scopeOf(projectId), id, traceId);
-      return found?.observation(staleBefore());
+      return found && Object.assign(found.observation(staleBefore()), { events: found.events() });
     },
     async getBatches(projectId, ids) {
       return (await queries.findBatches(reading, scopeOf(projectId), ids)).map(batchOf);

@@ -102,7 +102,8 @@ export function sqliteTraces(parts: SqliteTracesParts): TraceStore {
     async getObservation(projectId, id, traceId) {
       const scope = scopeOf(projectId);
       const stored = await getObservation(database, scope, id, traceId);
-      return stored === null ? undefined : observationOfRow(scope)(stored);
+      if (stored === null) return undefined;
+      return Object.assign(observationOfRow(scope)(stored), { events: stored.events });
     },
     async listObservationsOf(projectId, traceIds, limit) {
       const scope = scopeOf(projectId);
@@ -283,8 +284,8 @@ async function getObservation(
   scope: TraceScope,
   id: string,
   traceId: string | undefined,
-): Promise<StoredRow | null> {
-  const inTrace = (trace: string): Promise<StoredRow | null> => {
+): Promise<SourceRow | null> {
+  const inTrace = (trace: string): Promise<SourceRow | null> => {
     const keys = [keyOfId(trace), observationKey(trace, id)] as const;
     return database.search('observations.inTrace', [scope, ...keys]);
   };
