@@ -15,13 +15,17 @@ const ROUTES: readonly Route[] = [
   { pattern: '/', load: () => import('../views/home/view.tsx') },
   { pattern: '/start', load: () => import('../views/start/view.tsx') },
   { pattern: '/traces', load: () => import('../views/traces/view.tsx') },
-  { pattern: '/settings', load: () => import('../views/settings-projects/view.tsx') },
   { pattern: '/sessions', load: () => import('../views/sessions/view.tsx') },
   { pattern: '/users', load: () => import('../views/users/view.tsx') },
   { pattern: '/users/:id', load: () => import('../views/user/view.tsx') },
   { pattern: '/dashboard', load: () => import('../views/dashboard/view.tsx') },
+  { pattern: '/rejected', load: () => import('../views/rejected/view.tsx') },
+  { pattern: '/pipelines', load: () => import('../views/pipelines/view.tsx') },
+  { pattern: '/settings', load: () => import('../views/settings-projects/view.tsx') },
   { pattern: '/settings/projects', load: () => import('../views/settings-projects/view.tsx') },
   { pattern: '/settings/keys', load: () => import('../views/settings-keys/view.tsx') },
+  { pattern: '/settings/usage', load: () => import('../views/settings-usage/view.tsx') },
+  { pattern: '/settings/audit', load: () => import('../views/settings-audit/view.tsx') },
 ];
 
 /** The first page of each section, in the order of the navigation. */
