@@ -3,6 +3,7 @@ import type { Extension, Settings } from '../../src/component/component.ts';
 import { HEALTH } from '../../src/component/health.ts';
 import type { AdminApi } from '../../src/control/admin-api.ts';
 import { ADMIN_API } from '../../src/control/admin-api.ts';
+import { CONTROL } from '../../src/control/pipelines.ts';
 import { PROJECT_READS } from '../../src/read/project-reads.ts';
 import { parseEndpoint } from '../../src/schema/fields.ts';
 import type { DataDirectory } from '../../src/store/data-directory.ts';
@@ -65,6 +66,7 @@ export function createExtension(
         ...{ store, access, logger, clock },
         ui: await uiOf(settings, config, { store, access, token: token.token }),
         pages: await readPages(pages),
+        running: { control: host.service(CONTROL), store: config.store },
         health: host.service(HEALTH),
         reads: host.service(PROJECT_READS),
         audit: payloadAudit(store.audit, clock),

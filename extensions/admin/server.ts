@@ -30,6 +30,8 @@ import { servePages } from './pages.ts';
 import { parseBody, parseWith } from './parse.ts';
 import type { PayloadAudit } from './payload-audit.ts';
 import { readingOperations } from './reading.ts';
+import type { RunningParts } from './running.ts';
+import { runningOperations } from './running.ts';
 import { SCHEMAS } from './schemas.ts';
 import type { UiAccess, UiRequest } from './ui-access.ts';
 import { uiActor } from './ui-access.ts';
@@ -59,6 +61,7 @@ export type ServerParts = {
   readonly access: AdminAccess;
   readonly ui: UiAccess;
   readonly pages: Pages;
+  readonly running: RunningParts;
   readonly health: HealthSource;
   readonly reads: ProjectReads;
   readonly audit: PayloadAudit;
@@ -109,6 +112,7 @@ export async function createServer(parts: ServerParts): Promise<AdminServer> {
     ...OPERATIONS,
     ...ERASURE_OPERATIONS,
     ...readingOperations(parts.reads),
+    ...runningOperations(parts.running),
     ...uiOperations(parts.ui, () => urlOf(app, scheme)),
   ];
   const served = [...managing, documentOperation(managing)];

@@ -1,4 +1,7 @@
+import type { IgnoredValue } from './ignored.ts';
+import { MAX_IGNORED } from './ignored.ts';
 import { cutAt, PREVIEW_CHARACTERS } from './preview.ts';
+
 /**
  * Facts of an observation beside its main fields. Absent members are unknown. Events win each member independently, as
  * they win the main fields.
@@ -27,6 +30,8 @@ export type ObservationDetails = {
   readonly responseId?: string;
   /** The name of the trace, if a client names it apart from its root. */
   readonly traceName?: string;
+  /** The values that gave no field, because they are malformed. */
+  readonly ignored?: readonly IgnoredValue[];
 };
 
 /** In 10⁻⁹ USD. */
@@ -56,6 +61,7 @@ export const DETAIL_NAMES = [
   'outputPreview',
   'responseId',
   'traceName',
+  'ignored',
 ] as const satisfies readonly (keyof ObservationDetails)[];
 
 /** Longer texts are cut at this many characters. */
@@ -162,7 +168,20 @@ export function checkedDetails(value: unknown): ObservationDetails | null {
     outputPreview: preview('outputPreview'),
     responseId: text('responseId'),
     traceName: text('traceName'),
+    ignored: checkedIgnored(value.ignored),
   });
+}
+
+function checkedIgnored(value: unknown): readonly IgnoredValue[] | undefined {
+  if (!Array.isArray(value) || value.length === 0 || value.length > MAX_IGNORED) return undefined;
+  const isSound = value.every(
+    (one: unknown) => isRecord(one) && isShortText(one.path) && isShortText(one.reason),
+  );
+  return isSound ? value.map(({ path, reason }: IgnoredValue) => ({ path, reason })) : undefined;
+}
+
+function isShortText(value: unknown): boolean {
+  return typeof value === 'string' && value.length <= MAX_DETAIL_LENGTH;
 }
 
 function checkedCost(value: unknown): Cost | undefined {

@@ -61,6 +61,10 @@ export class UsageCounts {
     if (before === undefined || found.rank <= before.rank) this.#counts.set(kind, found);
   }
 
+  get size(): number {
+    return this.#counts.size;
+  }
+
   /** The counts by kind, with the parts in their sides. */
   counts(form: CountForm): ReadonlyMap<string, number> {
     const counts = new Map<string, number>();

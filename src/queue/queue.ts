@@ -65,6 +65,8 @@ export type QueueLeases = {
 
 /** The side of a queue for commands, metrics and the removal of projects. */
 export type QueueAdmin = {
+  /** Set if other processes have the same queue, with the same numbers. */
+  readonly isShared?: true;
   stats(): QueueSummary;
   /** The listener is called for every entry that leaves a branch, or its dead letters, without a delivery. */
   onDrop(listener: (drop: QueueDrop) => void): () => void;

@@ -1,6 +1,7 @@
 import type { JsonIndex } from '../batch-index.ts';
 import { type CustomFieldLayer, mergeCustomFields } from '../custom-fields.ts';
-import { instantFromEpochMs, instantIn, parseInstant } from '../instant.ts';
+import type { IgnoredValues } from '../ignored.ts';
+import { instantFromNumber, instantIn, parseInstant } from '../instant.ts';
 import type {
   Instant,
   ObservationError,
@@ -9,7 +10,7 @@ import type {
   TokenUsage,
 } from '../observation.ts';
 import { PAYLOAD_FIELDS } from '../observation.ts';
-import { type CountForm, nestedKinds, UsageCounts } from '../usage.ts';
+import { type CountForm, kindOfCount, nestedKinds, UsageCounts } from '../usage.ts';
 import { decodeJson } from './decode.ts';
 import { COMMON, SIZED } from './fields.ts';
 import { OPEN_BRACE, QUOTE } from './grammar.ts';
@@ -102,12 +103,12 @@ export function metadataText(index: JsonIndex, position: number, key: string): s
     : bytes.toString('utf8', found.start, found.end);
 }
 
-/** An instant as ISO 8601 text or, with `epochMs`, as a number of milliseconds. */
+/** An instant as ISO 8601 text or, with `takesNumber`, as a number of seconds or milliseconds. */
 export function instantAt(
   index: JsonIndex,
   position: number,
   slot: number,
-  epochMs: boolean,
+  takesNumber: boolean,
 ): Instant | undefined {
   const start = startOf(index, position, slot);
   if (start !== 0 && index.bytes[start] === QUOTE) {
@@ -117,9 +118,9 @@ export function instantAt(
     if (plain !== undefined || end - start > LONGEST_ESCAPED) return plain;
     return parseInstant(stringIn(index.bytes, start, end));
   }
-  if (!epochMs || typeAt(index, position, slot) !== 'number') return undefined;
+  if (!takesNumber || typeAt(index, position, slot) !== 'number') return undefined;
   if (lengthAt(index, position, slot) > LONGEST_ESCAPED) return undefined;
-  return instantFromEpochMs(textAt(index, position, slot) ?? '');
+  return instantFromNumber(textAt(index, position, slot) ?? '');
 }
 
 /** The longest instant has 56 characters, each of which may be an escape, and two quotes. */
@@ -230,25 +231,60 @@ export function tokenUsageAt(
   position: number,
   slot: number,
   form: CountForm,
+  notes: Notes,
 ): TokenUsage | null {
-  if (typeAt(index, position, slot) !== 'object') return null;
-  const { bytes } = index;
+  if (!isPresent(index, position, slot)) return null;
+  if (typeAt(index, position, slot) !== 'object') {
+    notes.ignored.add(notes.path, 'counts');
+    return null;
+  }
   const counts = new UsageCounts();
+  takeCounts(counts, index.bytes, startOf(index, position, slot), notes);
+  return counts.usage(form);
+}
+
+/** The place of the ignored values of an object of counts. */
+type Notes = { readonly ignored: IgnoredValues; readonly path: string };
+
+/** Adds the counts of the object at `start` and of the known objects in it. Malformed counts of known names are noted. */
+export function takeCounts(
+  counts: UsageCounts,
+  bytes: Buffer,
+  start: number,
+  notes: Notes,
+  keepsUnknown = true,
+): void {
   let read = 0;
-  for (const [name, member] of lastMembers(bytes, startOf(index, position, slot))) {
+  for (const [name, member] of lastMembers(bytes, start)) {
     if (read++ === MAX_COUNTS) break;
-    const kinds = bytes[member.start] === OPEN_BRACE ? nestedKinds(name) : undefined;
-    if (kinds !== undefined) {
-      for (const [inner, { start, end }] of lastMembers(bytes, member.start)) {
-        const count = countIn(bytes, start, end);
-        if (count !== undefined) counts.addNested(kinds, inner, count);
+    const nested = nestedKinds(name);
+    if (nested !== undefined && bytes[member.start] === OPEN_BRACE) {
+      for (const [inner, place] of lastMembers(bytes, member.start)) {
+        if (!nested.has(inner)) continue;
+        const count = countOrNote(bytes, place, notes, `${name}.${inner}`);
+        if (count !== undefined) counts.addNested(nested, inner, count);
       }
       continue;
     }
-    const count = countIn(bytes, member.start, member.end);
-    if (count !== undefined) counts.add(name, count, true);
+    const isKnown = nested !== undefined || kindOfCount(name) !== undefined;
+    const count = isKnown
+      ? countOrNote(bytes, member, notes, name)
+      : countIn(bytes, member.start, member.end);
+    if (count !== undefined && nested === undefined) counts.add(name, count, keepsUnknown);
   }
-  return counts.usage(form);
+}
+
+function countOrNote(
+  bytes: Buffer,
+  { start, end }: Member,
+  { ignored, path }: Notes,
+  name: string,
+): number | undefined {
+  const count = countIn(bytes, start, end);
+  if (count === undefined && typeOfByte(bytes[start]) !== 'null') {
+    ignored.add(`${path}.${name}`, 'count');
+  }
+  return count;
 }
 
 /** The members of an object by name, limited to the first names. The last value of a repeated key counts. */

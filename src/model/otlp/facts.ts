@@ -10,11 +10,13 @@ import {
 } from '../attributes.ts';
 import { FAILURE, LANGFUSE_USAGE } from '../conventions.ts';
 import { mergeCustomFields } from '../custom-fields.ts';
+import type { IgnoredReason, IgnoredValue } from '../ignored.ts';
+import { IgnoredValues } from '../ignored.ts';
 import type { Instant, ObservationError, ObservationKind, TokenUsage } from '../observation.ts';
 import { type TokenKind, UsageCounts, withTotal } from '../usage.ts';
 import { DetailFacts } from './detail-facts.ts';
 import { decodeEmbedded, type EmbeddedFields } from './embedded-observation.ts';
-import { takeCounts, unquoted } from './objects.ts';
+import { takeAttributeCounts, unquoted } from './objects.ts';
 import type { OtlpValue } from './span.ts';
 import { scalarOf } from './value.ts';
 
@@ -77,6 +79,7 @@ export class SpanFacts {
   /** An attribute says that the span has failed. */
   isFailed = false;
   #levelMessage: string | undefined = undefined;
+  #ignored: IgnoredValues | undefined = undefined;
   /** An observation that another tracectl embedded; it overrides all other facts. */
   embedded: EmbeddedFields | undefined = undefined;
   /** Span id of the parent that a processor dropped. */
@@ -144,7 +147,7 @@ export class SpanFacts {
       case 'cost':
       case 'costs':
         this.details ??= new DetailFacts();
-        this.details.take(rule, value);
+        this.details.take(rule, value, (reason, member) => this.#ignore(key, reason, member));
         break;
       case 'context_metadata':
         this.hasContextMetadata = true;
@@ -180,6 +183,17 @@ export class SpanFacts {
     this.kind = kind;
   }
 
+  /** Notes that an attribute, or a member of its object, gave no field. */
+  #ignore(key: string | undefined, reason: IgnoredReason, member?: string): void {
+    if (key === undefined) return;
+    this.#ignored ??= new IgnoredValues();
+    this.#ignored.add(`attributes.${key}${member === undefined ? '' : `.${member}`}`, reason);
+  }
+
+  get ignored(): readonly IgnoredValue[] | undefined {
+    return this.#ignored?.list;
+  }
+
   #takeTokens(
     kind: TokenKind,
     rank: number,
@@ -187,8 +201,12 @@ export class SpanFacts {
     value: Scalar,
     isPart = false,
   ): void {
+    if (key === undefined) return;
     const count = countOf(value);
-    if (count === undefined || key === undefined) return;
+    if (count === undefined) {
+      this.#ignore(key, 'count');
+      return;
+    }
     this.tokens ??= [];
     const at = this.tokens.findIndex((token) => token.kind === kind);
     const found = { kind, rank, key, count, isPart };
@@ -199,7 +217,9 @@ export class SpanFacts {
   /** Counts in an object have a lower precedence than counts with their own attributes. */
   #takeUsage(rank: number, key: string | undefined, value: OtlpValue | undefined): void {
     const sent = new UsageCounts();
-    takeCounts(sent, value, countOf);
+    takeAttributeCounts(sent, value, countOf, (reason, member) =>
+      this.#ignore(key, reason, member),
+    );
     const counts = sent.counts(key === LANGFUSE_USAGE ? 'langfuse' : 'included');
     for (const [kind, count] of counts) {
       this.#takeTokens(kind as TokenKind, OBJECT_RANK + rank, key, count, true);

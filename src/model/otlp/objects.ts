@@ -1,5 +1,6 @@
+import type { IgnoredReason } from '../ignored.ts';
 import { decodeCheckedText } from '../json/checked.ts';
-import { nestedKinds, type UsageCounts } from '../usage.ts';
+import { kindOfCount, nestedKinds, type UsageCounts } from '../usage.ts';
 import type { OtlpKeyValue, OtlpValue } from './span.ts';
 import { scalarOf } from './value.ts';
 
@@ -27,23 +28,31 @@ function membersOfJson(value: unknown): Members | undefined {
   return Object.entries(value).map(([name, member]) => [name, membersOfJson(member) ?? member]);
 }
 
+/** Notes that a value, or a member of it, is malformed. */
+export type NoteIgnored = (reason: IgnoredReason, member?: string) => void;
+
 /** Adds the known counts of an attribute's object and of the objects in it. */
-export function takeCounts(
+export function takeAttributeCounts(
   counts: UsageCounts,
   value: OtlpValue | undefined,
   countOf: (value: unknown) => number | undefined,
+  note: NoteIgnored,
 ): void {
-  for (const [name, member] of membersOfValue(value) ?? []) {
+  const members = membersOfValue(value);
+  if (members === undefined) note('counts');
+  for (const [name, member] of members ?? []) {
     const kinds = nestedKinds(name);
-    if (kinds !== undefined && isMembers(member)) {
+    if (kinds === undefined) {
+      const count = countOf(member);
+      if (count !== undefined) counts.add(name, count, false);
+      else if (member !== null && kindOfCount(name) !== undefined) note('count', name);
+    } else if (isMembers(member)) {
       for (const [inner, innerValue] of member) {
         const count = countOf(innerValue);
         if (count !== undefined) counts.addNested(kinds, inner, count);
+        else if (innerValue !== null && kinds.has(inner)) note('count', `${name}.${inner}`);
       }
-      continue;
-    }
-    const count = countOf(member);
-    if (count !== undefined) counts.add(name, count, false);
+    } else if (member !== null) note('counts', name);
   }
 }
 

@@ -88,11 +88,11 @@ const NO_DETAILS = new DetailFacts();
 
 function detailsOfSpan(
   { startTime: start, scope }: SpanHead,
-  { details = NO_DETAILS, input, output }: SpanFacts,
+  { details = NO_DETAILS, input, output, ignored }: SpanFacts,
   resource: SpanFacts | undefined,
 ): ObservationDetails | null {
-  const measures = { start, scope, inputBytes: input.bytes, outputBytes: output.bytes };
-  return details.details(measures, resource?.details);
+  const bytes = { inputBytes: input.bytes, outputBytes: output.bytes };
+  return details.details({ start, scope, ...bytes, ignored }, resource?.details);
 }
 
 /** An observation that another tracectl embedded in a span. */

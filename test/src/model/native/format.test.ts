@@ -96,6 +96,24 @@ t.test('counts each kind of tokens under one name', (t) => {
   t.end();
 });
 
+t.test('notes malformed counts of known kinds, and keeps the others', (t) => {
+  const usage = {
+    ...{ input_tokens: 5, output_tokens: null, cached_tokens: '3', total: 1.5, other: 'x' },
+    prompt_tokens_details: { audio_tokens: [], unknown: 'y' },
+    completion_tokens_details: 'none',
+  };
+  const { usage: read, details } = observe({ usage });
+  t.same(read, { input_tokens: 5, total_tokens: 5 });
+  t.same(details?.ignored, [
+    { path: 'usage.cached_tokens', reason: 'is no count of tokens' },
+    { path: 'usage.total', reason: 'is no count of tokens' },
+    { path: 'usage.prompt_tokens_details.audio_tokens', reason: 'is no count of tokens' },
+    { path: 'usage.completion_tokens_details', reason: 'is no count of tokens' },
+  ]);
+  t.equal(observe({ usage: { input_tokens: 1 } }).details?.ignored, undefined);
+  t.end();
+});
+
 t.test('adds the cached tokens of an Anthropic usage object to the input', (t) => {
   const anthropic = { input_tokens: 13, output_tokens: 9, cache_read_input_tokens: 5 };
   t.match(observe({ usage: { ...anthropic, cache_creation_input_tokens: 3 } }).usage, {
@@ -142,8 +160,16 @@ t.test('reads details from the metadata if the event lacks them', async (t) => {
 
 t.test('leaves out details of a wrong type, and keeps the event', async (t) => {
   const wrong = { provider: 5, environment: {}, tags: 'a', prompt: 'p', ttft_ms: -1, cost: 'free' };
-  t.same(observe({ ...wrong, metadata: [] }).details, SIZES);
-  t.same(observe({ cost: -1 }).details, SIZES);
+  const ignored = [
+    { path: 'tags', reason: 'is no list of texts' },
+    { path: 'ttft_ms', reason: 'is no duration' },
+    { path: 'cost', reason: 'is no amount' },
+  ];
+  t.same(observe({ ...wrong, metadata: [] }).details, { ...SIZES, ignored });
+  t.same(observe({ cost: -1 }).details, {
+    ...SIZES,
+    ignored: [{ path: 'cost', reason: 'is no amount' }],
+  });
   t.same(observe({ cost: 0 }).details?.cost, {
     input: null,
     output: null,

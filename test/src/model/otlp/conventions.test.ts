@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import t from 'tap';
 import { attributeKey } from '../../../../src/model/attributes.ts';
-import { EVENTS, KINDS } from '../../../../src/model/conventions.ts';
+import { EVENTS, KINDS, TOKEN_KINDS } from '../../../../src/model/conventions.ts';
 import { attributesOf, spanOf } from '../../../helper/otlp-proto.ts';
 import { read, withAttributes } from './reading.ts';
 
@@ -283,6 +283,47 @@ t.test('LiteLLM: the cost with its parts', async (t) => {
     ...{ input: 100_000_000, output: 200_000_000, total: 400_000_000 },
     source: 'sent',
   });
+});
+
+t.test('a malformed value costs its field, and is noted', async (t) => {
+  const { observation } = withAttributes({
+    'gen_ai.usage.input_tokens': 'many',
+    'gen_ai.usage.output_tokens': 9,
+    'langfuse.observation.usage_details': '{broken',
+    'mlflow.chat.tokenUsage': '{"input_tokens":-1,"output_tokens":null,"x":"y"}',
+    'langfuse.observation.completion_start_time': 'yesterday',
+    'gen_ai.response.time_to_first_chunk': 'soon',
+    'gen_ai.usage.cost': 'free',
+    'mlflow.llm.cost': '[]',
+    'gen_ai.usage.cost_details': '{"input":"x","output":0.5}',
+    'tag.tags': 5,
+    'langsmith.span.tags': '[broken',
+  });
+  t.same(observation.usage, { output_tokens: 9, total_tokens: 9 });
+  t.equal(observation.details?.cost?.total, 500_000_000);
+  const count = 'is no count of tokens';
+  t.same(observation.details?.ignored, [
+    { path: 'attributes.gen_ai.usage.input_tokens', reason: count },
+    { path: 'attributes.langfuse.observation.usage_details', reason: 'is no object of counts' },
+    { path: 'attributes.mlflow.chat.tokenUsage.input_tokens', reason: count },
+    { path: 'attributes.langfuse.observation.completion_start_time', reason: 'is no time' },
+    { path: 'attributes.gen_ai.response.time_to_first_chunk', reason: 'is no duration' },
+    { path: 'attributes.gen_ai.usage.cost', reason: 'is no amount' },
+    { path: 'attributes.mlflow.llm.cost', reason: 'is no object of amounts' },
+    { path: 'attributes.gen_ai.usage.cost_details.input', reason: 'is no amount' },
+    { path: 'attributes.tag.tags', reason: 'is no list of texts' },
+    { path: 'attributes.langsmith.span.tags', reason: 'is no list of texts' },
+  ]);
+});
+
+t.test('at most 16 malformed values are noted, each place once', async (t) => {
+  const counts = Object.values(TOKEN_KINDS).flatMap(({ attributes }) => attributes);
+  const many = Object.fromEntries(counts.map((key) => [key, 'many']));
+  t.equal(withAttributes(many).observation.details?.ignored?.length, 16);
+  const shared = { 'langsmith.usage_metadata': 'broken' };
+  t.same(withAttributes(shared).observation.details?.ignored, [
+    { path: 'attributes.langsmith.usage_metadata', reason: 'is no object of counts' },
+  ]);
 });
 
 /** Attributes of the registry that describe a call and have no field: they remain in the metadata. */
