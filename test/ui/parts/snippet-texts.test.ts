@@ -22,7 +22,11 @@ t.test('each client has a snippet with the address, the key and nothing undefine
 });
 
 t.test('a client whose receiver is absent has no snippet', async (t) => {
-  const values = { addresses: addressesOf([endpoint('http://127.0.0.1:1', ROUTES.otlp)]), key: 'k', projectId: 'p' };
+  const values = {
+    addresses: addressesOf([endpoint('http://127.0.0.1:1', ROUTES.otlp)]),
+    key: 'k',
+    projectId: 'p',
+  };
   const served = CLIENTS.filter((client) => snippetOf(client, values) !== undefined);
   t.strictSame(served, ['OpenTelemetry SDK', 'Collector', 'Langfuse']);
 });

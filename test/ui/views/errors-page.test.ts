@@ -34,5 +34,7 @@ t.test('links and code marks are removed', async (t) => {
     '## Other',
     '| `b` | c | d | e |',
   ];
-  t.strictSame(entriesOf(text.join('\n')), [{ code: 'a', meaning: 'has x', remedy: 'see the page' }]);
+  t.strictSame(entriesOf(text.join('\n')), [
+    { code: 'a', meaning: 'has x', remedy: 'see the page' },
+  ]);
 });

@@ -27,7 +27,7 @@ export type Layout = {
 };
 
 export const NODE = { width: 184, height: 62 } as const;
-const GAP = { column: 52, row: 18, inner: 10, frame: 10, title: 26 } as const;
+const GAP = { column: 40, row: 18, inner: 14, frame: 10, title: 26 } as const;
 
 /** A node by itself, or the processors of a pipeline, which are drawn in one column. */
 type Unit = { readonly id: string; readonly members: readonly string[]; readonly frame?: string };
@@ -45,7 +45,9 @@ export function layoutOf(nodes: readonly NodeShape[], edges: readonly EdgeShape[
     links,
   );
   const columns = columnsOf(units, ranks, links);
-  const heights = columns.map((column) => sum(column.map(heightOf)) + GAP.row * (column.length - 1));
+  const heights = columns.map(
+    (column) => sum(column.map(heightOf)) + GAP.row * (column.length - 1),
+  );
   const height = Math.max(0, ...heights);
   const boxes = new Map<string, Box>();
   const frames: Frame[] = [];
@@ -131,7 +133,9 @@ function columnsOf(
   for (const [index, column] of filled.entries()) {
     const before = filled[index - 1] ?? [];
     const middle = (unit: Unit): number => {
-      const rows = before.flatMap(({ id }, row) => (links.get(id)?.has(unit.id) === true ? [row] : []));
+      const rows = before.flatMap(({ id }, row) =>
+        links.get(id)?.has(unit.id) === true ? [row] : [],
+      );
       return rows.length === 0 ? before.length : sum(rows) / rows.length;
     };
     const middles = new Map(column.map((unit) => [unit.id, middle(unit)]));

@@ -1,4 +1,5 @@
 import type { Pipelines } from '../../api/types.ts';
+import { NOTHING } from '../../parts/format.ts';
 
 export type PipelineNode = Pipelines['nodes'][number];
 type Counters = PipelineNode['counters'];
@@ -10,10 +11,7 @@ export type Rates = Readonly<Partial<Record<keyof Counters, number>>>;
 const SPAN_MS = 10_000;
 
 /** Adds an answer to those of the last seconds. A restart, which sets the counters to zero, begins again. */
-export function remembered(
-  answers: readonly Pipelines[],
-  newest: Pipelines,
-): readonly Pipelines[] {
+export function remembered(answers: readonly Pipelines[], newest: Pipelines): readonly Pipelines[] {
   const since = Date.parse(newest.at) - SPAN_MS;
   const same = answers.filter((each) => each.since === newest.since && each.at < newest.at);
   const late = same.filter((each) => Date.parse(each.at) >= since);
@@ -41,14 +39,16 @@ function difference(before: Counters | undefined, after: Counters, seconds: numb
   return rates;
 }
 
-/** The items that pass a component a second: those that it lets out, or those that come in. */
-export function throughput(rates: Rates | undefined): number | undefined {
-  return rates?.items_out ?? rates?.items_in;
+/** The items that reach or leave a component a second; undefined if it never counted one, as one that reads heads only. */
+export function throughput({ counters }: PipelineNode, rates: Rates | undefined): number | undefined {
+  const { items_in: taken = 0, items_out: given = 0 } = counters;
+  if (rates === undefined || taken + given === 0) return undefined;
+  return Math.max(rates.items_in ?? 0, rates.items_out ?? 0);
 }
 
-/** `0/s`, `0.3/s`, `12/s`, `1,234/s` */
+/** `0/s`, `0.3/s`, `12/s`, `1,234/s`; `–` if it is unknown. */
 export function rateText(rate: number | undefined): string {
-  if (rate === undefined) return '…';
+  if (rate === undefined) return NOTHING;
   const rounded = rate === 0 || rate >= 9.95 ? Math.round(rate) : Number(rate.toPrecision(1));
   return `${rounded.toLocaleString('en-US', { maximumFractionDigits: 3 })}/s`;
 }

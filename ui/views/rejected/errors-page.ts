@@ -20,7 +20,10 @@ export function entriesOf(page: string): readonly ErrorEntry[] {
       titles = [];
     }
     if (!isWanted || !line.startsWith('|') || line.startsWith('|---')) continue;
-    const cells = line.split('|').slice(1, -1).map((cell) => cell.trim());
+    const cells = line
+      .split('|')
+      .slice(1, -1)
+      .map((cell) => cell.trim());
     if (titles.length === 0) titles = cells;
     else entries.push(...entryOf(titles, cells));
   }
@@ -40,7 +43,10 @@ function remedyOf(cell: string | undefined): string | undefined {
 
 /** Text without the marks of links and code. */
 function plain(markdown: string): string {
-  return markdown.replace(/ ?\(\[[^\]]*\]\([^)]*\)\)/g, '').replace(/\[([^\]]*)\]\([^)]*\)/g, '$1').replaceAll('`', '');
+  return markdown
+    .replace(/ ?\(\[[^\]]*\]\([^)]*\)\)/g, '')
+    .replace(/\[([^\]]*)\]\([^)]*\)/g, '$1')
+    .replaceAll('`', '');
 }
 
 /** What to change for each rejected item: the page lists what these codes mean only. */

@@ -2,7 +2,7 @@ import type { JSX } from 'preact';
 import { at, get } from '../../api/client.ts';
 import type { Key, Project, Rejections } from '../../api/types.ts';
 import { Failure } from '../../parts/failure.tsx';
-import { grouped } from '../../parts/format.ts';
+import { grouped, NOTHING } from '../../parts/format.ts';
 import { nameOfKey } from '../../parts/key-name.ts';
 import { ListEnd } from '../../parts/list-end.tsx';
 import { RecordTable } from '../../parts/record-table.tsx';
@@ -25,7 +25,9 @@ export function Recent({ of, keys }: Props): JSX.Element | null {
     ?.flatMap(({ rejections }, page) =>
       rejections.map((each, index) => ({ ...each, id: `${page} ${index}` })),
     )
-    .filter((each) => (code === null || each.code === code) && (key === null || each.key_id === key));
+    .filter(
+      (each) => (code === null || each.code === code) && (key === null || each.key_id === key),
+    );
   if (entries === undefined || (entries.length === 0 && !list.hasMore && code === null)) {
     const { failure, reload } = list;
     return failure === undefined ? null : <Failure failure={failure} retry={reload} />;
@@ -70,7 +72,7 @@ export function Recent({ of, keys }: Props): JSX.Element | null {
             name: 'Item',
             cell: ({ item_id: id }) =>
               id === null ? (
-                <span class="muted">the request</span>
+                <span class="muted">{NOTHING}</span>
               ) : (
                 <code class="cut rejected-item" title={id}>
                   {id}

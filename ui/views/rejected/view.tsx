@@ -1,6 +1,6 @@
-import errorsPage from '../../../docs/errors.md?raw';
 import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
+import errorsPage from '../../../docs/errors.md?raw';
 import { at, get } from '../../api/client.ts';
 import type { Keys, Project, UsageHistory } from '../../api/types.ts';
 import { Chart } from '../../parts/chart.tsx';
@@ -34,7 +34,11 @@ const PERIODS = [
 /** What was rejected or refused lately in a project, and what a client changes. */
 export function View(): JSX.Element {
   const of = project.value;
-  return of === undefined ? <Empty title="There is no project" /> : <Rejected key={of.id} of={of} />;
+  return of === undefined ? (
+    <Empty title="There is no project" />
+  ) : (
+    <Rejected key={of.id} of={of} />
+  );
 }
 
 function Rejected({ of }: { readonly of: Project }): JSX.Element {
@@ -48,8 +52,8 @@ function Rejected({ of }: { readonly of: Project }): JSX.Element {
   const codes = data === undefined ? [] : rejectedByCode(data.usage);
   const note = (
     <>
-      Items and requests for <strong class="user-text">{of.name}</strong> that were not accepted. They
-      are not stored and do not count toward the plan.
+      Items and requests for <strong class="user-text">{of.name}</strong> that were not accepted.
+      They are not stored and do not count toward the plan.
     </>
   );
   return (
@@ -81,8 +85,8 @@ function NothingRejected({ by }: { readonly by: 'hour' | 'day' }): JSX.Element {
     <Empty title="Nothing was rejected">
       <p>
         Everything that arrived with a key of this project in the last{' '}
-        {by === 'day' ? '30 days' : '48 hours'} was accepted. A request without a valid key belongs to
-        no project: its sender gets 401. <Link to="/start">Check with a first trace</Link>
+        {by === 'day' ? '30 days' : '48 hours'} was accepted. A request without a valid key belongs
+        to no project: its sender gets 401. <Link to="/start">Check with a first trace</Link>
       </p>
     </Empty>
   );

@@ -27,7 +27,10 @@ export function ErasureList(): JSX.Element {
   const [shown, setShown] = useState<Erasure | undefined>(undefined);
   const of = project.value;
   const list = usePages(of?.id, (cursor, signal) =>
-    get<Erasures>(at`/projects/${of?.id ?? ''}/erasures`, { query: { limit: PAGE, cursor }, signal }),
+    get<Erasures>(at`/projects/${of?.id ?? ''}/erasures`, {
+      query: { limit: PAGE, cursor },
+      signal,
+    }),
   );
   const erasures = list.pages?.flatMap((page) => page.erasures);
   if (erasures === undefined) {
@@ -38,8 +41,8 @@ export function ErasureList(): JSX.Element {
     return (
       <Empty title="Nothing was erased">
         <p>
-          No erasure was asked for in <strong class="user-text">{of?.name}</strong>. Delete a trace on its
-          page, or erase by a query: <code>tracectl erase</code>.
+          No erasure was asked for in <strong class="user-text">{of?.name}</strong>. Delete a trace
+          on its page, or erase by a query: <code>tracectl erase</code>.
         </p>
       </Empty>
     );

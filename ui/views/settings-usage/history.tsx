@@ -83,7 +83,12 @@ export function History(): JSX.Element {
             chosen={grouping}
             onChoose={(name) => set('group', name)}
           />
-          <Choice label="Period" options={PERIODS} chosen={by} onChoose={(name) => set('by', name)} />
+          <Choice
+            label="Period"
+            options={PERIODS}
+            chosen={by}
+            onChoose={(name) => set('by', name)}
+          />
         </div>
       </div>
       {failure !== undefined && <Failure failure={failure} retry={reload} />}

@@ -30,17 +30,20 @@ function Meter({ label, used, limit, resetsAt, format }: MeterProps): JSX.Elemen
           {text}
         </span>
       </p>
-      <div
-        class={`usage-bar ${state}`}
-        role="meter"
-        aria-label={label}
-        aria-valuemin={0}
-        aria-valuemax={limit ?? used}
-        aria-valuenow={Math.min(used, limit ?? used)}
-        aria-valuetext={`${format(used)} ${text}`}
-      >
-        {part !== undefined && <span style={{ width: `${part * 100}%` }} />}
-      </div>
+      {part !== undefined && (
+        // biome-ignore lint/a11y/useSemanticElements: the element meter takes no colors of the theme.
+        <div
+          class={`usage-bar ${state}`}
+          role="meter"
+          aria-label={label}
+          aria-valuemin={0}
+          aria-valuemax={limit ?? used}
+          aria-valuenow={Math.min(used, limit ?? used)}
+          aria-valuetext={`${format(used)} ${text}`}
+        >
+          <span style={{ width: `${part * 100}%` }} />
+        </div>
+      )}
       <p class="muted usage-reset">
         {part === undefined ? 'Counted' : <>{Math.floor(part * 100)} % used</>}, starts again{' '}
         <Time at={resetsAt} />

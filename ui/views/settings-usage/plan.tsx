@@ -62,7 +62,9 @@ export function ChangePlan({ of, onChanged, onClose }: Props): JSX.Element {
 export function limitsText(limits: Limits): string {
   const { projects, events_per_month: events, bytes_per_hour: size, retention_days: days } = limits;
   return [
-    projects === null ? 'any number of projects' : `${projects} project${projects === 1 ? '' : 's'}`,
+    projects === null
+      ? 'any number of projects'
+      : `${projects} project${projects === 1 ? '' : 's'}`,
     events === null ? 'events without limit' : `${count(events)} events a month`,
     size === null ? 'bytes without limit' : `${bytes(size)} an hour`,
     days === null ? 'retention without limit' : `${count(days)} days of retention`,

@@ -5,7 +5,7 @@ import { startOf } from '../../parts/usage-history.ts';
 export type Measure = 'events' | 'bytes' | 'rejected';
 export type Grouping = 'project' | 'key';
 
-export function valueOf({ events, bytes, rejected }: UsageRow, measure: Measure): number {
+export function measured({ events, bytes, rejected }: UsageRow, measure: Measure): number {
   if (measure === 'events') return events;
   if (measure === 'bytes') return bytes;
   return Object.values(rejected).reduce((sum, count) => sum + count, 0);
@@ -21,7 +21,7 @@ export function samplesOf(
     .map((row) => ({
       time: startOf(row.period),
       group: grouping === 'project' ? row.project_id : row.key_id,
-      value: valueOf(row, measure),
+      value: measured(row, measure),
     }))
     .filter(({ value }) => value > 0);
 }
