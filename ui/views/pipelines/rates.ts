@@ -40,7 +40,10 @@ function difference(before: Counters | undefined, after: Counters, seconds: numb
 }
 
 /** The items that reach or leave a component a second; undefined if it never counted one, as one that reads heads only. */
-export function throughput({ counters }: PipelineNode, rates: Rates | undefined): number | undefined {
+export function throughput(
+  { counters }: PipelineNode,
+  rates: Rates | undefined,
+): number | undefined {
   const { items_in: taken = 0, items_out: given = 0 } = counters;
   if (rates === undefined || taken + given === 0) return undefined;
   return Math.max(rates.items_in ?? 0, rates.items_out ?? 0);

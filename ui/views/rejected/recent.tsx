@@ -1,4 +1,5 @@
 import type { JSX } from 'preact';
+import { useEffect } from 'preact/hooks';
 import { at, get } from '../../api/client.ts';
 import type { Key, Project, Rejections } from '../../api/types.ts';
 import { Failure } from '../../parts/failure.tsx';
@@ -11,6 +12,8 @@ import { usePages } from '../../state/pages.ts';
 import { query, setQuery } from '../../state/router.ts';
 
 const PAGE = 100;
+/** The daemon stores rejections a few seconds late. */
+const REFRESH_MS = 4_000;
 
 type Props = { readonly of: Project; readonly keys: readonly Key[] };
 
@@ -21,6 +24,14 @@ export function Recent({ of, keys }: Props): JSX.Element | null {
   const list = usePages(of.id, (cursor, signal) =>
     get<Rejections>(at`/projects/${of.id}/rejections`, { query: { limit: PAGE, cursor }, signal }),
   );
+  useEffect(() => {
+    // Further pages would go when the first one is read again.
+    if (list.isLoading || list.pages?.length !== 1) return undefined;
+    const timer = setTimeout(() => {
+      if (document.visibilityState === 'visible') list.reload();
+    }, REFRESH_MS);
+    return () => clearTimeout(timer);
+  }, [list.pages, list.isLoading]);
   const entries = list.pages
     ?.flatMap(({ rejections }, page) =>
       rejections.map((each, index) => ({ ...each, id: `${page} ${index}` })),

@@ -53,7 +53,7 @@ export function ChangePlan({ of, onChanged, onClose }: Props): JSX.Element {
         </fieldset>
       )}
       <p class="muted">
-        A shorter retention removes older traces within the hour. Usage of this month stays counted.
+        A shorter retention removes the traces that are older. Usage of this month stays counted.
       </p>
     </Confirm>
   );
