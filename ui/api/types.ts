@@ -15,6 +15,12 @@ export type ProjectChange = Managing<'projectChange'>;
 
 export type Trace = Reading<'trace'>;
 export type Traces = Reading<'traces'>;
+
+/** A trace with every observation, without payloads. */
+export type TraceTree = Exclude<Reading<'traceDetail'>, { next_cursor: string | null }>;
+export type TreeObservation = TraceTree['observations'][number];
+export type Observation = Reading<'observationDetail'>;
+export type RawEvent = Reading<'rawEvent'>;
 export type Facet = Reading<'facet'>;
 export type Stats = Reading<'stats'>;
 
