@@ -16,7 +16,6 @@ const ROUTES: readonly Route[] = [
   { pattern: '/start', load: () => import('../views/start/view.tsx') },
   { pattern: '/traces', load: () => import('../views/traces/view.tsx') },
   { pattern: '/traces/:id', load: () => import('../views/trace/view.tsx') },
-  { pattern: '/settings', load: () => import('../views/settings-projects/view.tsx') },
   { pattern: '/sessions', load: () => import('../views/sessions/view.tsx') },
   { pattern: '/sessions/:id', load: () => import('../views/session/view.tsx') },
   { pattern: '/users', load: () => import('../views/users/view.tsx') },

@@ -57,7 +57,7 @@ t.test('a refused request shows its reason', async (t) => {
   });
   t.equal(answer.status, 400);
   await page.getByRole('alert').getByText('missing_field').waitFor();
-  await page.getByRole('link', { name: 'What to change' }).click();
+  await page.getByRole('link', { name: 'How to correct it' }).click();
   await page.getByRole('heading', { name: 'Rejected' }).waitFor();
 });
 

@@ -35,6 +35,7 @@ t.test('rejections show by code, with reason, key and advice', async (t) => {
   await page.getByRole('figure', { name: 'Rejected over time by code' }).waitFor();
   await row('no-trace').getByText('events[0].trace_id is required').waitFor();
   await row('no-trace').getByText('/api/v1/observations/batch').waitFor();
+  await row('no-trace').getByText('<b>client</b>/1.0').waitFor();
   const codes = page.getByRole('table', { name: 'Codes' });
   const fields = codes.getByRole('row').filter({ hasText: 'invalid_custom_fields' });
   await fields.getByText('Send custom_fields as an object').waitFor();

@@ -1,4 +1,4 @@
-/** What the layout of the graph needs to know of a component. */
+/** The part of a component that decides its place. */
 type NodeShape = {
   readonly id: string;
   readonly kind: 'receiver' | 'processor' | 'exporter' | 'connector';
@@ -29,7 +29,7 @@ export type Layout = {
 export const NODE = { width: 184, height: 62 } as const;
 const GAP = { column: 40, row: 18, inner: 14, frame: 10, title: 26 } as const;
 
-/** A node by itself, or the processors of a pipeline, which are drawn in one column. */
+/** One node, or the processors of a pipeline, which are drawn in one column. */
 type Unit = { readonly id: string; readonly members: readonly string[]; readonly frame?: string };
 
 /**

@@ -2,7 +2,7 @@
 export type ErrorEntry = {
   readonly code: string;
   readonly meaning: string;
-  /** What a client changes; undefined if the table of the code has no such column. */
+  /** The change that helps; undefined if the table of the code has no such column. */
   readonly remedy: string | undefined;
 };
 
@@ -49,7 +49,7 @@ function plain(markdown: string): string {
     .replaceAll('`', '');
 }
 
-/** What to change for each rejected item: the page lists what these codes mean only. */
+/** The change that helps, for each rejected item: the table of the page has no such column. */
 export const ITEM_REMEDIES: Readonly<Record<string, string>> = {
   invalid_event: 'Send each item of the list as a JSON object.',
   missing_field:
@@ -61,7 +61,7 @@ export const ITEM_REMEDIES: Readonly<Record<string, string>> = {
     'Send less than 4 MiB in each of inputs, outputs, events and metadata: cut long texts, and leave out images and files.',
 };
 
-/** What to change, as a sentence. */
+/** The change that helps, as a sentence. */
 export function adviceOf(code: string, entries: readonly ErrorEntry[]): string {
   if (Object.hasOwn(ITEM_REMEDIES, code)) return ITEM_REMEDIES[code] ?? '';
   const remedy = entries.find((entry) => entry.code === code)?.remedy;

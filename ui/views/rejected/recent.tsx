@@ -80,6 +80,14 @@ export function Recent({ of, keys }: Props): JSX.Element | null {
             ),
           },
           {
+            name: 'Client',
+            cell: ({ client }) => (
+              <span class="cut rejected-item" title={client ?? ''}>
+                {client ?? NOTHING}
+              </span>
+            ),
+          },
+          {
             name: 'Item',
             cell: ({ item_id: id }) =>
               id === null ? (

@@ -31,7 +31,7 @@ const PERIODS = [
   { name: 'day', label: '30 days' },
 ] as const;
 
-/** What was rejected or refused lately in a project, and what a client changes. */
+/** The rejected items and refused requests of a project, and how to correct them. */
 export function View(): JSX.Element {
   const of = project.value;
   return of === undefined ? (
@@ -111,7 +111,7 @@ function Codes({ codes }: CodesProps): JSX.Element {
     setQuery({ code: chosen === code ? undefined : code }, { replace: true });
   return (
     <section aria-labelledby="rejected-codes">
-      <h2 id="rejected-codes">What to change</h2>
+      <h2 id="rejected-codes">How to correct it</h2>
       <RecordTable
         label="Codes"
         rows={codes}
@@ -120,7 +120,7 @@ function Codes({ codes }: CodesProps): JSX.Element {
         columns={[
           { name: 'Code', isHead: true, cell: ({ code }) => <code class="user-text">{code}</code> },
           { name: 'Count', isNumber: true, cell: (each) => grouped(each.count) },
-          { name: 'What to change', cell: ({ code }) => adviceOf(code, ENTRIES) },
+          { name: 'How to correct it', cell: ({ code }) => adviceOf(code, ENTRIES) },
           {
             name: 'Actions',
             isActions: true,
@@ -161,7 +161,7 @@ function Explain({ code, onClose }: ExplainProps): JSX.Element {
             <strong>Meaning:</strong> {entry?.meaning ?? 'the page has no entry for this code.'}
           </p>
           <p>
-            <strong>What to change:</strong> {adviceOf(code, ENTRIES)}
+            <strong>How to correct it:</strong> {adviceOf(code, ENTRIES)}
           </p>
         </>
       )}

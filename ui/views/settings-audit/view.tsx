@@ -21,7 +21,7 @@ type Tab = (typeof TABS)[number];
 
 const NOTES: Readonly<Record<Tab, string>> = {
   Changes:
-    'Who changed what, and who read payloads, the newest first. No entry has a token or a payload.',
+    'Changes and reads of payloads with their actors, the newest first. No entry has a token or a payload.',
   Erasures: 'Traces that were removed on request, with the proof of each.',
   'Sign-ins': 'The browsers that are signed in. All sign-ins end when the admin token changes.',
 };

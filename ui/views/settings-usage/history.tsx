@@ -36,7 +36,7 @@ const MEASURES = [
   { name: 'rejected', label: 'Rejected' },
 ] as const;
 
-/** What the chart shows; the address of the page holds it. */
+/** The choices of the chart; the address of the page holds them. */
 type Shown = {
   readonly by: 'day' | 'hour';
   readonly grouping: Grouping;
