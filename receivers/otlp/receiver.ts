@@ -1,6 +1,6 @@
 import type { Pipeline, Receiver, Settings } from '../../src/component/component.ts';
 import { grpcReceiver } from '../../src/grpc/receiver.ts';
-import { discard } from '../../src/http/discard.ts';
+import { discardRequest } from '../../src/http/discard.ts';
 import { httpReceiver, projectTenant } from '../../src/http/receiver.ts';
 import type { Tenant } from '../../src/model/batch.ts';
 import type { OtlpConfig } from './config.ts';
@@ -84,7 +84,7 @@ function overGrpc(
     otherMethods: [
       {
         path: METRICS_EXPORT_PATH,
-        handle: (incoming, shared) => discard(incoming, shared, metrics),
+        handle: (incoming, shared) => discardRequest(incoming, shared, metrics),
       },
     ],
     pipeline,

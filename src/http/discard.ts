@@ -27,7 +27,7 @@ export type DiscardProtocol = {
  * Answers a request whose data has no place here, so that its client does not report an error each time. The key is
  * checked as for ingestion; nothing is counted, stored or queued.
  */
-export async function discard(
+export async function discardRequest(
   incoming: Incoming,
   ingestion: Omit<Ingestion, 'protocol'>,
   protocol: DiscardProtocol,

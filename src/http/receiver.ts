@@ -4,7 +4,7 @@ import { readBody } from './body.ts';
 import type { ListenerConfig } from './config.ts';
 import { listenerSettings } from './config.ts';
 import type { DiscardProtocol } from './discard.ts';
-import { discard } from './discard.ts';
+import { discardRequest } from './discard.ts';
 import type { Exchange, RenderRefusal } from './exchange.ts';
 import { answer } from './exchange.ts';
 import type { Incoming, Ingestion, Protocol } from './ingest.ts';
@@ -92,7 +92,7 @@ function discardRouteOf(
   shared: Omit<Ingestion, 'protocol'>,
 ): Route {
   const handler: Route['handler'] = (exchange) =>
-    discard(incomingOf(exchange, renderRefusal), shared, protocol);
+    discardRequest(incomingOf(exchange, renderRefusal), shared, protocol);
   return { method: 'POST', path, hidden: true, handler, renderRefusal };
 }
 
