@@ -6,7 +6,7 @@ import type { Test } from 'tap';
 import { type BrowserOptions, openBrowser, type TestBrowser } from '../../helper/browser.ts';
 import { type Answer, send } from '../client.ts';
 import { type Daemon, type DaemonOptions, startDaemon } from '../daemon.ts';
-import { buildPages } from './build.ts';
+import { buildPages } from '../../../scripts/ui-build.ts';
 
 /** A daemon with the web UI, and a browser that is signed in. */
 export type UiRig = TestBrowser & {
