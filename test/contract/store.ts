@@ -21,6 +21,7 @@ import { queries } from './queries.ts';
 import { ranks } from './ranks.ts';
 import { rollupRules } from './rollups.ts';
 import { scores } from './scores.ts';
+import { states } from './states.ts';
 import { summaries } from './summaries.ts';
 
 /** A store under test: opened, closed, broken off, and opened again. */
@@ -51,6 +52,7 @@ const PARTS = {
     observations,
     merging,
     summaries,
+    states,
     postings,
     backlog,
     changes,
