@@ -1,3 +1,4 @@
+import { ControlError } from '../../src/control/protocol.ts';
 import { Refusal, RetryableError, StoreError } from '../../src/model/errors.ts';
 
 /** Every error code of the admin API, with its status and meaning. */
@@ -28,7 +29,7 @@ export const API_CODES = {
   },
   not_found: {
     status: 404,
-    meaning: 'The path, trace, observation, event or erasure does not exist.',
+    meaning: 'The path, trace, observation, event, erasure, session or queue does not exist.',
   },
   unknown_project: { status: 404, meaning: 'The project does not exist.' },
   unknown_key: { status: 404, meaning: 'The key does not exist.' },
@@ -97,6 +98,7 @@ export function apiErrorOf(error: unknown): ApiError {
       return new ApiError(code, message, { position });
     }
   }
+  if (error instanceof ControlError) return ofCommand(error);
   if (error instanceof StoreError) return new ApiError(error.code, sentence(error.message));
   if (error instanceof RetryableError && error.code === 'query_timeout') {
     return new ApiError('query_timeout', sentence(error.message), { cause: error });
@@ -106,6 +108,23 @@ export function apiErrorOf(error: unknown): ApiError {
     return new ApiError('unavailable', sentence(error.message), { retryAfterMs, cause: error });
   }
   return ofFramework(error) ?? unforeseen(error);
+}
+
+/** Errors of commands over all workers; those that are not listed pass. */
+function ofCommand(error: ControlError): ApiError {
+  switch (error.code) {
+    case 'invalid_request':
+      return new ApiError('invalid_request', 'The query or body does not match the schema.');
+    case 'no_queue':
+    case 'unknown_queue':
+    case 'unknown_dead_letter':
+      return new ApiError('not_found', 'The queue does not exist, or several have dead letters.');
+    default:
+      return new ApiError('unavailable', sentence(error.message), {
+        retryAfterMs: 1000,
+        cause: error,
+      });
+  }
 }
 
 /** Fastify's own errors that a request can cause. */

@@ -3,6 +3,7 @@ import type { Extension, Settings } from '../../src/component/component.ts';
 import { HEALTH } from '../../src/component/health.ts';
 import type { AdminApi } from '../../src/control/admin-api.ts';
 import { ADMIN_API } from '../../src/control/admin-api.ts';
+import { CONTROL } from '../../src/control/pipelines.ts';
 import { PROJECT_READS } from '../../src/read/project-reads.ts';
 import { parseEndpoint } from '../../src/schema/fields.ts';
 import type { DataDirectory } from '../../src/store/data-directory.ts';
@@ -19,6 +20,7 @@ import { keepToken } from './token.ts';
 import type { UiAccess } from './ui-access.ts';
 import { uiAccess } from './ui-access.ts';
 import { uiCookie } from './ui-cookie.ts';
+import { linkWithCode } from './ui-operations.ts';
 import { uiSecrets } from './ui-secrets.ts';
 
 /** The limit on wrong tokens does not delay the right one, so a token withstands guessing by its length. */
@@ -38,6 +40,7 @@ export function createExtension(
 ): Extension {
   const { host, logger, clock, metrics } = settings;
   let server: AdminServer | undefined;
+  let ui: UiAccess | undefined;
   let tokenFile: string | undefined;
   const api: AdminApi = {
     get url() {
@@ -45,6 +48,11 @@ export function createExtension(
     },
     get tokenFile() {
       return tokenFile;
+    },
+    async signInLink(by) {
+      const url = server?.url();
+      if (ui === undefined || url === undefined) return undefined;
+      return linkWithCode(url, (await ui.makeCode(by)).code);
     },
   };
 
@@ -61,10 +69,12 @@ export function createExtension(
       }
       tokenFile = token.file;
       const access = guardAccess(token.token, clock, logger);
+      ui = await uiOf(settings, config, { store, access, token: token.token });
       server = await createServer({
         ...{ store, access, logger, clock },
-        ui: await uiOf(settings, config, { store, access, token: token.token }),
+        ui,
         pages: await readPages(pages),
+        running: { control: host.service(CONTROL), store: config.store },
         health: host.service(HEALTH),
         reads: host.service(PROJECT_READS),
         audit: payloadAudit(store.audit, clock),

@@ -249,6 +249,15 @@ const observation = z
     ...payloads,
   })
   .meta({ id: 'Observation' });
+const observationDetail = observation
+  .extend({
+    raw_event_ids: z
+      .array(z.string())
+      .describe(
+        'The events that it has its fields from, as `/raw-events/{raw_event_id}` has them.',
+      ),
+  })
+  .meta({ id: 'ObservationDetail' });
 const traceEvents = z
   .string()
   .describe('`event: trace` with a list item, and `event: lagged` with `{"missed": n}`.')
@@ -436,6 +445,7 @@ export const INGESTION = {
   trace,
   traces,
   observation,
+  observationDetail,
   treeNode,
   traceEvents,
   traceRequest,

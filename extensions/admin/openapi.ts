@@ -5,6 +5,7 @@ import { INGESTION } from './ingestion-schemas.ts';
 import type { Json } from './json-schema.ts';
 import { componentsOf, contentOf, fieldsOf, reference } from './json-schema.ts';
 import type { Operation } from './operation.ts';
+import { RUNNING_SCHEMAS } from './running-schemas.ts';
 import { SCHEMAS } from './schemas.ts';
 import { UI_SCHEMAS } from './ui-schemas.ts';
 
@@ -26,6 +27,7 @@ export function openApiDocument(operations: readonly Operation[]): Json {
       'usage',
       'erasures',
       'service',
+      'dead letters',
       'ui',
       'ingestion',
       'reading',
@@ -46,7 +48,7 @@ export function openApiDocument(operations: readonly Operation[]): Json {
         project_key_header: { type: 'apiKey', in: 'header', name: 'x-api-key' },
       },
       schemas: componentsOf(
-        [SCHEMAS, UI_SCHEMAS, INGESTION].flatMap((each) => Object.values(each)),
+        [SCHEMAS, UI_SCHEMAS, RUNNING_SCHEMAS, INGESTION].flatMap((each) => Object.values(each)),
       ),
     },
   };

@@ -30,6 +30,9 @@ import { servePages } from './pages.ts';
 import { parseBody, parseWith } from './parse.ts';
 import type { PayloadAudit } from './payload-audit.ts';
 import { readingOperations } from './reading.ts';
+import { REJECTION_COUNTS } from './rejection-counts.ts';
+import type { RunningParts } from './running.ts';
+import { runningOperations } from './running.ts';
 import { SCHEMAS } from './schemas.ts';
 import type { UiAccess, UiRequest } from './ui-access.ts';
 import { uiActor } from './ui-access.ts';
@@ -59,6 +62,7 @@ export type ServerParts = {
   readonly access: AdminAccess;
   readonly ui: UiAccess;
   readonly pages: Pages;
+  readonly running: RunningParts;
   readonly health: HealthSource;
   readonly reads: ProjectReads;
   readonly audit: PayloadAudit;
@@ -108,7 +112,9 @@ export async function createServer(parts: ServerParts): Promise<AdminServer> {
   const managing = [
     ...OPERATIONS,
     ...ERASURE_OPERATIONS,
+    REJECTION_COUNTS,
     ...readingOperations(parts.reads),
+    ...runningOperations(parts.running),
     ...uiOperations(parts.ui, () => urlOf(app, scheme)),
   ];
   const served = [...managing, documentOperation(managing)];

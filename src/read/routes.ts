@@ -9,12 +9,14 @@ import type { Permission } from '../model/batch.ts';
 import { parseRawEventId } from '../model/batch.ts';
 import { Refusal, refusalOf, StoreError } from '../model/errors.ts';
 import { positionOf, sourceOf } from '../model/formats.ts';
-import { observationJson } from '../store/observation-json.ts';
 import type { Store } from '../store/store.ts';
 import { STORE } from '../store/store.ts';
 import { answerJson, watchClient } from './answer.ts';
 import type { ClientRequest } from './clients/client-request.ts';
 import { LANGFUSE_REQUESTS, langfuseProjects } from './clients/langfuse.ts';
+import { FEEDBACK_REQUESTS } from './clients/langsmith-feedback.ts';
+import { isLangSmith, langsmithProject, langsmithProjects } from './clients/langsmith-projects.ts';
+import { RUN_REQUESTS } from './clients/langsmith-runs.ts';
 import { EXPORT } from './export/export.ts';
 import { FACET_REQUEST } from './facets.ts';
 import { GROUP_REQUESTS } from './groups.ts';
@@ -22,9 +24,10 @@ import { foreignCursor } from './list-cursor.ts';
 import type { PayloadReader } from './payloads.ts';
 import { readPayloads } from './payloads.ts';
 import type { PayloadSubject, ProjectReads, ProjectRoute, Reader } from './project-reads.ts';
-import { checkParameters, one } from './query.ts';
+import { checkParameters } from './query.ts';
 import type { Reads } from './reads.ts';
 import { SCORE_REQUESTS } from './scores.ts';
+import { SHOW_OBSERVATION } from './show-observation.ts';
 import { SHOW_TRACE } from './show-trace.ts';
 import { STATS_REQUEST } from './stats.ts';
 import type { AdmittedRead, StoredRequest, StoreReading } from './stored-request.ts';
@@ -55,7 +58,7 @@ export function readRoutes(parts: ReadingParts): CommonRoutes {
     prefers: (entrance) => storeOf(entrance) !== undefined,
     routes: [
       ...STORED.map((request) =>
-        route(request.method ?? 'GET', request.path, storedWork(parts, request)),
+        route(request.method ?? 'GET', request.path, workFor(parts, request)),
       ),
       route('GET', '/me', async (reading) => {
         checkParameters(reading.query, []);
@@ -92,6 +95,17 @@ function commonRoute(
   };
 }
 
+function workFor(parts: ReadingParts, request: StoredRequest): Work {
+  const own = storedWork(parts, request);
+  const other = OTHER_WORK[request.path];
+  if (other === undefined) return own;
+  const ofClient = storedWork(parts, { work: other });
+  return (reading) => {
+    const { exchange, query } = reading;
+    return isLangSmith(exchange.head, query) ? ofClient(reading) : own(reading);
+  };
+}
+
 /** Paths of other services are served, but not listed. */
 function hidden(parts: ReadingParts, served: Served): CommonRoute {
   return { ...commonRoute(parts, served), hidden: true };
@@ -123,7 +137,17 @@ export function projectReads(parts: ReadingParts): ProjectReads {
 const PERMISSIONS = { GET: ['traces:read'], POST: ['ingest:write'] } as const;
 
 /** The requests of other services' clients. */
-const CLIENT_REQUESTS: readonly ClientRequest[] = [...LANGFUSE_REQUESTS];
+const CLIENT_REQUESTS: readonly ClientRequest[] = [
+  ...LANGFUSE_REQUESTS,
+  ...FEEDBACK_REQUESTS,
+  ...RUN_REQUESTS,
+];
+
+/** For LangSmith's clients, which use the paths of sessions for projects. */
+const OTHER_WORK: Readonly<Record<string, StoredRequest['work']>> = {
+  '/sessions': langsmithProjects,
+  '/sessions/:session_id': langsmithProject,
+};
 
 /** The requests about a project's data in a store, relative to `/api/v1` or to a project. */
 const STORED: readonly StoredRequest[] = [
@@ -135,23 +159,12 @@ const STORED: readonly StoredRequest[] = [
   ...GROUP_REQUESTS,
   STATS_REQUEST,
   FACET_REQUEST,
-  { path: '/observations/:id', parameters: ['trace_id'], work: showObservation },
+  SHOW_OBSERVATION,
   { path: '/raw-events/:raw_event_id', parameters: [], work: showRawEvent },
   EXPORT,
 ];
 
 type Work = (reading: AdmittedRead) => Promise<void>;
-
-async function showObservation(reading: StoreReading): Promise<void> {
-  const { exchange, query, tenant, store, read } = reading;
-  const id = exchange.params.id ?? '';
-  const traceId = one(query, 'trace_id');
-  const stored = await read.turn(() => store.traces.getObservation(tenant.projectId, id, traceId));
-  if (stored === undefined) throw unknown('observation');
-  const payloads = await reading.payloads({ kind: 'trace', id: stored.traceId });
-  const texts = await read.turn(() => payloads.read(stored));
-  answerJson(exchange, read, observationJson(stored, texts));
-}
 
 async function showRawEvent(reading: StoreReading): Promise<void> {
   const { exchange, read } = reading;
@@ -254,12 +267,7 @@ function storedWork(
   return async (reading) => {
     if (parameters !== undefined) checkParameters(reading.query, parameters);
     const { store, tenant, read, beforePayloads } = reading;
-    if (store === undefined) {
-      throw new Refusal(
-        'not_found',
-        'Nothing can be read or scored here: no store is named by auth.',
-      );
-    }
+    if (store === undefined) throw withoutStore(parameters === undefined);
     const payloads = async (of: PayloadSubject): Promise<PayloadReader> => {
       await beforePayloads?.(of);
       const { projectId } = tenant;
@@ -269,6 +277,12 @@ function storedWork(
     };
     await work({ ...reading, store, reads, payloads });
   };
+}
+
+/** LangSmith's Python client repeats feedback for minutes after a 404, and gives up at once after a 405. */
+function withoutStore(isOfClient: boolean): Refusal {
+  const message = 'Nothing can be read or scored here: no store is named by auth.';
+  return new Refusal(isOfClient ? 'method_not_allowed' : 'not_found', message);
 }
 
 function storeOf({ pipeline }: Entrance): Store | undefined {

@@ -30,6 +30,7 @@ import type { GroupStore } from './groups.ts';
 import type { CostStore } from './pricing.ts';
 import type { RankStore } from './ranking.ts';
 import type { RollupReads } from './rollups/reading.ts';
+import type { ObservedField, ObservedPage } from './rows/observed-values.ts';
 import type { ScoreStore, ScoreValue } from './scores.ts';
 
 /**
@@ -106,6 +107,9 @@ export type TraceSource = {
   readonly observation: StoredObservation;
   readonly events: readonly EventRef[];
 };
+
+/** An observation, and the events that it has its fields from, each once. */
+export type ObservationWithEvents = StoredObservation & { readonly events: readonly EventRef[] };
 
 /** The part of an observation that the tree of its trace shows. */
 export type NarrowObservation = Pick<
@@ -252,6 +256,8 @@ export type TraceStore = {
     traceIds: readonly string[],
     page: { limit: number; cursor?: string },
   ): Promise<Page<ObservationLine>>;
+  /** The values of a field in each matching trace, in the order of `listTraces`. A step reads a bounded number of observations. */
+  listValues(projectId: string, field: ObservedField, filter: TraceFilter): Promise<ObservedPage>;
   /** The cursors behind a trace in `listTraces`, and behind an observation of it. Undefined if one is not stored. */
   rowCursors(
     projectId: string,
@@ -263,7 +269,7 @@ export type TraceStore = {
     projectId: string,
     id: string,
     traceId?: string,
-  ): Promise<StoredObservation | undefined>;
+  ): Promise<ObservationWithEvents | undefined>;
   /** Raw batches of the project by id, without those that the store does not have. */
   getBatches(projectId: string, ids: readonly string[]): Promise<SealedBatch[]>;
   /** By id, for the batches that `getBatches` finds: a text that is another one once the stored body changes. */

@@ -84,10 +84,12 @@ export function fakeTraces(
       ),
     getRoot: async (projectId, traceId) =>
       ours(projectId, held.observations).find((one) => one.traceId === traceId),
-    getObservation: async (projectId, id, traceId) =>
-      ours(projectId, held.observations).find(
+    getObservation: async (projectId, id, traceId) => {
+      const found = ours(projectId, held.observations).find(
         (one) => one.id === id && (traceId === undefined || one.traceId === traceId),
-      ),
+      );
+      return found && { ...found, events: Object.values(found.payload) };
+    },
     getBatches: async (projectId, ids) =>
       ours(projectId, held.batches).filter(({ id }) => ids.includes(id)),
     batchStamps: async (projectId, ids) => {

@@ -12,7 +12,7 @@ type Props = {
 
 type Look = { readonly text: string; readonly icon: IconName; readonly tone: string };
 
-/** How a trace or an observation ended: by icon, text and color. */
+/** The end of a trace or an observation: by icon, text and color. */
 export function Status({ status, state, isIconOnly = false }: Props): JSX.Element {
   const { text, icon, tone } = lookOf(status, state);
   if (isIconOnly) {

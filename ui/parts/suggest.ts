@@ -12,7 +12,7 @@ export type Typed = {
 };
 
 export type Suggestion = {
-  /** What the word becomes. */
+  /** Replaces the word. */
   readonly text: string;
   readonly label: string;
   readonly note: string;
@@ -69,12 +69,13 @@ export function valueSuggestions({ field = '', prefix }: Typed): readonly Sugges
     .map((value) => ({ text: `${field}:${value}`, label: value, note: '' }));
 }
 
-/** Values that traces have. */
+/** Values that traces have. An answer may be older than the word. */
 export function listedSuggestions(
-  { field = '' }: Typed,
+  { field = '', prefix }: Typed,
   values: readonly { readonly value: string; readonly traces: number }[],
 ): readonly Suggestion[] {
-  return values.map(({ value, traces }) => {
+  const matching = values.filter(({ value }) => value.startsWith(prefix));
+  return matching.map(({ value, traces }) => {
     const note = traces === 1 ? '1 trace' : `${traces.toLocaleString('en-US')} traces`;
     return { text: printTerm(field, value), label: value, note };
   });

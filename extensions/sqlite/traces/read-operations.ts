@@ -213,6 +213,7 @@ function pageOperation<Row extends StoredRow>(
 /** A row, and the events that it has its fields from. */
 export type SourceRow = StoredRow & { readonly events: readonly EventRef[] };
 
+/** Returns a function that adds the events of a row too. */
 export function sourceRow(db: DatabaseSync): (found: FoundCells) => SourceRow {
   const stored = storedRow(db);
   const batchIdOf = batchIds(db);
@@ -307,17 +308,20 @@ function observationOperations(db: DatabaseSync) {
      WHERE t.project = ? AND t.updated_at >= ? AND t.key = ? AND o.n = t.root`,
   );
   const stored = storedRow(db);
-  const orNull = (found: FoundCells | undefined): StoredRow | null =>
-    found === undefined ? null : stored(found);
+  const source = sourceRow(db);
+  const orNull = (found: FoundCells | undefined): SourceRow | null =>
+    found === undefined ? null : source(found);
   return {
     'observations.inTrace': (
       { project, since }: TraceScope,
       trace: Key,
       key: Key,
-    ): StoredRow | null => orNull(inTrace.get(project, since, trace, key)),
-    'observations.root': ({ project, since }: TraceScope, trace: Key): StoredRow | null =>
-      orNull(root.get(project, since, trace)),
-    'observations.anywhere': ({ project, since }: TraceScope, key: Key): StoredRow | null =>
+    ): SourceRow | null => orNull(inTrace.get(project, since, trace, key)),
+    'observations.root': ({ project, since }: TraceScope, trace: Key): StoredRow | null => {
+      const found = root.get(project, since, trace);
+      return found === undefined ? null : stored(found);
+    },
+    'observations.anywhere': ({ project, since }: TraceScope, key: Key): SourceRow | null =>
       orNull(anywhere.get(project, since, key)),
   };
 }

@@ -18,6 +18,7 @@ import { cursorOf, placeOfCursor, placeOfRow } from '../../../src/store/rows/pla
 import { idOfTrace, observationOf, traceOf } from '../../../src/store/rows/stored.ts';
 import { lookOf, placeOfTrace, traceInId, tracePage } from '../../../src/store/rows/trace-page.ts';
 import { placeInTrace, treeObservationOf } from '../../../src/store/rows/tree.ts';
+import { walkedPage } from '../../../src/store/rows/walked-page.ts';
 import type {
   NarrowObservation,
   Page,
@@ -102,7 +103,8 @@ export function sqliteTraces(parts: SqliteTracesParts): TraceStore {
     async getObservation(projectId, id, traceId) {
       const scope = scopeOf(projectId);
       const stored = await getObservation(database, scope, id, traceId);
-      return stored === null ? undefined : observationOfRow(scope)(stored);
+      if (stored === null) return undefined;
+      return Object.assign(observationOfRow(scope)(stored), { events: stored.events });
     },
     async listObservationsOf(projectId, traceIds, limit) {
       const scope = scopeOf(projectId);
@@ -127,6 +129,11 @@ export function sqliteTraces(parts: SqliteTracesParts): TraceStore {
         ({ place }) => place,
         (row) => row,
       );
+    },
+    async listValues(projectId, field, filter) {
+      const look = lookOf(filter, staleBefore());
+      const found = await database.search('traces.values', [scopeOf(projectId), field, look]);
+      return walkedPage(found, ([, , , values]) => values);
     },
     rowCursors: (projectId, traceId, observationId) =>
       rowCursors(database, scopeOf(projectId), traceId, observationId),
@@ -283,8 +290,8 @@ async function getObservation(
   scope: TraceScope,
   id: string,
   traceId: string | undefined,
-): Promise<StoredRow | null> {
-  const inTrace = (trace: string): Promise<StoredRow | null> => {
+): Promise<SourceRow | null> {
+  const inTrace = (trace: string): Promise<SourceRow | null> => {
     const keys = [keyOfId(trace), observationKey(trace, id)] as const;
     return database.search('observations.inTrace', [scope, ...keys]);
   };

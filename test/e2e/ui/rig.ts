@@ -23,13 +23,16 @@ export type UiRig = TestBrowser & {
   check(t: Test, name: string): Promise<void>;
 };
 
+/** The part of a test that registers clean-up. */
+type Teardown = { teardown(clean: () => Promise<void> | void): void };
+
 type RigOptions = { readonly daemon?: DaemonOptions; readonly browser?: BrowserOptions };
 
 /** Milliseconds until an expected element must show, on a busy machine too. */
 const PATIENCE_MS = 20_000;
 
 /** Starts both, signs in by a link, and ends both at the end of the test. */
-export async function startUi(t: Test, options: RigOptions = {}): Promise<UiRig> {
+export async function startUi(t: Teardown, options: RigOptions = {}): Promise<UiRig> {
   await buildPages();
   const [daemon, browser] = await Promise.all([
     startDaemon(t, options.daemon),

@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs';
 import { Ajv2020, type AnySchemaObject, type ValidateFunction } from 'ajv/dist/2020.js';
 import addFormats from 'ajv-formats';
 import t from 'tap';
+import { ControlError } from '../../../src/control/protocol.ts';
 import { rawEventId } from '../../../src/model/batch.ts';
 import { RetryableError } from '../../../src/model/errors.ts';
 import { EXPORT_PARAMETERS } from '../../../src/read/export/request.ts';
@@ -77,6 +78,8 @@ const BODIES: Record<string, unknown> = {
   createProjectScore: { name: 'quality', value: 0.5 },
   createErasure: { q: 'user:u', dry_run: true },
   signIn: { token: TOKEN },
+  replayDeadLetters: { ids: 'all' },
+  dropDeadLetters: { queue: 'disk_queue', ids: [1, 2] },
 };
 
 /** A request with a wrong credential. */
@@ -95,7 +98,11 @@ const SCENES: Record<string, (scene: Scene, id: string) => Promise<Answered>> = 
       ? scene.ask('GET', '/api/v1/projects/%zz/raw-events/a')
       : scene.send({ body: BODIES.none }, '?unknown=1&limit=0&trace_id=a&trace_id=b'),
   401: (scene, id) => scene.send(guessed(id)),
-  404: (scene, id) => scene.send({ body: BODIES[id] }, 'unknown'),
+  404: (scene, id) => {
+    if (id === 'listDeadLetters') return scene.send({}, '?queue=none');
+    const unknown = id.endsWith('DeadLetters') ? { queue: 'none', ids: 'all' } : BODIES[id];
+    return scene.send({ body: unknown }, 'unknown');
+  },
   409: async (scene, id) => {
     const { ask, store } = scene;
     if (id === 'deleteProject') {
@@ -123,6 +130,7 @@ const SCENES: Record<string, (scene: Scene, id: string) => Promise<Answered>> = 
   },
   503: (scene, id) => {
     scene.store.fail(new Error('away'));
+    scene.failControl(new ControlError('worker_down', 'no worker is running'));
     return scene.send({ body: BODIES[id] });
   },
   504: (scene, id) => {
@@ -204,6 +212,7 @@ t.test('every operation answers each documented status in its documented shape',
       }
       const answer = await play(scene, operation.operationId);
       scene.store.fail(undefined);
+      scene.failControl(undefined);
       t.equal(String(answer.status), status, `${what} ${answer.text}`);
       const { content } = operation.responses[status] ?? {};
       if (content === undefined) {

@@ -22,14 +22,22 @@ type Props = {
 export function TraceTable({ traces, columns, sort, order, onSort }: Props): JSX.Element {
   const [chosen, setChosen] = useState(-1);
   const body = useRef<HTMLTableSectionElement>(null);
-  const known = useRef({ traces, chosen });
-  known.current = { traces, chosen };
+  // Keys may come faster than the page renders.
+  const now = useRef({ traces, chosen });
+  now.current.traces = traces;
   useEffect(() => {
     const onKeyDown = (event: KeyboardEvent): void => {
-      if (isEdited(event) || event.ctrlKey || event.metaKey || event.altKey) return;
-      const { traces: all, chosen: now } = known.current;
-      if (event.key === 'j') setChosen(Math.min(now + 1, all.length - 1));
-      if (event.key === 'k') setChosen(Math.max(now - 1, 0));
+      if (isForOthers(event)) return;
+      const { traces: all, chosen: before } = now.current;
+      const step = { j: 1, k: -1 }[event.key];
+      const opened = event.key === 'Enter' ? all[before] : undefined;
+      if (opened !== undefined) {
+        event.preventDefault();
+        navigate(hrefOf(pathOf(opened)));
+      }
+      if (step === undefined) return;
+      now.current.chosen = Math.max(0, Math.min(before + step, all.length - 1));
+      setChosen(now.current.chosen);
     };
     document.addEventListener('keydown', onKeyDown);
     return () => document.removeEventListener('keydown', onKeyDown);
@@ -69,8 +77,17 @@ export function TraceTable({ traces, columns, sort, order, onSort }: Props): JSX
   );
 }
 
-function isEdited({ target }: KeyboardEvent): boolean {
-  return target instanceof Element && target.closest('input, textarea, select, dialog') !== null;
+/** A key for a control that has the focus, or with a modifier. A focused row is no such control. */
+function isForOthers(event: KeyboardEvent): boolean {
+  if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return true;
+  if (!(event.target instanceof Element)) return false;
+  if (event.target.closest('input, textarea, select, dialog, [role=menu]') !== null) return true;
+  const isOnControl = event.target.closest('a, button, summary') !== null;
+  return isOnControl && event.key === 'Enter';
+}
+
+function pathOf({ id }: Trace): string {
+  return `/traces/${encodeURIComponent(id)}`;
 }
 
 type HeadProps = Omit<Props, 'traces' | 'columns'> & { readonly column: Column };
@@ -98,7 +115,7 @@ type RowProps = {
 };
 
 function Row({ trace, columns, isChosen }: RowProps): JSX.Element {
-  const path = `/traces/${encodeURIComponent(trace.id)}`;
+  const path = pathOf(trace);
   // A click anywhere in the row opens it; the link in it serves the keyboard and other tabs.
   const open = (event: MouseEvent): void => {
     const isOnControl =
