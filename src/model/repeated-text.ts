@@ -13,7 +13,7 @@ const texts: ({ readonly bytes: Uint8Array; readonly text: string } | undefined)
 export function repeatedTextAt(bytes: Buffer, start: number, end: number): string {
   const length = end - start;
   if (length > MAX_BYTES || length === 0) return bytes.toString('utf8', start, end);
-  const at = placeOf(bytes, start, end, length);
+  const at = hashPlaceOf(bytes, start, end, length);
   const place = texts[at];
   if (place !== undefined && isAt(place.bytes, bytes, start, length)) return place.text;
   const text = bytes.toString('utf8', start, end);
@@ -22,7 +22,7 @@ export function repeatedTextAt(bytes: Buffer, start: number, end: number): strin
 }
 
 /** Hashes the length and a few bytes, most of them near the end, where keys differ most. */
-export function placeOf(bytes: Buffer, start: number, end: number, length: number): number {
+export function hashPlaceOf(bytes: Buffer, start: number, end: number, length: number): number {
   let hash = Math.imul(length, 0x9e3779b1);
   hash = Math.imul(hash ^ (bytes[end - 1] as number), 0x85ebca6b);
   hash = Math.imul(hash ^ (bytes[start] as number), 0xc2b2ae35);

@@ -1,5 +1,5 @@
 import { type AttributeKey, attributeKey } from '../attributes.ts';
-import { isAt, PLACES, placeOf } from '../repeated-text.ts';
+import { hashPlaceOf, isAt, PLACES } from '../repeated-text.ts';
 
 /**
  * A cache of attribute keys by their bytes, so that no string is made of a known key: an application has few keys and
@@ -14,7 +14,7 @@ const table: (Place | undefined)[] = new Array(PLACES).fill(undefined);
 export function keyAt(bytes: Buffer, start: number, end: number): AttributeKey {
   const length = end - start;
   if (length > MAX_KEY_BYTES || length === 0) return attributeKey(textAt(bytes, start, end));
-  const at = placeOf(bytes, start, end, length);
+  const at = hashPlaceOf(bytes, start, end, length);
   const place = table[at];
   if (place !== undefined && isAt(place.bytes, bytes, start, length)) return place.key;
   const key = attributeKey(textAt(bytes, start, end));
