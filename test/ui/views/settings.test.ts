@@ -1,7 +1,13 @@
+import { readFileSync } from 'node:fs';
 import t from 'tap';
 import { rejectedByCode, startOf } from '../../../ui/parts/usage-history.ts';
 import { samplesByCode } from '../../../ui/views/rejected/codes.ts';
-import { actionText, browserText, detailsText } from '../../../ui/views/settings-audit/audit.ts';
+import {
+  actionText,
+  browserText,
+  copyText,
+  detailsText,
+} from '../../../ui/views/settings-audit/audit.ts';
 import { samplesOf, usedPart } from '../../../ui/views/settings-usage/sums.ts';
 
 const row = {
@@ -41,6 +47,15 @@ t.test('an action is a sentence, an unknown one is itself', async (t) => {
   t.equal(actionText('key.revoke'), 'Revoked a key');
   t.equal(actionText('new.action'), 'new.action');
   t.equal(actionText('constructor'), 'constructor');
+});
+
+t.test('each place of a copy in docs/privacy.md has words; an unknown one is itself', async (t) => {
+  const page = readFileSync(new URL('../../../docs/privacy.md', import.meta.url), 'utf8');
+  const table = page.split('| name | where a copy may be |')[1]?.split('\n\n')[0] ?? '';
+  const names = [...table.matchAll(/^\| `(\w+)`/gm)].map(([, name = '']) => name);
+  t.ok(names.length >= 8);
+  for (const name of names) t.not(copyText(name), name);
+  t.equal(copyText('toString'), 'toString');
 });
 
 t.test('details are a list; an absent value is none', async (t) => {

@@ -65,7 +65,7 @@ export function Recent({ of, keys }: Props): JSX.Element | null {
             isHead: true,
             cell: ({ reason }) => <span class="user-text rejected-reason">{reason}</span>,
           },
-          { name: 'Path', cell: ({ path }) => <code class="user-text">{path}</code> },
+          { name: 'Path', cell: ({ path }) => <Path text={path} /> },
           {
             name: 'Key',
             cell: ({ key_id: id }) => (
@@ -103,6 +103,14 @@ export function Recent({ of, keys }: Props): JSX.Element | null {
       />
       <ListEnd list={list} end="No further rejections" />
     </section>
+  );
+}
+
+function Path({ text }: { readonly text: string }): JSX.Element {
+  return (
+    <code class="cut rejected-path" title={text}>
+      {text}
+    </code>
   );
 }
 

@@ -31,6 +31,23 @@ export function detailsText({ details }: Pick<Entry, 'details'>): string {
     .join(', ');
 }
 
+/** The places of docs/privacy.md. */
+const COPIES: Readonly<Record<string, string>> = {
+  file_exporter: 'files that the file exporter wrote',
+  downstream: 'collectors and services that an exporter delivered to',
+  backups: 'copies of the data directory or the database',
+  other_processes: 'queues of other processes, until they are delivered',
+  redis_log: 'the append-only file of Redis, until Redis rewrites it',
+  salvaged_files: 'damaged files that tracectl salvage or a start kept',
+  write_ahead_log: 'the log of Postgres, its replicas and archives',
+  dead_rows: 'pages of Postgres, until a VACUUM frees them and later rows overwrite them',
+};
+
+/** The place of a copy that an erasure does not reach; an unknown one as it is. */
+export function copyText(place: string): string {
+  return Object.hasOwn(COPIES, place) ? (COPIES[place] ?? place) : place;
+}
+
 const BROWSERS: readonly (readonly [string, RegExp])[] = [
   ['Edge', /Edg\/(\d+)/],
   ['Opera', /OPR\/(\d+)/],

@@ -13,6 +13,7 @@ import { RecordTable } from '../../parts/record-table.tsx';
 import { Time } from '../../parts/time.tsx';
 import { usePages } from '../../state/pages.ts';
 import { project } from '../../state/projects.ts';
+import { copyText } from './audit.ts';
 
 const PAGE = 50;
 const BADGES: Readonly<Record<Erasure['state'], string>> = {
@@ -123,7 +124,7 @@ function Receipt({ of, onClose }: ReceiptProps): JSX.Element | null {
           <ul class="receipt-copies">
             {receipt.copies.map((copy) => (
               <li key={copy} class="user-text">
-                {copy}
+                {copyText(copy)}
               </li>
             ))}
           </ul>
