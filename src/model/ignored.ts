@@ -10,7 +10,7 @@ export type IgnoredValue = {
 export const MAX_IGNORED = 16;
 
 /** The reasons; a value that is sound and unknown is not noted. */
-export const IGNORED_REASONS = {
+const IGNORED_REASONS = {
   time: 'is no time',
   count: 'is no count of tokens',
   counts: 'is no object of counts',

@@ -64,8 +64,9 @@ function costAt(
 ): Cost | undefined {
   const { bytes } = index;
   let found = membersAt(index, position, RUN['outputs.usage_metadata'], COSTS);
-  if (Object.keys(found).length === 0 && bytes[inMetadata?.start ?? 0] === OPEN_BRACE) {
-    found = findMembers(bytes, inMetadata?.start ?? 0, COSTS);
+  const isEmpty = Object.keys(found).length === 0;
+  if (isEmpty && inMetadata !== undefined && bytes[inMetadata.start] === OPEN_BRACE) {
+    found = findMembers(bytes, inMetadata.start, COSTS);
   }
   const { input_cost: input, output_cost: output, total_cost: total } = found;
   return costIn(bytes, { input, output, total });
