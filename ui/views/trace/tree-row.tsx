@@ -26,9 +26,9 @@ type Props = {
   readonly onToggle: (row: number) => void;
 };
 
-const INDENT = 14;
+const INDENT = 12;
 /** Deeper rows are not indented further, so that their names stay visible. */
-const DEEPEST_INDENT = 12;
+const DEEPEST_INDENT = 10;
 /** Characters of a name: more would only be cut by the style. */
 const NAME = 200;
 
