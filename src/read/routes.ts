@@ -14,6 +14,9 @@ import { STORE } from '../store/store.ts';
 import { answerJson, watchClient } from './answer.ts';
 import type { ClientRequest } from './clients/client-request.ts';
 import { LANGFUSE_REQUESTS, langfuseProjects } from './clients/langfuse.ts';
+import { FEEDBACK_REQUESTS } from './clients/langsmith-feedback.ts';
+import { isLangSmith, langsmithProject, langsmithProjects } from './clients/langsmith-projects.ts';
+import { RUN_REQUESTS } from './clients/langsmith-runs.ts';
 import { EXPORT } from './export/export.ts';
 import { FACET_REQUEST } from './facets.ts';
 import { GROUP_REQUESTS } from './groups.ts';
@@ -55,7 +58,7 @@ export function readRoutes(parts: ReadingParts): CommonRoutes {
     prefers: (entrance) => storeOf(entrance) !== undefined,
     routes: [
       ...STORED.map((request) =>
-        route(request.method ?? 'GET', request.path, storedWork(parts, request)),
+        route(request.method ?? 'GET', request.path, workFor(parts, request)),
       ),
       route('GET', '/me', async (reading) => {
         checkParameters(reading.query, []);
@@ -92,6 +95,17 @@ function commonRoute(
   };
 }
 
+function workFor(parts: ReadingParts, request: StoredRequest): Work {
+  const own = storedWork(parts, request);
+  const other = OTHER_WORK[request.path];
+  if (other === undefined) return own;
+  const ofClient = storedWork(parts, { work: other });
+  return (reading) => {
+    const { exchange, query } = reading;
+    return isLangSmith(exchange.head, query) ? ofClient(reading) : own(reading);
+  };
+}
+
 /** Paths of other services are served, but not listed. */
 function hidden(parts: ReadingParts, served: Served): CommonRoute {
   return { ...commonRoute(parts, served), hidden: true };
@@ -123,7 +137,17 @@ export function projectReads(parts: ReadingParts): ProjectReads {
 const PERMISSIONS = { GET: ['traces:read'], POST: ['ingest:write'] } as const;
 
 /** The requests of other services' clients. */
-const CLIENT_REQUESTS: readonly ClientRequest[] = [...LANGFUSE_REQUESTS];
+const CLIENT_REQUESTS: readonly ClientRequest[] = [
+  ...LANGFUSE_REQUESTS,
+  ...FEEDBACK_REQUESTS,
+  ...RUN_REQUESTS,
+];
+
+/** For LangSmith's clients, which use the paths of sessions for projects. */
+const OTHER_WORK: Readonly<Record<string, StoredRequest['work']>> = {
+  '/sessions': langsmithProjects,
+  '/sessions/:session_id': langsmithProject,
+};
 
 /** The requests about a project's data in a store, relative to `/api/v1` or to a project. */
 const STORED: readonly StoredRequest[] = [
@@ -243,12 +267,7 @@ function storedWork(
   return async (reading) => {
     if (parameters !== undefined) checkParameters(reading.query, parameters);
     const { store, tenant, read, beforePayloads } = reading;
-    if (store === undefined) {
-      throw new Refusal(
-        'not_found',
-        'Nothing can be read or scored here: no store is named by auth.',
-      );
-    }
+    if (store === undefined) throw withoutStore(parameters === undefined);
     const payloads = async (of: PayloadSubject): Promise<PayloadReader> => {
       await beforePayloads?.(of);
       const { projectId } = tenant;
@@ -258,6 +277,12 @@ function storedWork(
     };
     await work({ ...reading, store, reads, payloads });
   };
+}
+
+/** LangSmith's Python client repeats feedback for minutes after a 404, and gives up at once after a 405. */
+function withoutStore(isOfClient: boolean): Refusal {
+  const message = 'Nothing can be read or scored here: no store is named by auth.';
+  return new Refusal(isOfClient ? 'method_not_allowed' : 'not_found', message);
 }
 
 function storeOf({ pipeline }: Entrance): Store | undefined {
