@@ -27,6 +27,7 @@ import { ranks } from './ranks.ts';
 import { rollupRules } from './rollups.ts';
 import { scores } from './scores.ts';
 import { summaries } from './summaries.ts';
+import { observedValuesRules } from './values.ts';
 
 /** A store under test: opened, closed, broken off, and opened again. */
 export type StorePlace = {
@@ -63,7 +64,13 @@ const PARTS = {
     erasures,
   },
   searches: { listings, queries, 'sorted lists': ranks },
-  sums: { exports, rollups: rollupRules, scores, 'sessions and users': groups },
+  sums: {
+    exports,
+    'values of observations': observedValuesRules,
+    rollups: rollupRules,
+    scores,
+    'sessions and users': groups,
+  },
 } satisfies Record<string, Record<string, (t: Test, open: Open) => void>>;
 
 export function storeContract(

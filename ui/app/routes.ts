@@ -18,6 +18,7 @@ const ROUTES: readonly Route[] = [
   { pattern: '/traces/:id', load: () => import('../views/trace/view.tsx') },
   { pattern: '/settings', load: () => import('../views/settings-projects/view.tsx') },
   { pattern: '/sessions', load: () => import('../views/sessions/view.tsx') },
+  { pattern: '/sessions/:id', load: () => import('../views/session/view.tsx') },
   { pattern: '/users', load: () => import('../views/users/view.tsx') },
   { pattern: '/users/:id', load: () => import('../views/user/view.tsx') },
   { pattern: '/dashboard', load: () => import('../views/dashboard/view.tsx') },

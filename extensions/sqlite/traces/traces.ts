@@ -18,6 +18,7 @@ import { cursorOf, placeOfCursor, placeOfRow } from '../../../src/store/rows/pla
 import { idOfTrace, observationOf, traceOf } from '../../../src/store/rows/stored.ts';
 import { lookOf, placeOfTrace, traceInId, tracePage } from '../../../src/store/rows/trace-page.ts';
 import { placeInTrace, treeObservationOf } from '../../../src/store/rows/tree.ts';
+import { walkedPage } from '../../../src/store/rows/walked-page.ts';
 import type {
   NarrowObservation,
   Page,
@@ -128,6 +129,11 @@ export function sqliteTraces(parts: SqliteTracesParts): TraceStore {
         ({ place }) => place,
         (row) => row,
       );
+    },
+    async listValues(projectId, field, filter) {
+      const look = lookOf(filter, staleBefore());
+      const found = await database.search('traces.values', [scopeOf(projectId), field, look]);
+      return walkedPage(found, ([, , , values]) => values);
     },
     rowCursors: (projectId, traceId, observationId) =>
       rowCursors(database, scopeOf(projectId), traceId, observationId),
