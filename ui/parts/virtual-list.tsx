@@ -1,4 +1,6 @@
+import type { Range } from '@tanstack/virtual-core';
 import {
+  defaultRangeExtractor,
   elementScroll,
   observeElementOffset,
   observeElementRect,
@@ -17,6 +19,8 @@ type Options = {
   readonly overscan?: number;
   /** Pixels between the top of what scrolls and the first row. */
   readonly margin?: number;
+  /** A row that is always in the document, because an attribute names it. */
+  readonly kept?: number;
   /** Keeps what is known of a row when its index changes. */
   readonly keyOf?: (index: number) => string | number;
 };
@@ -70,18 +74,27 @@ export function useVirtualRows(options: Options): VirtualRows {
 }
 
 function settingsOf(options: Options, onChange: () => void): Settings {
-  const { count, rowHeight, scroller, overscan = 8, margin = 0, keyOf } = options;
+  const { count, rowHeight, scroller, overscan = 8, margin = 0, kept, keyOf } = options;
   return {
     count,
     overscan,
     scrollMargin: margin,
     estimateSize: () => rowHeight,
     ...(keyOf === undefined ? {} : { getItemKey: keyOf }),
+    ...(kept === undefined || kept < 0 || kept >= count ? {} : { rangeExtractor: withRow(kept) }),
     getScrollElement: () => scroller.current,
     observeElementRect,
     observeElementOffset,
     scrollToFn: elementScroll,
     onChange,
+  };
+}
+
+/** The rows in view, and one more. */
+function withRow(kept: number): (range: Range) => number[] {
+  return (range) => {
+    const inView = defaultRangeExtractor(range);
+    return inView.includes(kept) ? inView : [...inView, kept];
   };
 }
 

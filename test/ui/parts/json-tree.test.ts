@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import t from 'tap';
+import { parseExact } from '../../../ui/api/exact-json.ts';
 import type { JsonNode } from '../../../ui/parts/json-tree.ts';
 import {
   childrenOf,
@@ -110,4 +111,15 @@ t.test('cuts between characters, and shows what a browser hides', async (t) => {
   t.equal(beginning('abc', 2), 'ab');
   t.equal(beginning('a😀', 2), 'a');
   t.equal(visible('a\0b\x1b[31m\x7f\tc\n'), 'a␀b␛[31m␡\tc\n');
+});
+
+t.test('integers that a double cannot hold keep their digits', async (t) => {
+  const text =
+    '{"a":12345678901234567890,"b":[-9007199254740993],"c":9007199254740991,"d":"12345678901234567890"}';
+  const value = parseExact(text) as Record<string, unknown>;
+  t.same(value['a'], 12345678901234567890n);
+  t.same(value['b'], [-9007199254740993n]);
+  t.same([value['c'], value['d']], [9007199254740991, '12345678901234567890']);
+  t.equal(copiedText(value).replace(/\s/g, ''), text);
+  t.same(parseExact('[1.2345678901234567, 1e20]'), [1.2345678901234567, 1e20]);
 });
