@@ -35,9 +35,8 @@ t.test('shows the values of the trace, its tree and its root', async (t) => {
   }
   t.equal(await tree.getByRole('treeitem').count(), 5);
   t.match(await item('assistant').getAttribute('aria-level'), '1');
-  t.match(await item('broken').getAttribute('aria-label'), /broken, tool, error, 180 ms/);
-  t.match(await item('slow').getAttribute('aria-label'), /on the critical path/);
-  t.notMatch(await item('broken').getAttribute('aria-label'), /critical/);
+  await item('broken , tool Error 180 ms').waitFor();
+  t.equal(await item('on the critical path').count(), 4, 'all but the tool beside the slow one');
   t.equal(await heading(), 'assistant', 'the root shows first');
   await panel.getByText('Weather?').waitFor();
   await ui.check(t, 'trace');
@@ -144,7 +143,9 @@ t.test('wrong times and parents keep their place in the tree', async (t) => {
 t.test('hostile texts stay texts in every field', async (t) => {
   await ui.open('/traces/hostile');
   for (const index of HOSTILE_EVENTS.keys()) {
-    await page.goto(`${ui.daemon.adminBase}/traces/hostile?observation=hostile-${index}`);
+    await tree.focus();
+    await page.keyboard.press(index === 0 ? 'Home' : 'ArrowDown');
+    await page.waitForURL(new RegExp(`observation=hostile-${index}$`));
     for (const name of ['Messages', 'JSON', 'Attributes', 'Raw event']) {
       await tab(name);
       await panel.getByRole('tabpanel').locator('.loading').waitFor({ state: 'detached' });
@@ -164,6 +165,7 @@ t.test('works on a phone', async (t) => {
     t.equal(await panel.count(), 0, 'the panel is closed at first');
     await ui.check(t, 'phone');
     await item('chat').click();
+    await tab('Messages');
     await panel.getByText('Be brief.').waitFor();
     await ui.check(t, 'phone, observation');
     await page.keyboard.press('Escape');
@@ -178,7 +180,7 @@ t.test('a trace that runs grows on the page', async (t) => {
   await ui.sendEvents([{ ...begun, id: 'live-root', name: 'running agent', start_time }]);
   await ui.daemon.call({ path: '/api/v1/traces/live?wait=20s' });
   await ui.open('/traces/live');
-  await page.locator('.trace-title').getByText('Running').waitFor();
+  await page.locator('.trace-title').getByText('Running', { exact: true }).waitFor();
   const ended = { operation: 'finish', status: 'success', trace_id: 'live' };
   const end_time = new Date().toISOString();
   await ui.sendEvents([

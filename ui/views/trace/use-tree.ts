@@ -42,6 +42,8 @@ export function useTree({ layout, shown, isNarrow, onChoose }: Parts): TreeState
   const [filter, setFilter] = useState('');
   const [activeId, setActiveId] = useState<string | undefined>(undefined);
   const list = useRef<VirtualListHandle>(undefined);
+  /** The last jump's place among the slowest rows. */
+  const place = useRef(-1);
   const visible = useMemo(
     () => (filter.trim() === '' ? expandedRows(layout, collapsed) : matchingRows(layout, filter)),
     [layout, collapsed, filter],
@@ -82,7 +84,9 @@ export function useTree({ layout, shown, isNarrow, onChoose }: Parts): TreeState
   const toggleAll = (): void => setCollapsed(collapsed.size > 0 ? new Set() : branches(layout));
   const jumpToError = (): void => show(nextError(layout, active), 'center');
   const jumpToSlowest = (): void => {
-    show(slowest[(slowest.indexOf(active) + 1) % slowest.length], 'center');
+    const isRepeated = slowest[place.current] === active;
+    place.current = isRepeated ? (place.current + 1) % slowest.length : 0;
+    show(slowest[place.current], 'center');
   };
   const onKeyDown = (event: KeyboardEvent): void => {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
