@@ -214,7 +214,7 @@ t.test('one daemon', async (t) => {
     }
   });
 
-  t.test('guessing is slowed down, and locks nobody out', async (t) => {
+  t.test('guessing is slowed down, and refuses no other client', async (t) => {
     const { code } = JSON.parse(
       (
         await send(daemon.adminBase, {

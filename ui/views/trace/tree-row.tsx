@@ -77,7 +77,7 @@ export function TreeRow(props: Props): JSX.Element | null {
           {name}
         </span>
         {isCollapsed && below > 0 && <span class="badge">{count(below)}</span>}
-        <span class="only-read">
+        <span class="unseen">
           , {each.kind}
           {Number.isNaN(props.criticalMs) ? '' : ', on the critical path'}
         </span>
