@@ -32,7 +32,7 @@ type Row = {
   readonly start: number;
 };
 
-export type VirtualRows = {
+type VirtualRows = {
   /** The rows to show now. */
   readonly rows: readonly Row[];
   /** Pixels of all rows. */
@@ -46,7 +46,7 @@ export type VirtualRows = {
 type Settings = ConstructorParameters<typeof Virtualizer<HTMLElement, Element>>[0];
 
 /** The rows of a long list that are in view: the document holds no others. */
-export function useVirtualRows(options: Options): VirtualRows {
+function useVirtualRows(options: Options): VirtualRows {
   const [, render] = useState(0);
   const own = useRef<Virtualizer<HTMLElement, Element> | undefined>(undefined);
   const settings = settingsOf(options, () => render((before) => before + 1));

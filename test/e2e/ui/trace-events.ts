@@ -1,7 +1,7 @@
 import { HOSTILE } from './rig.ts';
 
-/** The beginning of the traces of these tests. */
-export const BEGIN = Date.now() - 60_000;
+/** The start of the first observation. */
+const BEGIN = Date.now() - 60_000;
 
 type Event = Readonly<Record<string, unknown>>;
 
