@@ -49,6 +49,8 @@ const ORDER = [
   query('sort', { type: 'string', enum: ['start', ...RANK_FIELDS] }),
   query('order', { type: 'string', enum: ['desc', 'asc'] }),
 ];
+const FACET_FIELD =
+  'A field of the query language whose values are texts, but `id`, or `custom.KEY`. The values of `state`, `source`, `release`, `tag`, `custom.KEY`, `span`, `provider`, `prompt` and `error` are counted in the traces of the range, within the budget of a page; those of the others are sums.';
 /** The sums are over the traces that match. */
 const GROUP_FILTER = ['from', 'to', 'q'].map((name) => query(name, { type: 'string' }));
 
@@ -182,7 +184,10 @@ export const READING_REQUESTS: readonly ReadingRequest[] = [
     summary: 'Get the values of a field, the most used first',
     answer: INGESTION.facet,
     parameters: [
-      { ...query('field', { type: 'string' }), required: true },
+      {
+        ...described('field', { type: 'string' }, FACET_FIELD),
+        required: true,
+      },
       query('prefix', { type: 'string' }),
       ...GROUP_FILTER,
       query('limit', { type: 'integer', minimum: 1, maximum: 1000 }),

@@ -23,6 +23,7 @@ import { traceReadOperations } from './traces/read-operations.ts';
 import { foldReadOperations, rollupOperations } from './traces/rollup-operations.ts';
 import { rollupReadOperations } from './traces/rollup-reading.ts';
 import { scoreOperations, scoreReadOperations } from './traces/score-operations.ts';
+import { valueOperations } from './traces/value-operations.ts';
 import { traceOperations } from './traces/write-operations.ts';
 
 export function writeOperations(db: DatabaseSync) {
@@ -55,6 +56,7 @@ export function readOperations(db: DatabaseSync) {
     ...traceReadOperations(db),
     ...rankOperations(db),
     ...exportOperations(db),
+    ...valueOperations(db),
     ...scoreReadOperations(db),
     ...foldReadOperations(db),
     ...rollupReadOperations(db),

@@ -26,7 +26,9 @@ import { queries } from './queries.ts';
 import { ranks } from './ranks.ts';
 import { rollupRules } from './rollups.ts';
 import { scores } from './scores.ts';
+import { states } from './states.ts';
 import { summaries } from './summaries.ts';
+import { observedValuesRules } from './values.ts';
 
 /** A store under test: opened, closed, broken off, and opened again. */
 export type StorePlace = {
@@ -56,6 +58,7 @@ const PARTS = {
     observations,
     merging,
     summaries,
+    states,
     postings,
     backlog,
     changes,
@@ -63,7 +66,13 @@ const PARTS = {
     erasures,
   },
   searches: { listings, queries, 'sorted lists': ranks },
-  sums: { exports, rollups: rollupRules, scores, 'sessions and users': groups },
+  sums: {
+    exports,
+    'values of observations': observedValuesRules,
+    rollups: rollupRules,
+    scores,
+    'sessions and users': groups,
+  },
 } satisfies Record<string, Record<string, (t: Test, open: Open) => void>>;
 
 export function storeContract(

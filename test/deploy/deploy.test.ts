@@ -66,9 +66,12 @@ t.test('the container is built from the tree, and checks the health endpoint', a
   const [, node = ''] = /^FROM node:(\d+)/m.exec(file) ?? [];
   t.equal(`>=${node}`, engines.node);
   const ignored = read(ROOT, '.dockerignore').split('\n');
-  for (const needed of ['src', 'config', 'scripts', 'docs', 'package-lock.json']) {
+  for (const needed of ['src', 'ui', 'config', 'scripts', 'docs', 'package-lock.json']) {
     t.notOk(ignored.includes(needed), `${needed} is in the build`);
   }
+  t.match(file, /RUN npm run build\b/);
+  const { scripts } = JSON.parse(read(ROOT, 'package.json'));
+  t.match(scripts.build, /build:ui/, 'the build makes the pages, which dist carries');
   t.ok(ignored.includes('node_modules'), 'what was installed for another system is not');
   t.match(file, /^COPY package\.json package-lock\.json .*\nRUN npm ci$/m, 'as it is locked');
   t.notMatch(file, /npm install/, 'the image installs the lock file');
@@ -76,14 +79,17 @@ t.test('the container is built from the tree, and checks the health endpoint', a
 
 t.test('the container serves with its built-in configuration', async (t) => {
   const [, from = '', to = ''] =
-    /sed 's\/(\S+?)\/(\S+?)\/' config\/embedded\.yaml/.exec(read(DEPLOY, 'Containerfile')) ?? [];
-  const text = read(ROOT, 'config', 'embedded.yaml').replaceAll(new RegExp(from, 'g'), to);
+    /sed -E 's\/(\S+?)\/(\S+?)\/' config\/embedded\.yaml/.exec(read(DEPLOY, 'Containerfile')) ?? [];
+  const text = read(ROOT, 'config', 'embedded.yaml').replaceAll(
+    new RegExp(from, 'g'),
+    to.replace('\\1', '$1'),
+  );
   const { receivers, extensions } = parse(text) as Record<'receivers' | 'extensions', unknown>;
   const everywhere = { endpoint: '0.0.0.0:4318' };
   t.match(receivers, {
     native: everywhere,
     runs: everywhere,
-    otlp: { protocols: { http: everywhere } },
+    otlp: { protocols: { http: everywhere, grpc: { endpoint: '0.0.0.0:4317' } } },
   });
   t.match(extensions, { admin: { endpoint: /^127\./ }, health_check: { endpoint: /^127\./ } });
 });

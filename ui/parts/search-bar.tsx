@@ -50,10 +50,12 @@ export function SearchBar({ project, value, onSearch }: Props): JSX.Element {
     const after = taken(text, typed, suggestion);
     setText(after.text);
     setTyped(typedAt(after.text, after.caret));
-    requestAnimationFrame(() => {
-      input.current?.focus();
-      input.current?.setSelectionRange(after.caret, after.caret);
-    });
+    // At once: the next key may come before the page renders.
+    if (input.current !== null) {
+      input.current.value = after.text;
+      input.current.focus();
+      input.current.setSelectionRange(after.caret, after.caret);
+    }
     if (after.text.endsWith(' ') && mistakeOf(after.text) === undefined)
       onSearch(after.text.trim());
   };

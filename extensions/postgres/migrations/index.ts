@@ -18,6 +18,7 @@ import { partitionedTraces } from './0016-trace-partitions.ts';
 import { rollups } from './0017-rollups.ts';
 import { uiSessions } from './0018-ui-sessions.ts';
 import { scoreIdIndex } from './0019-score-ids.ts';
+import { clientsOfRejections } from './0020-rejection-clients.ts';
 
 /** In the order they are applied. */
 export const MIGRATIONS: readonly Migration[] = [
@@ -40,4 +41,5 @@ export const MIGRATIONS: readonly Migration[] = [
   rollups,
   uiSessions,
   scoreIdIndex,
+  clientsOfRejections,
 ];

@@ -7,6 +7,7 @@ import { cursorOf, placeOfCursor } from '../../../src/store/rows/place.ts';
 import { traceOf } from '../../../src/store/rows/stored.ts';
 import { lookOf, placeOfTrace, traceInId, tracePage } from '../../../src/store/rows/trace-page.ts';
 import { placeInTrace, treeObservationOf } from '../../../src/store/rows/tree.ts';
+import { walkedPage } from '../../../src/store/rows/walked-page.ts';
 import type {
   Page,
   RowCursors,
@@ -19,6 +20,7 @@ import type { StoreDatabase } from '../database.ts';
 import { withoutErased } from '../erasing/in-flight.ts';
 import type { GroupBound } from '../grouping.ts';
 import { groupedWrites } from './groups.ts';
+import { findValues } from './observed-reading.ts';
 import type { ScopeValues } from './reading.ts';
 import * as queries from './reading.ts';
 
@@ -103,6 +105,13 @@ export function postgresTraces(
       const keys = traceIds.map(keyOfId);
       const scope = scopeOf(projectId);
       return pageOfSources(await queries.findObservationsOf(reading, scope, keys, limit));
+    },
+    async listValues(project, field, filter) {
+      const scope = { project, since: retention.since(project) };
+      const begun = now();
+      const found = await findValues(reading, scope, field, lookOf(filter, staleBefore()));
+      const spentMs = Math.max(0, now() - begun);
+      return walkedPage({ ...found, spentMs }, ([, , , values]) => values);
     },
     rowCursors: (projectId, traceId, observationId) =>
       rowCursors(reading, scopeOf(projectId), traceId, observationId),

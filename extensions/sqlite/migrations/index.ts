@@ -13,6 +13,7 @@ import { previewColumns } from './0011-previews.ts';
 import { rollupTables } from './0012-rollups.ts';
 import { uiSessionTables } from './0013-ui-sessions.ts';
 import { scoresById } from './0014-score-ids.ts';
+import { clientOfRejection } from './0015-rejection-clients.ts';
 
 /** The migrations of a store, in their order. */
 export const STORE_MIGRATIONS: readonly FileMigration[] = [
@@ -30,4 +31,5 @@ export const STORE_MIGRATIONS: readonly FileMigration[] = [
   rollupTables,
   uiSessionTables,
   scoresById,
+  clientOfRejection,
 ];

@@ -223,8 +223,7 @@ function stateCondition(state: string, parameters: Parameters, staleBefore: numb
 }
 
 /**
- * Names of spans, models, messages of errors, and custom fields contain the text, or an id begins with it. The name of a trace is the
- * name of one of its spans.
+ * Names of traces and spans, models, messages of errors, and custom fields contain the text, or an id begins with it.
  */
 function textCondition(text: string, parameters: Parameters): string {
   const { dialect } = parameters;
@@ -242,6 +241,7 @@ function textCondition(text: string, parameters: Parameters): string {
   ];
   return anyOf([
     keyBegins('t', text, parameters),
+    dialect.like('t.name', pattern),
     anyObservation(anyOf(ofObservation), parameters),
     ...wholeSpanId(text, parameters),
   ]);

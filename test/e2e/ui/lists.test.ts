@@ -47,7 +47,15 @@ const table = page.getByRole('table', { name: 'Traces' });
 const search = page.getByRole('searchbox', { name: 'Search traces' });
 const rows = () => table.getByRole('row').filter({ hasNot: page.getByRole('columnheader') });
 
-await ui.sendEvents([
+const { projects } = await ui.admin<{ projects: { id: string }[] }>('GET', '/projects');
+
+/** Sends traces, and waits until the store has them. */
+async function store(traces: readonly object[]): Promise<void> {
+  await ui.sendEvents(traces);
+  await ui.admin('GET', `/projects/${projects[0]?.id}/traces/t${sent}?wait=20s`);
+}
+
+await store([
   traceOf({ name: 'alpha', ms: 500, tokens: 900 }),
   traceOf({ name: 'beta', model: 'claude-sonnet-4-5', hoursAgo: 2, ms: 3_000, tokens: 100 }),
   traceOf({ name: 'gamma', status: 'error', hoursAgo: 3, user: 'bob', session: 'chat-2' }),
@@ -72,11 +80,13 @@ t.test('searches with suggestions, and keeps the query in the address', async (t
   await page.keyboard.type('mod');
   await page.getByRole('option', { name: /^model:/ }).waitFor();
   await page.keyboard.press('ArrowDown');
+  await page.getByRole('option', { selected: true }).waitFor();
   await page.keyboard.press('Enter');
   t.equal(await search.inputValue(), 'model:');
   await page.keyboard.type('cl');
   await page.getByRole('option', { name: /claude-sonnet-4-5/ }).waitFor();
   await page.keyboard.press('ArrowDown');
+  await page.getByRole('option', { selected: true }).waitFor();
   await page.keyboard.press('Enter');
   await rows().nth(1).waitFor({ state: 'detached' });
   t.same(await rows().locator('.cell-name').allTextContents(), ['beta']);
@@ -179,9 +189,18 @@ t.test('shows traces as they arrive', async (t) => {
 
 t.test('lists sessions and users, and opens them', async (t) => {
   await ui.open('/sessions');
+  await page.getByRole('link', { name: 'chat-2' }).click();
+  await page.getByRole('heading', { name: 'chat-2' }).waitFor();
+  await page.getByText('question about gamma').waitFor();
+  await page.getByText('answer about gamma').waitFor();
+  await ui.check(t, 'a session');
+  await onPhone(page, () => ui.check(t, 'a session on a phone'));
   await page.getByRole('link', { name: 'bob' }).click();
   await page.getByRole('heading', { name: 'bob' }).waitFor();
-  await page.getByRole('table', { name: 'Newest traces' }).getByText('gamma').waitFor();
+  await page
+    .getByRole('table', { name: 'Newest traces' })
+    .getByRole('link', { name: 'gamma' })
+    .waitFor();
   await ui.check(t, 'a user');
   await ui.open('/users');
   await page.getByRole('table', { name: 'Users' }).getByRole('link', { name: 'ada' }).waitFor();
@@ -205,7 +224,7 @@ t.test('adds up the traces, by time and by model', async (t) => {
 });
 
 t.test('shows hostile texts as texts', async (t) => {
-  await ui.sendEvents(
+  await store(
     HOSTILE.map((text, index) =>
       traceOf({
         name: text,

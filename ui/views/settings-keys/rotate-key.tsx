@@ -1,14 +1,15 @@
 import type { ComponentChildren, JSX } from 'preact';
-import { useState } from 'preact/hooks';
+import { useEffect, useRef, useState } from 'preact/hooks';
 import { ApiFailure, at, send } from '../../api/client.ts';
 import type { CreatedKey, Key } from '../../api/types.ts';
 import { Dialog } from '../../parts/dialog.tsx';
+import { keyName } from '../../parts/key-name.ts';
 import { NewKey } from '../../parts/new-key.tsx';
 import { Refusal } from '../../parts/refusal.tsx';
 import { Snippets } from '../../parts/snippets.tsx';
 import { Time } from '../../parts/time.tsx';
 import { done } from '../../state/toasts.ts';
-import { keyName, stepOf } from './keys.ts';
+import { stepOf } from './keys.ts';
 
 type Props = {
   readonly old: Key;
@@ -131,10 +132,17 @@ type StepProps = {
 
 function Step({ number, current, title, children }: StepProps): JSX.Element {
   const isCurrent = number === current;
+  const heading = useRef<HTMLHeadingElement>(null);
+  useEffect(() => {
+    // The button of the step before, which had the focus, is gone.
+    if (isCurrent && number > 1) heading.current?.focus();
+  }, [isCurrent]);
   const state = isCurrent ? 'is-current' : number < current ? 'is-done' : '';
   return (
     <li class={state} {...(isCurrent ? { 'aria-current': 'step' } : {})}>
-      <h3>{title}</h3>
+      <h3 ref={heading} tabIndex={-1}>
+        {title}
+      </h3>
       {isCurrent && children}
     </li>
   );
