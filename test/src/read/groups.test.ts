@@ -118,7 +118,7 @@ t.test('refuses unknown sessions and users, and unknown parameters', async (t) =
   t.match(await get('/sessions/s'), { status: 404, json: { code: 'not_found' } });
   t.match(await get('/users/u'), { status: 404, json: { message: 'There is no such user.' } });
   for (const path of [
-    '/sessions?name=x',
+    '/sessions?status=ok',
     '/users?status=ok',
     '/sessions/s?q=x',
     '/users/u?limit=1',
