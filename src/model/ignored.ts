@@ -18,6 +18,7 @@ const IGNORED_REASONS = {
   amounts: 'is no object of amounts',
   tags: 'is no list of texts',
   duration: 'is no duration',
+  attachments: 'are not stored',
 } as const;
 
 export type IgnoredReason = keyof typeof IGNORED_REASONS;
