@@ -1,5 +1,6 @@
 import type { Clock, Settings } from '../../src/component/component.ts';
 import { ErasureBlocks } from '../../src/store/erasing/blocks.ts';
+import { SEARCH_OFF } from '../../src/store/search/status.ts';
 import type { Store } from '../../src/store/store.ts';
 import { termMetrics } from '../../src/store/term-metrics.ts';
 import type { FirstProject } from '../../src/tenancy/bootstrap.ts';
@@ -101,6 +102,7 @@ export async function openPostgresStore(
     rollups: postgresRollups(pools.read, reading, retention),
     costs: postgresCosts(pools.housekeeping, database.prices),
     openQueue: queues.openQueue,
+    search: { status: async () => SEARCH_OFF },
   };
   return {
     store,

@@ -22,6 +22,8 @@ import { sqliteErasures } from './erasing/erasing.ts';
 import { sqliteHousekeeping } from './housekeeping.ts';
 import type { StoreOperations } from './operations.ts';
 import { removedCounters } from './removed-counters.ts';
+import type { OpenIndex, SqliteSearch } from './search/search.ts';
+import { openIndex, removeIndex, sqliteSearch } from './search/search.ts';
 import { sqliteRows } from './tenancy/rows.ts';
 import { sqliteBacklog } from './traces/backlog.ts';
 import { sqliteCosts } from './traces/costs.ts';
@@ -38,6 +40,8 @@ export type OpenSqliteStore = {
   readonly first: FirstProject | undefined;
   /** Whether the disk has room, and how much; whether the file is in its place and sound. */
   health(): DatabaseHealth;
+  /** The progress of the index of payload text; undefined without payload search. */
+  readonly search: Pick<SqliteSearch, 'progress'>;
   /** Whether damage was found since the start, or at the start. */
   isDamaged(): boolean;
   close(): Promise<void>;
@@ -55,7 +59,13 @@ export async function salvageSqliteStore(
   directory: string,
   logger: Logger,
 ): Promise<SalvagedDatabase[]> {
-  return [await salvageDatabase({ directory, name: FILES, operations: OPERATIONS }, logger)];
+  const salvaged = await salvageDatabase(
+    { directory, name: FILES, operations: OPERATIONS },
+    logger,
+  );
+  // The next start makes it again, of the rows that are left.
+  await removeIndex(directory);
+  return [salvaged];
 }
 
 /** Rejects with an `Error` that names the obstacle: the lock, the permissions, the file. */
@@ -76,7 +86,9 @@ export async function openSqliteStore(
     clock,
     logger,
   });
+  let index: OpenIndex | undefined;
   try {
+    index = await openIndex({ database, clock, logger }, config);
     const queues = await queueStorage(database, clock, logger, {
       removesProjects: false,
     });
@@ -87,8 +99,9 @@ export async function openSqliteStore(
     await database.markFilled();
     const blocks = new ErasureBlocks(() => clock.now());
     blocks.replace(await database.read('erasing.blocks', [clock.now()]));
-    return storeIn({ database, queues, tenancy, blocks }, settings, config);
+    return storeIn({ database, index, queues, tenancy, blocks }, settings, config);
   } catch (error) {
+    await index?.database.close();
     await database.close();
     throw error;
   }
@@ -96,13 +109,14 @@ export async function openSqliteStore(
 
 type OpenParts = {
   readonly database: Database<StoreOperations>;
+  readonly index: OpenIndex | undefined;
   readonly queues: SqliteQueueStorage;
   readonly tenancy: Tenancy;
   readonly blocks: ErasureBlocks;
 };
 
 function storeIn(
-  { database, queues, tenancy, blocks }: OpenParts,
+  { database, index, queues, tenancy, blocks }: OpenParts,
   { clock, logger, metrics }: Pick<Settings, 'clock' | 'logger' | 'metrics'>,
   config: SqliteConfig,
 ): OpenSqliteStore {
@@ -116,6 +130,7 @@ function storeIn(
     clock,
     logger,
     removed,
+    texts: { purge: () => search.purge() },
     rejectionsMaxAge: config.rejections.max_age,
   });
   const terms = termMetrics(metrics, () => database.search('traces.withoutTerms', []));
@@ -127,9 +142,12 @@ function storeIn(
   const traces = sqliteTraces({
     ...{ database, queues, retention, summaries, terms, rollups },
     ...{ inFlight, blocks, changes, staleBefore },
+    texts: { wake: () => search.wake() },
   });
+  const search = sqliteSearch({ database, clock, logger }, index, traces);
   const erasures = sqliteErasures({
     ...{ database, queues, inFlight, blocks, removed, traces, projects, clock, logger },
+    texts: search,
   });
   const store: Store = {
     ...{ projects, keys, traces, organization, usage, rejections, audit, changes },
@@ -141,12 +159,14 @@ function storeIn(
     costs: sqliteCosts(database, summaries, rollups),
     backlog: sqliteBacklog(database),
     erasures: erasures.store,
+    search,
     openQueue: queues.openQueue,
   };
   return {
     store,
     first: tenancy.first,
     health: database.health,
+    search,
     isDamaged: database.isDamaged,
     async finish() {
       await queues.tidy();
@@ -154,11 +174,13 @@ function storeIn(
       await keeper.finish();
       await summaries.finish();
       await rollups.finish();
+      await search.finish();
     },
     async close() {
       terms.close();
       await summaries.close();
       await erasures.close();
+      await search.close();
       await rollups.close();
       await keeper.close();
       await queues.close();
@@ -173,6 +195,7 @@ function storeIn(
       keeper.crash();
       queues.crash();
       tenancy.crash();
+      await search.crash();
       await database.crash();
     },
   };

@@ -11,6 +11,7 @@ import { answerOperations } from './erasing/answer-operations.ts';
 import { cleanOperations, cleanReadOperations } from './erasing/clean-operations.ts';
 import { erasureOperations, erasureReadOperations } from './erasing/list-operations.ts';
 import { STORE_MIGRATIONS } from './migrations/index.ts';
+import { textChangeOperations, textReadOperations } from './search/change-operations.ts';
 import { logOperations, logReadOperations } from './tenancy/log-operations.ts';
 import { tenancyOperations, tenancyReadOperations } from './tenancy/operations.ts';
 import { backlogOperations } from './traces/backlog.ts';
@@ -41,6 +42,7 @@ export function writeOperations(db: DatabaseSync) {
     ...erasureOperations(db),
     ...answerOperations(db),
     ...cleanOperations(db),
+    ...textChangeOperations(db),
   };
 }
 
@@ -60,6 +62,7 @@ export function readOperations(db: DatabaseSync) {
     ...purgeReadOperations(db),
     ...erasureReadOperations(db),
     ...cleanReadOperations(db),
+    ...textReadOperations(db),
   };
 }
 

@@ -30,6 +30,7 @@ import type { CostStore } from './pricing.ts';
 import type { RankStore } from './ranking.ts';
 import type { RollupReads } from './rollups/reading.ts';
 import type { ScoreStore, ScoreValue } from './scores.ts';
+import type { SearchStore } from './search/status.ts';
 
 /**
  * A store: projects, keys, raw batches and the observations made from them. Every reading method takes the project
@@ -54,6 +55,7 @@ export type Store = QueueStorage & {
   readonly groups: GroupStore;
   readonly scores: ScoreStore;
   readonly erasures: ErasureStore;
+  readonly search: SearchStore;
 };
 
 /** Offered by the extensions `sqlite` and `postgres`. */

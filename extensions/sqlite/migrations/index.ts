@@ -11,6 +11,7 @@ import { observationOrder } from './0009-observation-order.ts';
 import { scoresTable } from './0010-scores.ts';
 import { previewColumns } from './0011-previews.ts';
 import { rollupTables } from './0012-rollups.ts';
+import { textSearchTables } from './0013-text-search.ts';
 
 /** The migrations of a store, in their order. */
 export const STORE_MIGRATIONS: readonly FileMigration[] = [
@@ -26,4 +27,5 @@ export const STORE_MIGRATIONS: readonly FileMigration[] = [
   scoresTable,
   previewColumns,
   rollupTables,
+  textSearchTables,
 ];
