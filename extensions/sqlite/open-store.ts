@@ -10,6 +10,7 @@ import { ChangeFeed } from '../../src/store/changes.ts';
 import { ErasureBlocks } from '../../src/store/erasing/blocks.ts';
 import { ErasedInFlight } from '../../src/store/erasing/in-flight.ts';
 import type { Store } from '../../src/store/store.ts';
+import type { TermMetrics } from '../../src/store/term-metrics.ts';
 import { termMetrics } from '../../src/store/term-metrics.ts';
 import type { FirstProject } from '../../src/tenancy/bootstrap.ts';
 import type { Tenancy } from '../../src/tenancy/open.ts';
@@ -18,7 +19,9 @@ import type { VerifyProgress } from '../../src/tenancy/rows.ts';
 import type { Difference } from '../../src/tenancy/usage.ts';
 import { threadFile } from '../../src/thread/thread.ts';
 import type { SqliteConfig } from './config.ts';
+import type { SqliteErasures } from './erasing/erasing.ts';
 import { sqliteErasures } from './erasing/erasing.ts';
+import type { SqliteHousekeeping } from './housekeeping.ts';
 import { sqliteHousekeeping } from './housekeeping.ts';
 import type { StoreOperations } from './operations.ts';
 import { removedCounters } from './removed-counters.ts';
@@ -27,9 +30,11 @@ import { openIndex, removeIndex, sqliteSearch } from './search/search.ts';
 import { sqliteRows } from './tenancy/rows.ts';
 import { sqliteBacklog } from './traces/backlog.ts';
 import { sqliteCosts } from './traces/costs.ts';
+import type { RollupFolding } from './traces/rollup-folding.ts';
 import { rollupFolding } from './traces/rollup-folding.ts';
 import { sqliteRollups } from './traces/rollups.ts';
 import { sqliteScores } from './traces/scores.ts';
+import type { Summarizing } from './traces/summarizing.ts';
 import { summarizing } from './traces/summarizing.ts';
 import { sqliteGroups } from './traces/trace-groups.ts';
 import { sqliteRanks } from './traces/trace-ranks.ts';
@@ -168,6 +173,28 @@ function storeIn(
     health: database.health,
     search,
     isDamaged: database.isDamaged,
+    ...lifecycleOf(database, queues, tenancy, {
+      ...{ terms, summaries, erasures, search, rollups, keeper },
+    }),
+  };
+}
+
+type Workers = {
+  readonly terms: TermMetrics;
+  readonly summaries: Summarizing;
+  readonly erasures: SqliteErasures;
+  readonly search: SqliteSearch;
+  readonly rollups: RollupFolding;
+  readonly keeper: SqliteHousekeeping;
+};
+
+function lifecycleOf(
+  database: Database<StoreOperations>,
+  queues: SqliteQueueStorage,
+  tenancy: Tenancy,
+  { terms, summaries, erasures, search, rollups, keeper }: Workers,
+): Pick<OpenSqliteStore, 'finish' | 'close' | 'crash'> {
+  return {
     async finish() {
       await queues.tidy();
       await erasures.finish();

@@ -23,6 +23,7 @@ import type { PayloadSubject, ProjectReads, ProjectRoute, Reader } from './proje
 import { checkParameters, one } from './query.ts';
 import type { Reads } from './reads.ts';
 import { SCORE_REQUESTS } from './scores.ts';
+import { SEARCH_STATUS } from './search-status.ts';
 import { SHOW_TRACE } from './show-trace.ts';
 import { STATS_REQUEST } from './stats.ts';
 import type { AdmittedRead, StoredRequest, StoreReading } from './stored-request.ts';
@@ -99,6 +100,7 @@ const STORED: readonly StoredRequest[] = [
   ...GROUP_REQUESTS,
   STATS_REQUEST,
   FACET_REQUEST,
+  SEARCH_STATUS,
   { path: '/observations/:id', parameters: ['trace_id'], work: showObservation },
   { path: '/raw-events/:raw_event_id', parameters: [], work: showRawEvent },
   EXPORT,

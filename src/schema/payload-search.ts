@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { byteSize } from './fields.ts';
 
 /** The bounds of the text of a field that is searched. */
-export const SEARCHED_BYTES = { min: 256, max: 65_536 } as const;
+const SEARCHED_BYTES = { min: 256, max: 65_536 } as const;
 
 /** Text search of a store in payloads. */
 export const payloadSearch = z

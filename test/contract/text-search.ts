@@ -3,6 +3,7 @@ import type { Test } from 'tap';
 import { observe } from '../../src/model/formats.ts';
 import type { Query } from '../../src/query/query.ts';
 import { textOfJson } from '../../src/store/search/json-text.ts';
+import { progressOf } from '../../src/store/search/status.ts';
 import { firstWords, lineOfWords, wordsOf } from '../../src/store/search/words.ts';
 import type { Store } from '../../src/store/store.ts';
 import { aTenant, nativeBatch } from '../helper/batches.ts';
@@ -95,9 +96,7 @@ export function textSearch(t: Test, place: (t: Test) => Promise<SearchPlace>): v
     ]);
     await write(store, [event('other', { inputs: 'refund' })], 'proj_other');
     await finish();
-    t.same(await store.search.status(), {
-      ...{ state: 'ready', payloadBytes: 4096, indexed: 0, stored: 0, waiting: 0 },
-    });
+    t.match(await store.search.status(), { state: 'ready', payloadBytes: 4096, waiting: 0 });
     for (const [query, expected] of Object.entries({
       refund: 'a b c',
       REFUND: 'a b c',
@@ -162,15 +161,16 @@ export function textSearch(t: Test, place: (t: Test) => Promise<SearchPlace>): v
     }
     await finish();
     const turnedOn = await reopen();
-    t.match(await turnedOn.search.status(), { state: 'indexing', stored: 450 });
+    t.match(await turnedOn.search.status(), { state: 'indexing', payloadBytes: 4096 });
     const late = event('late', { inputs: 'common late' });
     await write(turnedOn, [late]);
     const crashed = await reopen(ON, 'crash');
     t.match(await crashed.search.status(), { state: 'indexing' });
     await finish();
-    t.match(await crashed.search.status(), {
-      ...{ state: 'ready', stored: 450, waiting: 0 },
-    });
+    const status = await crashed.search.status();
+    t.match(status, { state: 'ready', waiting: 0 });
+    t.ok(status.indexed >= 450 && status.stored >= 450);
+    t.equal(progressOf(status), 1);
     t.equal((await found(crashed, 'common')).length, 16);
     t.same(await found(crashed, 'word3'), ['t3-0', 't3-1', 't3-2']);
     t.same(await found(crashed, 'late'), ['late']);
@@ -194,7 +194,11 @@ export function textSearch(t: Test, place: (t: Test) => Promise<SearchPlace>): v
     t.same(await found(off, 'behind'), []);
     const on = await reopen();
     await finish();
-    t.same(await found(on, 'behind'), ['a', 'b'], 'with what was written meanwhile');
+    t.same(
+      await found(on, 'behind'),
+      ['a', 'b'],
+      'with the rows that were written without the option',
+    );
   });
 
   t.test('the text of an observation follows its merges and moves', async (t) => {
@@ -224,7 +228,7 @@ export function textSearch(t: Test, place: (t: Test) => Promise<SearchPlace>): v
     t.equal((await store.erasures.get(projectId, id))?.state, 'done');
     t.same(await found(store, 'canary', { projectId }), ['keep']);
     await store.projects.update(projectId, { retentionDays: 1 });
-    clock.advance(1000 * 86_400_000);
+    clock.advance(3 * 86_400_000);
     await finish();
     await finish();
     t.match(await store.search.status(), { state: 'ready', waiting: 0 });

@@ -16,6 +16,7 @@ import { scoreTable } from './0014-scores.ts';
 import { previews } from './0015-previews.ts';
 import { partitionedTraces } from './0016-trace-partitions.ts';
 import { rollups } from './0017-rollups.ts';
+import { textSearch } from './0018-text-search.ts';
 
 /** In the order they are applied. */
 export const MIGRATIONS: readonly Migration[] = [
@@ -36,4 +37,5 @@ export const MIGRATIONS: readonly Migration[] = [
   previews,
   partitionedTraces,
   rollups,
+  textSearch,
 ];

@@ -2,6 +2,7 @@ import { dirname, join } from 'node:path';
 import type { DatabaseSync } from 'node:sqlite';
 import { finds } from '../../../src/sqlite/rows.ts';
 import type { Dialect } from '../../../src/store/plan/dialect.ts';
+import { PROBED_ROWS } from '../../../src/store/plan/plan.ts';
 import { sqliteDialect } from '../traces/dialect.ts';
 import { matchOf } from './tokens.ts';
 
@@ -19,8 +20,8 @@ export const sqliteTextDialect: Dialect = {
          WHERE i.text_index MATCH ${parameters.value(matchOf(branches))}`,
     rowsWith: (token, parameters) =>
       `SELECT 1 FROM search.text_index WHERE text_index MATCH ${parameters.value(matchOf([[token]]))}`,
-    changes: 'SELECT trace FROM text_changes',
-    isWhole: '(SELECT trace IS NULL FROM search.search)',
+    changes: `SELECT trace FROM (SELECT trace FROM text_changes WHERE n > 0 ORDER BY n LIMIT ${PROBED_ROWS}) c`,
+    isWhole: '(SELECT trace IS NULL FROM search.search WHERE id = 1)',
     smallest: 'min',
   },
 };
@@ -29,7 +30,7 @@ const attached = new WeakSet<DatabaseSync>();
 
 /** Returns the dialect of a reading connection, which depends on whether the store searches payloads. */
 export function dialectIn(db: DatabaseSync): () => Dialect {
-  const isOn = finds(db, 'SELECT 1 FROM text_search');
+  const isOn = finds(db, 'SELECT 1 FROM text_search WHERE id = 1');
   return () => {
     if (!isOn()) return sqliteDialect;
     if (!attached.has(db)) {

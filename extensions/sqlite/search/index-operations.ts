@@ -46,7 +46,7 @@ export const growing = ['index.save'] as const satisfies readonly (keyof ReturnT
 >)[];
 
 /** The walk over the stored observations. */
-export type SearchWalk = {
+type SearchWalk = {
   readonly bytes: number;
   /** Null once it is over. */
   readonly place: SearchPlace | null;

@@ -22,7 +22,7 @@ export function textMarks(db: DatabaseSync): TextMarks {
     'INSERT INTO text_changes (trace, observation) SELECT trace, n FROM observations WHERE n = ?',
   );
   const marks: TextMarks = {
-    isOn: finds(db, 'SELECT 1 FROM text_search')(),
+    isOn: finds(db, 'SELECT 1 FROM text_search WHERE id = 1')(),
     inserted(trace, n) {
       if (marks.isOn) add.run(trace, n);
     },

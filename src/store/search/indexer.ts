@@ -31,7 +31,7 @@ export type StoredSources = {
   readonly next: SearchPlace | null;
 };
 
-/** What one step changes in the index: rows are removed first, and those of `texts` replaced. */
+/** The changes of one step in the index: rows are removed first, and those of `texts` replaced. */
 export type SearchStep = {
   readonly traces: readonly number[];
   readonly observations: readonly { readonly trace: number; readonly n: number }[];

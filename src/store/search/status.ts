@@ -21,6 +21,18 @@ export const SEARCH_OFF: SearchStatus = {
 
 export type SearchStore = { status(): Promise<SearchStatus> };
 
+/** The details for the health of a store. */
+export function searchDetails(status: SearchStatus | undefined): {
+  readonly search_state: SearchState;
+  readonly search_progress: number | null;
+} {
+  const { state } = status ?? SEARCH_OFF;
+  return {
+    search_state: state,
+    search_progress: status === undefined ? null : progressOf(status),
+  };
+}
+
 /** The part of the stored observations that is in the index, from 0 to 1. */
 export function progressOf({ state, indexed, stored }: SearchStatus): number {
   if (state === 'ready') return 1;

@@ -8,13 +8,13 @@ import { idOf, ROW } from '../rows/observation-row.ts';
 import type { PayloadRefs } from '../rows/stored.ts';
 import type { EventRef } from '../store.ts';
 import { textOfJson } from './json-text.ts';
-import type { Labels, Token } from './tokens.ts';
+import type { SearchLabels, Token } from './tokens.ts';
 import { labelTokens, wordTokens } from './tokens.ts';
 import { firstWords, lineOfWords } from './words.ts';
 
 /** The payload fields whose text is searched. */
-export const SEARCHED_FIELDS = ['inputs', 'outputs'] as const satisfies readonly PayloadField[];
-export type SearchedField = (typeof SEARCHED_FIELDS)[number];
+const SEARCHED_FIELDS = ['inputs', 'outputs'] as const satisfies readonly PayloadField[];
+type SearchedField = (typeof SEARCHED_FIELDS)[number];
 
 /** The words of a payload field, as the stores keep them, and their tokens. */
 export type FieldText = { readonly words: string; readonly tokens: readonly Token[] };
@@ -64,13 +64,13 @@ export type SearchSource = {
   readonly project: string;
   readonly trace: number;
   readonly n: number;
-  readonly labels: Labels;
+  readonly labels: SearchLabels;
   /** The events with the searched fields. */
   readonly fields: readonly (EventRef & { readonly field: SearchedField })[];
 };
 
 /** By the same rules as the conditions of a text term (`src/store/plan/conditions.ts`). */
-export function labelsOf(traceId: string, row: ObservationRow): Labels {
+export function labelsOf(traceId: string, row: ObservationRow): SearchLabels {
   const key = row[ROW.KEY];
   const id = idOf(traceId, key, row[ROW.LONG_ID]);
   const span = typeof key === 'string' && key.startsWith(':') ? [key, key.slice(1)] : [];

@@ -10,7 +10,7 @@ export type Token = number;
 export type TokenBranch = readonly Token[];
 
 /** Short texts of an observation that text search looks into as well. */
-export type Labels = {
+export type SearchLabels = {
   /** Names and messages, found by any part of them. */
   readonly texts: readonly string[];
   /** Found by their beginning. */
@@ -22,7 +22,7 @@ const PART = 3;
 /** Lengths of the beginnings of ids that have a token. */
 const BEGINNINGS = [12, 6, PART] as const;
 /** Characters of all labels of an observation; one with more is a candidate of every search. */
-export const LABEL_CHARACTERS = 4096;
+const LABEL_CHARACTERS = 4096;
 /** The most tokens of a branch: fewer find more candidates. */
 const MAX_TOKENS = 8;
 
@@ -35,7 +35,7 @@ export function wordTokens(project: string, words: Iterable<string>): Set<Token>
   return tokens;
 }
 
-export function labelTokens(project: string, { texts, ids }: Labels): Set<Token> {
+export function labelTokens(project: string, { texts, ids }: SearchLabels): Set<Token> {
   const seed = seedOf(project);
   const tokens = new Set<Token>();
   if (texts.reduce((sum, { length }) => sum + length, 0) > LABEL_CHARACTERS) {

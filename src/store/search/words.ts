@@ -6,7 +6,7 @@ const WORD = String.raw`[[\p{L}\p{N}\p{M}]--${LETTERS}]`;
 const WORDS = new RegExp(String.raw`${LETTERS}\p{M}*|${WORD}+`, 'gv');
 /** The part of a word at the end of a text. */
 const LAST_WORD = new RegExp(String.raw`(?:${LETTERS}\p{M}*|${WORD}+)$`, 'v');
-const FIRST_WORD = new RegExp(String.raw`^${WORD}`, 'v');
+const FIRST_WORD = new RegExp(`^${WORD}`, 'v');
 const FIRST_MARK = /^\p{M}/u;
 const LAST_LETTER = new RegExp(String.raw`${LETTERS}\p{M}*$`, 'v');
 
