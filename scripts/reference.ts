@@ -12,6 +12,7 @@ import { REGISTRY } from '../src/registry.ts';
 import { clientTls } from '../src/schema/client-tls.ts';
 import { serverTls } from '../src/schema/server-tls.ts';
 import { plans } from '../src/tenancy/plans.ts';
+import { conventionTables } from './conventions.ts';
 import { fieldTable, schemaFields } from './fields.ts';
 import { httpRequests, httpShapes } from './http-api.ts';
 import { roomPicture } from './rooms.ts';
@@ -29,6 +30,7 @@ const PARTS: Readonly<Record<string, (file: string) => string>> = {
   plans: planTable,
   rooms: roomPicture,
   'query fields': queryFieldTable,
+  conventions: conventionTables,
   'http requests': httpRequests,
   'http shapes': httpShapes,
 };

@@ -19,6 +19,9 @@ export const config = z
     max_bytes: byteSize('10GiB').describe(
       'Limit of the bodies that wait. At the limit new requests are refused (503); nothing is dropped.',
     ),
+    max_backlog_age: duration('0s').describe(
+      'Longest wait of a batch for its first delivery. A project whose oldest batch waits longer is refused (503) until it is delivered; other projects are not. 0 is without a limit: for exporters to other systems, so that the queue takes what comes while they are slow. Batches that are retried, and outages of an exporter, do not count.',
+    ),
     num_consumers: z
       .int()
       .min(1)

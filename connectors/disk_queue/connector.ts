@@ -5,6 +5,7 @@ import type {
   Settings,
 } from '../../src/component/component.ts';
 import { HEALTH_REGISTRY } from '../../src/component/health.ts';
+import type { SealedBatch } from '../../src/model/batch.ts';
 import { RetryableError } from '../../src/model/errors.ts';
 import type { QueueDelivery } from '../../src/queue/delivery.ts';
 import { deliveryBranches, startDelivery } from '../../src/queue/delivery.ts';
@@ -54,11 +55,17 @@ export function createConnector(
       if ('close' in storage) own = storage;
       const names = branches.map(({ name }) => name);
       queue = await storage.openQueue({ name: id, branches: names, maxBytes: config.max_bytes });
+      if (config.max_backlog_age > 0 && queue.untriedSince === undefined) {
+        throw new Error(`${id}: max_backlog_age needs a queue on disk; remove it with this store`);
+      }
       removers = [
         queueGauges(settings.metrics, clock, { connector: id }, queue),
-        settings.host
-          .service(HEALTH_REGISTRY)
-          .register(id, queueHealth(queue, clock, { disk: own?.health })),
+        settings.host.service(HEALTH_REGISTRY).register(
+          id,
+          queueHealth(queue, clock, {
+            ...{ disk: own?.health, maxBacklogAge: config.max_backlog_age },
+          }),
+        ),
         settings.host.service(QUEUE_REGISTRY).register(id, queue),
       ];
       delivery = startDelivery(
@@ -74,7 +81,9 @@ export function createConnector(
       );
     },
     async consume(batch, request) {
-      await opened().append(batch, request);
+      const queue = opened();
+      if (batch.items > 0) refuseBehind(queue, batch, config.max_backlog_age, clock.now());
+      await queue.append(batch, request);
     },
     async shutdown(deadline) {
       for (const remove of removers.splice(0)) remove();
@@ -85,6 +94,23 @@ export function createConnector(
     },
   };
 }
+
+/** Accepting slows down to what is delivered, for each project on its own. */
+function refuseBehind(
+  queue: DurableQueue,
+  { tenant }: SealedBatch,
+  maxAge: number,
+  now: number,
+): void {
+  if (maxAge === 0) return;
+  const since = queue.untriedSince?.(tenant.projectId);
+  if (since === undefined || now - since <= maxAge) return;
+  const age = ((now - since) / 1000).toFixed(1);
+  const message = `The project sends more than can be stored: its oldest batch has waited for ${age} s. Try again.`;
+  throw new RetryableError('backlog_too_old', message, { retryAfterMs: BEHIND_RETRY_MS });
+}
+
+const BEHIND_RETRY_MS = 1_000;
 
 async function openStorage(
   { host, clock, logger, worker }: Settings,

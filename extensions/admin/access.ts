@@ -8,6 +8,10 @@ import { ApiError } from './errors.ts';
 export type AdminAccess = {
   /** `authorization` has every value of the header. Returns the actor's name for the audit log. */
   check(authorization: readonly string[], address: string): string;
+  /** The same for a token that the web UI sends in a body. */
+  checkToken(token: string, address: string): void;
+  /** Counts a wrong credential. Throws an `ApiError` (429) after too many from an address. */
+  countFailure(address: string): void;
 };
 
 /** Wrong tokens that an address may send in a burst, and the interval of further attempts. */
@@ -22,21 +26,31 @@ export function guardAccess(token: string, clock: Clock, logger: Logger): AdminA
     { perSecond: 1000 / NEXT_ATTEMPT_MS, burst: ATTEMPTS, maxNames: MAX_ADDRESSES },
     clock,
   );
+  // Hashes have one length, so the duration of the comparison reveals nothing about the token.
+  const isRight = (given: string): boolean => timingSafeEqual(hash(given), expected);
+  function countFailure(address: string): void {
+    const network = clientNetwork(address);
+    refuseIfTooMany(failures.take(network));
+    if (failures.wait(network) > 0)
+      logger.warn({ address }, 'Too many wrong admin tokens from an address');
+  }
   return {
+    countFailure,
+    checkToken(token, address) {
+      if (isRight(token)) return;
+      countFailure(address);
+      throw new ApiError('unauthorized', reasonFor(token, [token]));
+    },
     check(authorization, address) {
-      const network = clientNetwork(address);
       const [value] = authorization;
       if (value === undefined) {
         throw new ApiError('unauthorized', 'Send the admin token as Authorization: Bearer TOKEN.');
       }
       const given = /^bearer +(\S+) *$/i.exec(value)?.[1];
-      // Hashes have one length, so the duration of the comparison reveals nothing about the token.
-      const isRight = timingSafeEqual(hash(given ?? ''), expected);
-      if (isRight && given !== undefined && authorization.length === 1) return 'admin-token';
+      const isOnly = given !== undefined && authorization.length === 1;
+      if (isRight(given ?? '') && isOnly) return 'admin-token';
       // The right token is admitted above at any time: clients behind one proxy share an address.
-      refuseIfTooMany(failures.take(network));
-      if (failures.wait(network) > 0)
-        logger.warn({ address }, 'Too many wrong admin tokens from an address');
+      countFailure(address);
       throw new ApiError('unauthorized', reasonFor(given, authorization));
     },
   };

@@ -1,3 +1,4 @@
+import { ControlError } from '../../src/control/protocol.ts';
 import { Refusal, RetryableError, StoreError } from '../../src/model/errors.ts';
 
 /** Every error code of the admin API, with its status and meaning. */
@@ -17,11 +18,18 @@ export const API_CODES = {
   invalid_query: { status: 400, meaning: 'The query of a list has a mistake at `position`.' },
   invalid_cursor: { status: 400, meaning: 'The cursor is not from this listing.' },
   unknown_plan: { status: 400, meaning: 'The plan does not exist.' },
-  unauthorized: { status: 401, meaning: 'The admin token is missing or wrong.' },
-  foreign_site: { status: 403, meaning: 'Host or Origin names another host.' },
+  unauthorized: {
+    status: 401,
+    meaning: 'The admin token or the code is missing or wrong, or the session has ended.',
+  },
+  foreign_site: {
+    status: 403,
+    meaning:
+      'The request comes from a page of another site, or changes something by cookie without `x-tracectl-ui: 1`.',
+  },
   not_found: {
     status: 404,
-    meaning: 'The path, trace, observation, event or erasure does not exist.',
+    meaning: 'The path, trace, observation, event, erasure, session or queue does not exist.',
   },
   unknown_project: { status: 404, meaning: 'The project does not exist.' },
   unknown_key: { status: 404, meaning: 'The key does not exist.' },
@@ -38,6 +46,7 @@ export const API_CODES = {
     status: 429,
     meaning: 'Too many wrong tokens from this address, or too many reading requests in progress.',
   },
+  misdirected: { status: 421, meaning: 'Host names another host.' },
   headers_too_large: { status: 431, meaning: 'The headers exceed 16 KiB.' },
   unavailable: { status: 503, meaning: 'The store cannot be reached, or the service is stopping.' },
   query_timeout: { status: 504, meaning: 'Finding the answer took too long. Ask for less.' },
@@ -49,6 +58,8 @@ export type ApiErrorOptions = {
   readonly retryAfterMs?: number;
   /** Sent as `Allow`. */
   readonly allow?: string;
+  /** Sent as `Set-Cookie`. */
+  readonly setCookie?: readonly string[];
   /** Index of the character at fault, with `invalid_query`. */
   readonly position?: number | undefined;
   readonly cause?: unknown;
@@ -59,7 +70,7 @@ export class ApiError extends Error {
   override readonly name = 'ApiError';
   readonly code: ApiCode;
   readonly status: number;
-  readonly headers: Readonly<Record<string, string>>;
+  readonly headers: Readonly<Record<string, string | string[]>>;
   readonly position: number | undefined;
 
   constructor(code: ApiCode, message: string, options: ApiErrorOptions = {}) {
@@ -72,6 +83,7 @@ export class ApiError extends Error {
         ? {}
         : { 'retry-after': String(Math.max(1, Math.ceil(options.retryAfterMs / 1000))) }),
       ...(options.allow === undefined ? {} : { allow: options.allow }),
+      ...(options.setCookie === undefined ? {} : { 'set-cookie': [...options.setCookie] }),
       ...(code === 'unauthorized' ? { 'www-authenticate': 'Bearer' } : {}),
     };
   }
@@ -86,6 +98,7 @@ export function apiErrorOf(error: unknown): ApiError {
       return new ApiError(code, message, { position });
     }
   }
+  if (error instanceof ControlError) return ofCommand(error);
   if (error instanceof StoreError) return new ApiError(error.code, sentence(error.message));
   if (error instanceof RetryableError && error.code === 'query_timeout') {
     return new ApiError('query_timeout', sentence(error.message), { cause: error });
@@ -95,6 +108,23 @@ export function apiErrorOf(error: unknown): ApiError {
     return new ApiError('unavailable', sentence(error.message), { retryAfterMs, cause: error });
   }
   return ofFramework(error) ?? unforeseen(error);
+}
+
+/** Errors of commands over all workers; those that are not listed pass. */
+function ofCommand(error: ControlError): ApiError {
+  switch (error.code) {
+    case 'invalid_request':
+      return new ApiError('invalid_request', 'The query or body does not match the schema.');
+    case 'no_queue':
+    case 'unknown_queue':
+    case 'unknown_dead_letter':
+      return new ApiError('not_found', 'The queue does not exist, or several have dead letters.');
+    default:
+      return new ApiError('unavailable', sentence(error.message), {
+        retryAfterMs: 1000,
+        cause: error,
+      });
+  }
 }
 
 /** Fastify's own errors that a request can cause. */

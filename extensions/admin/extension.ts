@@ -3,17 +3,24 @@ import type { Extension, Settings } from '../../src/component/component.ts';
 import { HEALTH } from '../../src/component/health.ts';
 import type { AdminApi } from '../../src/control/admin-api.ts';
 import { ADMIN_API } from '../../src/control/admin-api.ts';
+import { CONTROL } from '../../src/control/pipelines.ts';
 import { PROJECT_READS } from '../../src/read/project-reads.ts';
 import { parseEndpoint } from '../../src/schema/fields.ts';
 import type { DataDirectory } from '../../src/store/data-directory.ts';
 import { DATA_DIRECTORY } from '../../src/store/data-directory.ts';
-import { STORE } from '../../src/store/store.ts';
+import { STORE, type Store } from '../../src/store/store.ts';
+import type { AdminAccess } from './access.ts';
 import { guardAccess } from './access.ts';
 import type { AdminConfig } from './config.ts';
+import { builtPages, readPages } from './pages.ts';
 import { payloadAudit } from './payload-audit.ts';
 import type { AdminServer } from './server.ts';
 import { createServer } from './server.ts';
 import { keepToken } from './token.ts';
+import type { UiAccess } from './ui-access.ts';
+import { uiAccess } from './ui-access.ts';
+import { uiCookie } from './ui-cookie.ts';
+import { uiSecrets } from './ui-secrets.ts';
 
 /** The limit on wrong tokens does not delay the right one, so a token withstands guessing by its length. */
 const SHORT_TOKEN = 16;
@@ -21,9 +28,15 @@ const SHORT_TOKEN = 16;
 /**
  *   socket ─▶ fastify ─▶ server.ts  path, method ─▶ credential ─▶ body ─▶ query and body by their schema
  *                          ├▶ operations.ts ─▶ store, audit
- *                          └▶ reading.ts ─▶ src/read
+ *                          ├▶ reading.ts ─▶ src/read
+ *                          ├▶ ui-operations.ts ─▶ sessions in the store
+ *                          └▶ pages.ts ─▶ the files of the web UI, in memory
  */
-export function createExtension(settings: Settings, config: AdminConfig): Extension {
+export function createExtension(
+  settings: Settings,
+  config: AdminConfig,
+  pages: string = builtPages(),
+): Extension {
   const { host, logger, clock, metrics } = settings;
   let server: AdminServer | undefined;
   let tokenFile: string | undefined;
@@ -51,6 +64,9 @@ export function createExtension(settings: Settings, config: AdminConfig): Extens
       const access = guardAccess(token.token, clock, logger);
       server = await createServer({
         ...{ store, access, logger, clock },
+        ui: await uiOf(settings, config, { store, access, token: token.token }),
+        pages: await readPages(pages),
+        running: { control: host.service(CONTROL), store: config.store },
         health: host.service(HEALTH),
         reads: host.service(PROJECT_READS),
         audit: payloadAudit(store.audit, clock),
@@ -69,6 +85,16 @@ export function createExtension(settings: Settings, config: AdminConfig): Extens
     },
     offers: [offer(ADMIN_API, api)],
   };
+}
+
+async function uiOf(
+  { clock }: Settings,
+  { tls }: AdminConfig,
+  { store, access, token }: { store: Store; access: AdminAccess; token: string },
+): Promise<UiAccess> {
+  const secrets = await uiSecrets(token, (await store.organization.get()).id);
+  const cookie = uiCookie(secrets.suffix, tls !== undefined);
+  return uiAccess({ sessions: store.uiSessions, access, secrets, cookie, clock });
 }
 
 /** Warns about a remote endpoint without TLS: the network between can read the token. */

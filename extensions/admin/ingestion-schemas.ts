@@ -72,11 +72,17 @@ const run = z
     trace_id: z.string().nullish(),
     name: z.string().nullish(),
     run_type: z.string().nullish(),
-    start_time: z.union([z.string(), z.number()]).nullish(),
+    start_time: z
+      .union([z.string(), z.number()])
+      .nullish()
+      .describe('ISO 8601, or a number of seconds or milliseconds since the epoch.'),
     end_time: z.union([z.string(), z.number()]).nullish(),
     parent_run_id: z.string().nullish(),
     inputs: payload.optional(),
     outputs: payload.optional(),
+    error: z.string().nullish(),
+    tags: z.array(z.string()).nullish(),
+    reference_example_id: z.string().nullish().describe('Read as `external.reference_example_id`.'),
     extra: z.looseObject({ metadata: payload.optional() }).nullish(),
   })
   .meta({ id: 'Run' });
@@ -233,6 +239,9 @@ const observation = z
     ttft_ms: z.number().nullable(),
     cost: money.nullable(),
     cost_source: z.enum(['sent', 'computed']).nullable(),
+    ignored: z
+      .array(z.object({ path: z.string(), reason: z.string() }))
+      .describe('Malformed values that gave no field, at most 16. The raw event has them.'),
     source,
     project_id: z.string(),
     created_at: time,
@@ -240,6 +249,15 @@ const observation = z
     ...payloads,
   })
   .meta({ id: 'Observation' });
+const observationDetail = observation
+  .extend({
+    raw_event_ids: z
+      .array(z.string())
+      .describe(
+        'The events that it has its fields from, as `/raw-events/{raw_event_id}` has them.',
+      ),
+  })
+  .meta({ id: 'ObservationDetail' });
 const traceEvents = z
   .string()
   .describe('`event: trace` with a list item, and `event: lagged` with `{"missed": n}`.')
@@ -438,6 +456,7 @@ export const INGESTION = {
   trace,
   traces,
   observation,
+  observationDetail,
   treeNode,
   traceEvents,
   traceRequest,

@@ -12,11 +12,16 @@ export function ingestionPaths(): Json {
   const run = ingest('createRun', 'Create a run', INGESTION.run);
   const patch = ingest('updateRun', 'Update a run', INGESTION.run, [pathParameter('id')]);
   const runs = ingest('sendRuns', 'Create and update runs', INGESTION.runBatch);
+  const parts = {
+    ...ingest('sendRunParts', 'Create and update runs in parts'),
+    requestBody: PARTS,
+  };
   return {
     '/api/v1/observations/batch': item({ post: batch }),
     '/api/v1/runs': item({ post: run }),
     '/api/v1/runs/{id}': item({ patch }),
     '/api/v1/runs/batch': item({ post: runs }),
+    '/api/v1/runs/multipart': item({ post: parts }),
     '/api/v1/info': item({ get: info() }),
     '/api/public/otel/v1/traces': item({ post: exportTraces('exportTraces') }),
     '/v1/traces': item({ post: exportTraces('exportTracesOfCollector') }),
@@ -50,7 +55,15 @@ const SECURITY = [{ project_key: [] }, { project_key_header: [] }];
 /** The refusals of a whole ingestion request, in the envelope. */
 const REFUSED = refusalsOf([400, 401, 402, 403, 408, 409, 413, 415, 429, 503], INGESTION.envelope);
 
-function ingest(id: string, summary: string, body: z.ZodType, parameters: Json[] = []): Json {
+/** `post.ID`, `patch.ID` and their fields: the names are those of the runs. */
+const PARTS = {
+  required: true,
+  content: {
+    'multipart/form-data': { schema: { type: 'object', additionalProperties: { type: 'string' } } },
+  },
+};
+
+function ingest(id: string, summary: string, body?: z.ZodType, parameters: Json[] = []): Json {
   const accepted = {
     description: 'At least one item is accepted and durable; `results` has every item.',
     content: json(INGESTION.envelope),
@@ -61,7 +74,7 @@ function ingest(id: string, summary: string, body: z.ZodType, parameters: Json[]
     summary,
     security: SECURITY,
     parameters: [...parameters, IDEMPOTENCY_KEY, CONTENT_ENCODING],
-    requestBody: { required: true, content: json(body) },
+    ...(body === undefined ? {} : { requestBody: { required: true, content: json(body) } }),
     responses: { 202: accepted, ...REFUSED },
   };
 }

@@ -5,12 +5,14 @@ import { INGESTION } from './ingestion-schemas.ts';
 import type { Json } from './json-schema.ts';
 import { componentsOf, contentOf, fieldsOf, reference } from './json-schema.ts';
 import type { Operation } from './operation.ts';
+import { RUNNING_SCHEMAS } from './running-schemas.ts';
 import { SCHEMAS } from './schemas.ts';
+import { UI_SCHEMAS } from './ui-schemas.ts';
 
 const TITLE = 'tracectl';
 const ABOUT = `Two listeners: management, with the admin token, and ingestion and reading, with the key of a project.
 
-Every management error is \`{"code","message"}\`. Beside the answers listed for each operation: 403 \`foreign_site\` for a \`Host\` or \`Origin\` of another host, 404 \`not_found\` for a path that is not served, 405 \`method_not_allowed\` with \`Allow\`, 408 \`request_timeout\` and 431 \`headers_too_large\`. HEAD is answered as GET is, without a body. Times are ISO 8601 in UTC.`;
+Every management error is \`{"code","message"}\`. Beside the answers listed for each operation: 403 \`foreign_site\` for the \`Origin\` of another site, 421 \`misdirected\` for the \`Host\` of another one, 404 \`not_found\` for a path that is not served, 405 \`method_not_allowed\` with \`Allow\`, 408 \`request_timeout\` and 431 \`headers_too_large\`. A request with the cookie of a session may get 503 \`unavailable\`. HEAD is answered as GET is, without a body. Times are ISO 8601 in UTC.`;
 
 /** The OpenAPI 3.1 document of both listeners, generated from the schemas that validate requests. */
 export function openApiDocument(operations: readonly Operation[]): Json {
@@ -25,18 +27,29 @@ export function openApiDocument(operations: readonly Operation[]): Json {
       'usage',
       'erasures',
       'service',
+      'dead letters',
+      'ui',
       'ingestion',
       'reading',
     ].map((name) => ({ name })),
-    security: [{ admin_token: [] }],
+    security: [{ admin_token: [] }, { ui_session: [] }],
     paths: { ...managementPaths(operations), ...ingestionPaths() },
     components: {
       securitySchemes: {
         admin_token: { type: 'http', scheme: 'bearer', description: 'The admin token' },
+        ui_session: {
+          type: 'apiKey',
+          in: 'cookie',
+          name: 'tracectl-ui-…',
+          description:
+            'A session of the web UI. A change also needs the header `x-tracectl-ui: 1` and the Origin header.',
+        },
         project_key: { type: 'http', scheme: 'bearer', description: 'The key of a project, ws_…' },
         project_key_header: { type: 'apiKey', in: 'header', name: 'x-api-key' },
       },
-      schemas: componentsOf([...Object.values(SCHEMAS), ...Object.values(INGESTION)]),
+      schemas: componentsOf(
+        [SCHEMAS, UI_SCHEMAS, RUNNING_SCHEMAS, INGESTION].flatMap((each) => Object.values(each)),
+      ),
     },
   };
 }

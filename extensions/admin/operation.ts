@@ -4,10 +4,12 @@ import type { HealthSource } from '../../src/component/health.ts';
 import type { Exchange } from '../../src/http/exchange.ts';
 import type { Store } from '../../src/store/store.ts';
 import type { ChangedBy } from '../../src/tenancy/contract.ts';
+import type { UiSession } from '../../src/tenancy/ui-sessions.ts';
 import type { ApiCode } from './errors.ts';
 import type { Json } from './json-schema.ts';
 import type { PayloadAudit } from './payload-audit.ts';
 import { QUERIES } from './schemas.ts';
+import type { UiRequest } from './ui-access.ts';
 
 /** The context of an operation. */
 export type Context = {
@@ -26,13 +28,16 @@ type OperationRequest<Query, Body> = {
   readonly params: Readonly<Record<string, string>>;
   readonly query: Query;
   readonly body: Body;
+  /** The session of the web UI that the request belongs to. */
+  readonly session: UiSession | undefined;
+  readonly client: UiRequest;
   /** Takes the request and its answer over from the server: the operation writes the answer itself. */
   takeOver(): Exchange;
 };
 
 export type OperationAnswer = {
   readonly body?: unknown;
-  readonly headers?: Readonly<Record<string, string>>;
+  readonly headers?: Readonly<Record<string, string | string[]>>;
 };
 
 /** For an operation that took the request over and has answered it. */

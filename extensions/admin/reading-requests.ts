@@ -49,17 +49,23 @@ const ORDER = [
   query('sort', { type: 'string', enum: ['start', ...RANK_FIELDS] }),
   query('order', { type: 'string', enum: ['desc', 'asc'] }),
 ];
+const FACET_FIELD =
+  'A field of the query language whose values are texts, but `id`, or `custom.KEY`. The values of `state`, `source`, `release`, `tag`, `custom.KEY`, `span`, `provider`, `prompt` and `error` are counted in the traces of the range, within the budget of a page; those of the others are sums.';
 /** The sums are over the traces that match. */
 const GROUP_FILTER = ['from', 'to', 'q'].map((name) => query(name, { type: 'string' }));
 
 const EXPORT = [
   ...['q', 'from', 'to'].map((name) => query(name, { type: 'string' })),
-  described('format', { enum: ['jsonl', 'csv', 'parquet'], default: 'jsonl' }, 'The form.'),
-  described('of', { enum: ['traces', 'observations'], default: 'traces' }, 'The kind of a row.'),
+  described('format', { enum: ['jsonl', 'csv', 'parquet', 'otlp'], default: 'jsonl' }, 'The form.'),
+  described(
+    'of',
+    { enum: ['traces', 'observations'], default: 'traces' },
+    'The kind of a row; always `observations` with `format=otlp`.',
+  ),
   described(
     'payloads',
     { enum: ['false', 'true', 'text'], default: 'false' },
-    'Inputs, outputs, events and metadata of observations; `text` has the JSON of each in a string, as it was sent.',
+    'Inputs, outputs, events and metadata of observations; `text` has the JSON of each in a string, as it was sent. Always `true` with `format=otlp`.',
   ),
   described(
     'fields',
@@ -178,7 +184,10 @@ export const READING_REQUESTS: readonly ReadingRequest[] = [
     summary: 'Get the values of a field, the most used first',
     answer: INGESTION.facet,
     parameters: [
-      { ...query('field', { type: 'string' }), required: true },
+      {
+        ...described('field', { type: 'string' }, FACET_FIELD),
+        required: true,
+      },
       query('prefix', { type: 'string' }),
       ...GROUP_FILTER,
       query('limit', { type: 'integer', minimum: 1, maximum: 1000 }),
@@ -195,7 +204,7 @@ export const READING_REQUESTS: readonly ReadingRequest[] = [
     path: '/observations/:id',
     id: 'getObservation',
     summary: 'Get an observation with its payloads',
-    answer: INGESTION.observation,
+    answer: INGESTION.observationDetail,
     parameters: [query('trace_id', { type: 'string' })],
   },
   {

@@ -13,6 +13,7 @@ import { parseEndpoint } from '../../src/schema/fields.ts';
 import type { ServerTls } from '../../src/schema/server-tls.ts';
 import { proxySettings } from '../../src/schema/trusted-proxies.ts';
 import type { Store } from '../../src/store/store.ts';
+import type { UiSession } from '../../src/tenancy/ui-sessions.ts';
 import { secureHttp } from '../../src/tls/secured.ts';
 import type { AdminAccess } from './access.ts';
 import { trackConnections } from './connections.ts';
@@ -24,10 +25,17 @@ import { openApiDocument } from './openapi.ts';
 import type { Operation } from './operation.ts';
 import { ANSWERED, operation } from './operation.ts';
 import { OPERATIONS } from './operations.ts';
+import type { Pages } from './pages.ts';
+import { servePages } from './pages.ts';
 import { parseBody, parseWith } from './parse.ts';
 import type { PayloadAudit } from './payload-audit.ts';
 import { readingOperations } from './reading.ts';
+import type { RunningParts } from './running.ts';
+import { runningOperations } from './running.ts';
 import { SCHEMAS } from './schemas.ts';
+import type { UiAccess, UiRequest } from './ui-access.ts';
+import { uiActor } from './ui-access.ts';
+import { uiOperations } from './ui-operations.ts';
 
 export type AdminServer = {
   /** Rejects when the address cannot be bound. */
@@ -51,6 +59,9 @@ type Listening = {
 export type ServerParts = {
   readonly store: Store;
   readonly access: AdminAccess;
+  readonly ui: UiAccess;
+  readonly pages: Pages;
+  readonly running: RunningParts;
   readonly health: HealthSource;
   readonly reads: ProjectReads;
   readonly audit: PayloadAudit;
@@ -93,12 +104,21 @@ export async function createServer(parts: ServerParts): Promise<AdminServer> {
   let refusalOf = ownHostCheck('', []);
   app.addHook('onRequest', async ({ headers }) => {
     const refusal = refusalOf(headers);
-    if (refusal !== undefined) throw new ApiError('foreign_site', refusal);
+    if (refusal === undefined) return;
+    const code = refusal.header === 'host' ? 'misdirected' : 'foreign_site';
+    throw new ApiError(code, refusal.reason);
   });
-  const managing = [...OPERATIONS, ...ERASURE_OPERATIONS, ...readingOperations(parts.reads)];
+  const managing = [
+    ...OPERATIONS,
+    ...ERASURE_OPERATIONS,
+    ...readingOperations(parts.reads),
+    ...runningOperations(parts.running),
+    ...uiOperations(parts.ui, () => urlOf(app, scheme)),
+  ];
   const served = [...managing, documentOperation(managing)];
   const exchangeOf = exchanges(parts.clock, addressOf, () => connections.isDraining);
   for (const each of served) addOperation(app, each, parts, { addressOf, exchangeOf });
+  servePages(app, parts.pages);
   app.setNotFoundHandler((request) => {
     throw nothingServed(request, served);
   });
@@ -181,15 +201,19 @@ function addOperation(
   parts: ServerParts,
   { addressOf, exchangeOf }: Requests,
 ): void {
-  const actors = new WeakMap<FastifyRequest, string>();
+  const clientOf = (request: FastifyRequest): UiRequest => ({
+    method: request.method,
+    headers: request.headers,
+    address: addressOf(request),
+  });
+  const identities = new WeakMap<FastifyRequest, Identity>();
   app.route({
     method: each.method,
     url: each.path,
     // The credential is checked before the body is read.
     async onRequest(request) {
       if (each.isOpen !== true) {
-        const authorization = request.raw.headersDistinct.authorization ?? [];
-        actors.set(request, parts.access.check(authorization, addressOf(request)));
+        identities.set(request, await identityOf(request, clientOf(request), parts));
       }
       checkHead(request, each);
     },
@@ -197,19 +221,39 @@ function addOperation(
       const params = request.params as Readonly<Record<string, string>>;
       const query = parseWith(each.query, request.query, 'query');
       const body = each.body && parseWith(each.body, bodyOf(request, each), 'body');
-      const by = { actor: actors.get(request) ?? 'anybody', address: addressOf(request) };
+      const { actor, session } = identities.get(request) ?? ANYBODY;
+      const client = clientOf(request);
+      const by = { actor, address: client.address };
       const takeOver = (): Exchange => {
         reply.hijack();
         for (const [name, value] of Object.entries(HEADERS)) reply.raw.setHeader(name, value);
         return exchangeOf(request, reply.raw);
       };
       const { id = '' } = params;
-      const answer = await each.run({ id, params, query, body, takeOver }, { ...parts, by });
+      const answer = await each.run(
+        { id, params, query, body, session, client, takeOver },
+        { ...parts, by },
+      );
       if (answer === ANSWERED) return reply;
       reply.code(each.status).headers({ ...HEADERS, ...answer.headers });
       return reply.send(answer.body);
     },
   });
+}
+
+type Identity = { readonly actor: string; readonly session?: UiSession };
+const ANYBODY: Identity = { actor: 'anybody' };
+
+/** Throws an `ApiError` for a request without a valid credential. A token comes before a cookie. */
+async function identityOf(
+  { raw }: FastifyRequest,
+  client: UiRequest,
+  { access, ui }: ServerParts,
+): Promise<Identity> {
+  const authorization = raw.headersDistinct.authorization ?? [];
+  const session = authorization.length === 0 ? await ui.sessionOf(client) : undefined;
+  if (session !== undefined) return { actor: uiActor(session.id), session };
+  return { actor: access.check(authorization, client.address) };
 }
 
 /** The client's address; an IPv4 address has the same form on an IPv4 and an IPv6 listener. */

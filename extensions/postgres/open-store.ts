@@ -25,6 +25,7 @@ import { postgresCounters } from './tenancy/counters.ts';
 import { ledgerSums } from './tenancy/ledger-sums.ts';
 import { postgresRows } from './tenancy/rows.ts';
 import { sharedLedger } from './tenancy/shared-ledger.ts';
+import { postgresUiSessions } from './tenancy/ui-sessions.ts';
 import { usageTimes } from './tenancy/usage.ts';
 import { TraceNotices } from './trace-notices.ts';
 import { postgresBacklog } from './traces/backlog.ts';
@@ -106,6 +107,7 @@ export async function openPostgresStore(
     scores: postgresScores(database, retention, pools.read),
     erasures: erasures.store,
     rollups: postgresRollups(pools.read, reading, retention),
+    uiSessions: postgresUiSessions(pools, clock),
     costs: postgresCosts(pools.housekeeping, database.prices),
     openQueue: queues.openQueue,
     search,

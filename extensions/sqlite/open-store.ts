@@ -28,6 +28,7 @@ import { removedCounters } from './removed-counters.ts';
 import type { OpenIndex, SqliteSearch } from './search/search.ts';
 import { openIndex, removeIndex, sqliteSearch } from './search/search.ts';
 import { sqliteRows } from './tenancy/rows.ts';
+import { sqliteUiSessions } from './tenancy/ui-sessions.ts';
 import { sqliteBacklog } from './traces/backlog.ts';
 import { sqliteCosts } from './traces/costs.ts';
 import type { RollupFolding } from './traces/rollup-folding.ts';
@@ -164,6 +165,7 @@ function storeIn(
     costs: sqliteCosts(database, summaries, rollups),
     backlog: sqliteBacklog(database),
     erasures: erasures.store,
+    uiSessions: sqliteUiSessions(database, clock),
     search,
     openQueue: queues.openQueue,
   };

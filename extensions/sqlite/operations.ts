@@ -14,6 +14,7 @@ import { STORE_MIGRATIONS } from './migrations/index.ts';
 import { textChangeOperations, textReadOperations } from './search/change-operations.ts';
 import { logOperations, logReadOperations } from './tenancy/log-operations.ts';
 import { tenancyOperations, tenancyReadOperations } from './tenancy/operations.ts';
+import { uiSessionOperations, uiSessionReadOperations } from './tenancy/ui-session-operations.ts';
 import { backlogOperations } from './traces/backlog.ts';
 import { exportOperations } from './traces/export-operations.ts';
 import { groupOperations } from './traces/group-operations.ts';
@@ -23,6 +24,7 @@ import { traceReadOperations } from './traces/read-operations.ts';
 import { foldReadOperations, rollupOperations } from './traces/rollup-operations.ts';
 import { rollupReadOperations } from './traces/rollup-reading.ts';
 import { scoreOperations, scoreReadOperations } from './traces/score-operations.ts';
+import { valueOperations } from './traces/value-operations.ts';
 import { traceOperations } from './traces/write-operations.ts';
 
 export function writeOperations(db: DatabaseSync) {
@@ -34,6 +36,7 @@ export function writeOperations(db: DatabaseSync) {
     ...queueWriteOperations(db, { keepsBodies: true }),
     ...tenancyOperations(db),
     ...logOperations(db),
+    ...uiSessionOperations(db),
     ...traceOperations(db, prices),
     ...pricingOperations(db, prices),
     ...scoreOperations(db),
@@ -51,9 +54,11 @@ export function readOperations(db: DatabaseSync) {
     ...queueReadOperations(db),
     ...tenancyReadOperations(db),
     ...logReadOperations(db),
+    ...uiSessionReadOperations(db),
     ...traceReadOperations(db),
     ...rankOperations(db),
     ...exportOperations(db),
+    ...valueOperations(db),
     ...scoreReadOperations(db),
     ...foldReadOperations(db),
     ...rollupReadOperations(db),

@@ -7,6 +7,7 @@ import { STORE } from '../../src/store/store.ts';
 import type { ApiKey, KeyStore } from '../../src/tenancy/contract.ts';
 import { hasValidChecksum } from '../../src/tenancy/token.ts';
 import type { AuthConfig } from './config.ts';
+import type { Credential } from './credentials.ts';
 import { credentialOf } from './credentials.ts';
 import { fixedKeys } from './fixed-keys.ts';
 import type { KeyCache } from './key-cache.ts';
@@ -28,9 +29,10 @@ function authenticateByKeys(find: (token: string) => Tenant | undefined): Reques
     async start() {},
     async shutdown() {},
     authenticate(head) {
-      const token = credentialOf(head);
-      const tenant = token === undefined ? undefined : find(token);
+      const credential = credentialOf(head);
+      const tenant = credential && find(credential.token);
       if (tenant === undefined) throw unauthorized();
+      checkUser(credential, tenant);
       return tenant;
     },
   };
@@ -42,18 +44,20 @@ function authenticateByStore(settings: Settings, config: AuthConfig): RequestPro
   let cache: KeyCache | undefined;
 
   function authenticate(head: RequestHead): Tenant | Promise<Tenant> {
-    const token = credentialOf(head);
-    if (token === undefined || !hasValidChecksum(token)) throw unauthorized();
-    const key = cache?.find(hash('sha256', token, 'base64'));
-    if (key instanceof Promise) return key.then((found) => admit(found, head));
-    return admit(key, head);
+    const credential = credentialOf(head);
+    if (credential === undefined || !hasValidChecksum(credential.token)) throw unauthorized();
+    const key = cache?.find(hash('sha256', credential.token, 'base64'));
+    if (key instanceof Promise) return key.then((found) => admit(found, credential, head));
+    return admit(key, credential, head);
   }
 
-  function admit(key: ApiKey | undefined, head: RequestHead): Tenant {
+  function admit(key: ApiKey | undefined, credential: Credential, head: RequestHead): Tenant {
     if (key === undefined || key.revokedAt !== null) throw unauthorized();
-    keys?.touch(key.id, head.receivedAt);
     const { id: keyId, organizationId, projectId, permissions } = key;
-    return { organizationId, projectId, keyId, permissions };
+    const tenant = { organizationId, projectId, keyId, permissions };
+    checkUser(credential, tenant);
+    keys?.touch(key.id, head.receivedAt);
+    return tenant;
   }
 
   /** Drops items that an erasure has blocked. */
@@ -75,6 +79,19 @@ function authenticateByStore(settings: Settings, config: AuthConfig): RequestPro
       cache?.close();
     },
   };
+}
+
+/**
+ * The user name of HTTP Basic may be any text, except the id of another project: then the client expects its data in
+ * that project. The client has a valid key, so the answer names the reason.
+ */
+function checkUser(credential: Credential | undefined, { projectId }: Tenant): void {
+  const user = credential?.user;
+  if (user === undefined || !user.startsWith('proj_') || user === projectId) return;
+  const message =
+    'The user name of HTTP Basic is the id of another project than that of the key. ' +
+    'Use the id of the key\u2019s project, or any other text.';
+  throw new Refusal('unauthorized', message);
 }
 
 /** The same answer for every reason, so that it reveals nothing about a key. */

@@ -42,7 +42,7 @@ const ANTHROPIC = ['cache_read_input_tokens', 'cache_creation_input_tokens'] as 
  *   OTLP     input includes cached tokens, as OpenTelemetry and OpenInference define; the mapping of attributes adds
  *            them to Langfuse's counts, which exclude them
  *   runs     input includes them, as LangChain defines
- *   native   input includes them, unless the counts have Anthropic's names: clients pass on its usage object as it is
+ *   native   input includes them, unless the counts have Anthropic's names, as in rows of earlier versions
  *
  * The numbers decide if they contradict that: parts larger than the whole, or a total that only one reading adds up to.
  */

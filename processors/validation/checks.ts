@@ -100,13 +100,11 @@ export function optionalString(name: string, slot: number): Rule {
       : invalid(name, 'must be a string');
 }
 
-/** ISO 8601 text and, for runs, a number of milliseconds since the epoch. */
-export function optionalInstant(name: string, slot: number, epochMs: boolean): Rule {
-  const rule = `must be an ISO 8601 date and time${epochMs ? ' or milliseconds since the epoch' : ''}`;
+export function optionalInstant(name: string, slot: number): Rule {
   return (index, position) => {
     if (!isPresent(index, position, slot)) return undefined;
-    return instantAt(index, position, slot, epochMs) === undefined
-      ? invalid(name, rule)
+    return instantAt(index, position, slot, false) === undefined
+      ? invalid(name, 'must be an ISO 8601 date and time')
       : undefined;
   };
 }

@@ -6,7 +6,6 @@ import {
   fieldSizes,
   itemIdField,
   optionalId,
-  optionalInstant,
   optionalString,
   requiredId,
 } from './checks.ts';
@@ -14,15 +13,13 @@ import {
 const traceId: Named = { name: 'trace_id', slot: COMMON.trace_id };
 const parentRunId: Named = { name: 'parent_run_id', slot: RUN.parent_run_id };
 
-/** Rules of a run (spec 2.4): an id, and every other sent field in a readable form. */
+/** Rules of a run (spec 2.4): an id, and other sent fields in a readable form. A malformed time costs the time only. */
 export const RUN_RULES: readonly Rule[] = [
   requiredId(itemIdField),
   optionalId(() => traceId),
   optionalId(() => parentRunId),
   optionalString('name', COMMON.name),
   optionalString('run_type', COMMON.run_type),
-  optionalInstant('start_time', COMMON.start_time, true),
-  optionalInstant('end_time', COMMON.end_time, true),
   eventVersion,
   fieldSizes,
 ];

@@ -11,6 +11,9 @@ import { otlpProtocol } from './protocol.ts';
  * OpenTelemetry mode.
  */
 const PATHS = ['/api/public/otel/v1/traces', '/v1/traces', '/api/v1/otel/v1/traces'];
+
+/** The same with a slash at the end, and that of LangSmith's clients without `/api/v1` in their endpoint. */
+const ALIASES = [...PATHS, '/otel/v1/traces'].map((path) => `${path}/`).concat('/otel/v1/traces');
 const MIB = 1_048_576;
 
 /**
@@ -50,10 +53,10 @@ function overHttp(
     listener: config,
     pipeline,
     fallback,
-    ingestRoutes: PATHS.flatMap((path) => [
-      { method: 'POST', path, protocol },
-      { method: 'POST', path: `${path}/`, protocol, hidden: true },
-    ]),
+    ingestRoutes: [
+      ...PATHS.map((path) => ({ method: 'POST', path, protocol })),
+      ...ALIASES.map((path) => ({ method: 'POST', path, protocol, hidden: true })),
+    ],
   });
 }
 

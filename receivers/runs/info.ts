@@ -1,45 +1,37 @@
 import { renderEnvelopeRefusal } from '../../src/http/envelope.ts';
 import { answer } from '../../src/http/exchange.ts';
 import type { Route } from '../../src/http/routes.ts';
-import { Refusal } from '../../src/model/errors.ts';
 
 /**
- * The answer to the first request of LangSmith's clients, which has no key. Without `use_multipart_endpoint: false`
- * they send multipart bodies; the sizes keep their batches well within the limits of this receiver.
+ * The answer to the first request of LangSmith's clients, which has no key. The sizes keep their batches well within the limits of this
+ * receiver. From version 0.8.10 on, clients would send feedback as parts of runs.
  */
 const INFO = JSON.stringify({
   version: '0.1.0',
   license_expiration_time: null,
   batch_ingest_config: {
-    use_multipart_endpoint: false,
+    use_multipart_endpoint: true,
     scale_up_qsize_trigger: 1000,
     scale_up_nthreads_limit: 16,
     scale_down_nempty_trigger: 4,
     size_limit: 100,
     size_limit_bytes: 20_971_520,
   },
-  instance_flags: {},
+  instance_flags: { gzip_body_enabled: true, zstd_compression_enabled: true },
 });
 
-export const infoRoute: Route = {
-  method: 'GET',
-  path: '/api/v1/info',
-  renderRefusal: renderEnvelopeRefusal,
-  handler: (exchange) =>
-    answer(exchange, { status: 200, contentType: 'application/json', body: INFO }),
-};
+/** `GET /info`, at the path of LangSmith's API and at that of clients without `/api/v1` in their endpoint. */
+export const INFO_ROUTES: readonly Route[] = [
+  infoRoute('/api/v1/info'),
+  { ...infoRoute('/info'), hidden: true },
+];
 
-/**
- * Multipart bodies are not served. Clients that send them nevertheless need a 404: then they switch to `/runs/batch`,
- * while on any other refusal they discard the data.
- */
-export const multipartRoute: Route = {
-  method: 'POST',
-  path: '/api/v1/runs/multipart',
-  hidden: true,
-  renderRefusal: renderEnvelopeRefusal,
-  handler(exchange) {
-    const refusal = new Refusal('not_found', 'Send runs to /api/v1/runs/batch instead.');
-    answer(exchange, renderEnvelopeRefusal(refusal));
-  },
-};
+function infoRoute(path: string): Route {
+  return {
+    method: 'GET',
+    path,
+    renderRefusal: renderEnvelopeRefusal,
+    handler: (exchange) =>
+      answer(exchange, { status: 200, contentType: 'application/json', body: INFO }),
+  };
+}

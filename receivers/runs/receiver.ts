@@ -2,13 +2,17 @@ import type { Pipeline, Receiver, Settings } from '../../src/component/component
 import { nativeProtocol } from '../../src/http/native-protocol.ts';
 import { httpReceiver, projectTenant } from '../../src/http/receiver.ts';
 import type { RunsConfig } from './config.ts';
-import { infoRoute, multipartRoute } from './info.ts';
+import { INFO_ROUTES } from './info.ts';
+import { multipartProtocol } from './multipart.ts';
 
 /**
- *   POST  /api/v1/runs        one creation ─┐ wrapped into a batch of one
- *   PATCH /api/v1/runs/:id    one update   ─┤
- *   POST  /api/v1/runs/batch  {post, patch} ┴▶ src/http/ingest.ts ─▶ pipeline ─▶ 202, native envelope
- *   GET   /api/v1/info        what LangSmith's clients request before they send
+ *   POST  /api/v1/runs            one creation ─┐ wrapped into a batch of one
+ *   PATCH /api/v1/runs/:id        one update   ─┤
+ *   POST  /api/v1/runs/multipart  parts        ─┤ put together into a batch
+ *   POST  /api/v1/runs/batch      {post, patch} ┴▶ src/http/ingest.ts ─▶ pipeline ─▶ 202, native envelope
+ *   GET   /api/v1/info            what LangSmith's clients request before they send
+ *
+ * The same paths without `/api/v1` are for clients whose endpoint is the address alone, as that of LangSmith is.
  */
 export function createReceiver(
   settings: Settings,
@@ -17,17 +21,21 @@ export function createReceiver(
 ): Receiver {
   const creation = nativeProtocol('runs', () => ({}));
   const update = nativeProtocol('runs', ({ params }) => ({ pathId: params.id ?? '' }));
-  const batch = nativeProtocol('runs');
+  const routes = [
+    { method: 'POST', path: '/runs', protocol: creation },
+    { method: 'PATCH', path: '/runs/:id', protocol: update },
+    { method: 'POST', path: '/runs/batch', protocol: nativeProtocol('runs') },
+    { method: 'POST', path: '/runs/multipart', protocol: multipartProtocol(settings) },
+  ];
   return httpReceiver(settings, {
     endpoint: config.endpoint,
     listener: config,
     pipeline,
     fallback: projectTenant(config.project),
     ingestRoutes: [
-      { method: 'POST', path: '/api/v1/runs', protocol: creation },
-      { method: 'PATCH', path: '/api/v1/runs/:id', protocol: update },
-      { method: 'POST', path: '/api/v1/runs/batch', protocol: batch },
+      ...routes.map((route) => ({ ...route, path: `/api/v1${route.path}` })),
+      ...routes.map((route) => ({ ...route, hidden: true })),
     ],
-    otherRoutes: [infoRoute, multipartRoute],
+    otherRoutes: INFO_ROUTES,
   });
 }

@@ -65,6 +65,7 @@ type Counts = {
 };
 
 class BullmqQueue implements RedisQueue {
+  readonly isShared = true;
   readonly jobs: JobQueue;
   readonly #redis: RedisConnection;
   readonly #name: string;

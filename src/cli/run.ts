@@ -4,7 +4,9 @@ import { PROCESS_END } from '../component/process-end.ts';
 import type { ServiceConfig } from '../config/config.ts';
 import { type FileTexts, keepingReader, readerOf } from '../config/file-texts.ts';
 import { createControlHandler } from '../control/commands.ts';
+import { CONTROL, pipelineReport } from '../control/pipelines.ts';
 import { removeFromQueues } from '../control/project-removal.ts';
+import { ControlError } from '../control/protocol.ts';
 import { type ControlHandler, type ControlServer, startControlServer } from '../control/server.ts';
 import { BrokenReloadError, createService, type Service } from '../engine/service.ts';
 import { createQueues, QUEUE_REGISTRY, type Queues } from '../queue/registry.ts';
@@ -73,6 +75,7 @@ async function serve({ config, options, terminal, channel }: Serving): Promise<n
   const queues = createQueues();
   const events = watchProcess(logger);
   const leaveHeap = tuneHeap();
+  let handler: ControlHandler = notStarted;
   try {
     const service = await createService({
       config: partOf(config, channel),
@@ -81,10 +84,12 @@ async function serve({ config, options, terminal, channel }: Serving): Promise<n
       offers: [
         offer(QUEUE_REGISTRY, queues),
         offer(PROCESS_END, { end: (reason) => events.fail(EXIT[reason]) }),
+        offer(CONTROL, (request) => (channel?.command ?? handler)(request)),
       ],
       ...(channel === undefined ? {} : { worker: channel.worker }),
     });
     const daemon = new Daemon({ service, config, queues, logger, options, terminal, channel });
+    handler = daemon.handler();
     return await daemon.run(events);
   } finally {
     leaveHeap();
@@ -92,6 +97,10 @@ async function serve({ config, options, terminal, channel }: Serving): Promise<n
     channel?.close();
     logger.flush();
   }
+}
+
+async function notStarted(): Promise<never> {
+  throw new ControlError('starting', 'the daemon is starting. Retry');
 }
 
 function partOf(config: ServiceConfig, channel: WorkerChannel | undefined): ServiceConfig {
@@ -128,7 +137,7 @@ class Daemon {
       await this.#openControl();
     } else {
       const reload = (files: FileTexts) => this.#reload({ ...options, read: readerOf(files) });
-      channel.serve(service, { reload, control: this.#handler() });
+      channel.serve(service, { reload, control: this.handler() });
     }
     // A terminal sends SIGHUP to every process; the supervisor reloads its workers in order.
     events.onReload(channel === undefined ? () => this.#reload().catch(() => {}) : () => {});
@@ -166,7 +175,7 @@ class Daemon {
     const { config, options, terminal, logger } = this.#parts;
     try {
       const directory = makeControlDirectory(config, options, terminal);
-      this.#control = await startControlServer(directory, this.#handler(), logger);
+      this.#control = await startControlServer(directory, this.handler(), logger);
     } catch (error) {
       logger.warn(
         { err: error },
@@ -175,12 +184,15 @@ class Daemon {
     }
   }
 
-  #handler(): ControlHandler {
+  handler(): ControlHandler {
     const { service, queues } = this.#parts;
     return createControlHandler({
       stores: () => new Map(service.offers(STORE).map(({ id, offer }) => [id, offer])),
       queues: () => queues.all,
       reads: service.projectReads,
+      service: () => ({ version: packageVersion(), endpoints: service.endpoints() }),
+      pipelines: () =>
+        pipelineReport({ flow: service.flow(), queues: queues.all, health: service.health(true) }),
       reload: () => this.#reload(),
     });
   }

@@ -1,7 +1,7 @@
 import { availableParallelism } from 'node:os';
 import type { Worker } from '../component/component.ts';
 import type { FileTexts } from '../config/file-texts.ts';
-import type { ControlResponse } from '../control/protocol.ts';
+import { ControlError, type ControlResponse, responseOf } from '../control/protocol.ts';
 import type { ControlHandler } from '../control/server.ts';
 import type { Service } from '../engine/service.ts';
 import {
@@ -25,6 +25,8 @@ export type WorkerChannel = {
   /** The configuration files, as the supervisor has read them. */
   readonly files: Promise<FileTexts>;
   labelled(logger: ServiceLogger): ServiceLogger;
+  /** Asks the supervisor to run a command over all workers. */
+  readonly command: ControlHandler;
   /** Reports that the worker is ready, then its health at an interval, and answers questions. */
   serve(service: Service, work: WorkerWork): void;
   close(): void;
@@ -61,8 +63,10 @@ function createChannel(worker: Worker): WorkerChannel {
   let telling: NodeJS.Timeout | undefined;
   const files = Promise.withResolvers<FileTexts>();
   let answer = (_message: Asked): void => {};
+  const commands = createCommands();
   const onMessage = (message: ToWorker): void => {
     if (message.type === 'configuration') files.resolve(message.files);
+    else if (message.type === 'answer') commands.answered(message.id, message.response);
     else answer(message);
   };
   const onDisconnect = (): void => gone.resolve(EXIT.failed);
@@ -73,6 +77,7 @@ function createChannel(worker: Worker): WorkerChannel {
     worker,
     gone: gone.promise,
     files: files.promise,
+    command: commands.run,
     labelled: (logger) => ({
       ...withFields(logger, { worker: String(worker.index) }),
       setLevel: logger.setLevel,
@@ -80,9 +85,8 @@ function createChannel(worker: Worker): WorkerChannel {
     }),
     serve(service, work) {
       answer = ({ id, question }) => {
-        answerTo(question, service, work).then(
-          (result) => tell({ type: 'answer', id, response: { result: result ?? null } }),
-          (error: unknown) => tell({ type: 'answer', id, response: failure(error) }),
+        void responseOf(() => answerTo(question, service, work)).then((response) =>
+          tell({ type: 'answer', id, response }),
         );
       };
       const tellHealth = (): void => tell({ type: 'health', report: service.health(true) });
@@ -94,6 +98,28 @@ function createChannel(worker: Worker): WorkerChannel {
     close() {
       clearInterval(telling);
       process.off('message', onMessage).off('disconnect', onDisconnect);
+    },
+  };
+}
+
+/** Commands that wait for the supervisor's answer. If the supervisor ends, so does this process. */
+function createCommands() {
+  const waiting = new Map<number, PromiseWithResolvers<unknown>>();
+  let lastId = 0;
+  const run: ControlHandler = (request) => {
+    const id = ++lastId;
+    const answer = Promise.withResolvers<unknown>();
+    waiting.set(id, answer);
+    tell({ type: 'command', id, request });
+    return answer.promise;
+  };
+  return {
+    run,
+    answered(id: number, response: ControlResponse) {
+      const answer = waiting.get(id);
+      waiting.delete(id);
+      if ('result' in response) return answer?.resolve(response.result);
+      answer?.reject(new ControlError(response.error.code, response.error.message));
     },
   };
 }
@@ -117,10 +143,4 @@ async function answerTo(
 
 function tell(message: FromWorker): void {
   if (process.connected) process.send?.(message, undefined, undefined, () => {});
-}
-
-function failure(error: unknown): ControlResponse {
-  const message = error instanceof Error ? error.message : String(error);
-  const isNamed = error instanceof Error && 'code' in error && typeof error.code === 'string';
-  return { error: { code: isNamed ? String(error.code) : 'internal', message } };
 }

@@ -2,6 +2,7 @@ import type { QueueAdmin } from '../queue/queue.ts';
 import type { ProjectReads } from '../read/project-reads.ts';
 import type { Store } from '../store/store.ts';
 import { DEAD_LETTER_COMMANDS, type DeadLetterCommand } from './dead-letters.ts';
+import type { PipelineReport } from './pipelines.ts';
 import { ControlError } from './protocol.ts';
 import type { ControlHandler } from './server.ts';
 import { STORE_COMMANDS, type StoreCommandName } from './store-commands.ts';
@@ -14,6 +15,8 @@ export type ControlTargets = {
   /** Queues by the id of their component. */
   queues(): ReadonlyMap<string, QueueAdmin>;
   readonly reads: ProjectReads;
+  pipelines(): PipelineReport;
+  service(): { readonly version: string; readonly endpoints: unknown };
   /** Reloads the configuration. Rejects with a `ControlError` when the new one is not valid. */
   reload(): Promise<unknown>;
 };
@@ -22,6 +25,8 @@ export type ControlTargets = {
 export function createControlHandler(targets: ControlTargets): ControlHandler {
   return async ({ command, arguments: args }) => {
     if (command === 'reload') return targets.reload();
+    if (command === 'service.show') return targets.service();
+    if (command === 'pipelines.show') return { processes: [targets.pipelines()] };
     if (Object.hasOwn(STORE_COMMANDS, command)) {
       const { store, ...rest } = args;
       const work = storeWork(storeFor(targets, store), targets.reads);

@@ -31,6 +31,17 @@ export class ControlError extends Error {
   }
 }
 
+/** The response to a command: its result, or its error. Never rejects. */
+export async function responseOf(run: () => Promise<unknown>): Promise<ControlResponse> {
+  try {
+    return { result: (await run()) ?? null };
+  } catch (error) {
+    const message = error instanceof Error ? error.message : String(error);
+    const isNamed = error instanceof Error && 'code' in error && typeof error.code === 'string';
+    return { error: { code: isNamed ? String(error.code) : 'internal', message } };
+  }
+}
+
 /** Parses the arguments of a command by its schema. Throws a `ControlError`. */
 export function readArguments<S extends z.ZodType>(schema: S, args: unknown): z.output<S> {
   const parsed = schema.safeParse(args);

@@ -9,6 +9,8 @@ export type ReceiverEdge = {
   accepted(items: number, rejections: readonly Rejection[]): void;
   /** The batch was not accepted. */
   refused(items: number, error: unknown): void;
+  /** Begins a request or batch; the returned function records its duration. */
+  begin(): () => void;
   /** Admitted requests that are not yet answered. */
   inFlight: number;
 };
@@ -29,6 +31,8 @@ export type ProcessorEdge = {
 export type ExporterEdge = {
   sent(items: number): void;
   failed(items: number, error: unknown): void;
+  /** Begins a delivery; the returned function records its duration. */
+  begin(): () => void;
 };
 
 /** The counters between components, so that components do not count items themselves. */
@@ -40,9 +44,17 @@ export type Edges = {
   inFlight(): number;
 };
 
+/** The names of the durations, as docs/metrics.md lists them. */
+export const DURATIONS = {
+  receiver: 'tracectl_receiver_request_duration_seconds',
+  connector: 'tracectl_connector_delivery_duration_seconds',
+  exporter: 'tracectl_exporter_send_duration_seconds',
+} as const;
+
 export function createEdges(metrics: Metrics, logger: Logger, clock: Clock): Edges {
   const faults = createFaultLog(logger, clock);
   const counters = countersOf(metrics);
+  const timer = timersOf(metrics, clock);
   const inFlight = new Map<string, { labels: Labels; edge: ReceiverEdge }>();
   metrics.gauge('tracectl_receiver_in_flight_requests', 'Admitted requests in progress.', () =>
     [...inFlight.values()].map(({ labels, edge }) => ({ value: edge.inFlight, labels })),
@@ -52,7 +64,8 @@ export function createEdges(metrics: Metrics, logger: Logger, clock: Clock): Edg
       const labels = { [kind]: id, pipeline };
       const known = inFlight.get(`${kind} ${id} ${pipeline}`);
       if (known !== undefined) return known.edge;
-      const edge = receiverEdge(counters, kind, labels, (error) => faults(kind, id, error));
+      const fault = (error: unknown) => faults(kind, id, error);
+      const edge = { ...receiverEdge(counters, kind, labels, fault), begin: timer(kind, labels) };
       if (kind === 'receiver') inFlight.set(`${kind} ${id} ${pipeline}`, { labels, edge });
       return edge;
     },
@@ -60,13 +73,38 @@ export function createEdges(metrics: Metrics, logger: Logger, clock: Clock): Edg
       processorEdge(counters, { processor: id, pipeline }, (error) => {
         faults('processor', id, error);
       }),
-    exporter: (id, pipeline, kind) =>
-      exporterEdge(counters, { exporter: id, pipeline, kind }, (error) => faults(kind, id, error)),
+    exporter(id, pipeline, kind) {
+      const labels = { exporter: id, pipeline, kind };
+      const edge = exporterEdge(counters, labels, (error) => faults(kind, id, error));
+      return { ...edge, begin: timer('exporter', labels) };
+    },
     inFlight: () => [...inFlight.values()].reduce((sum, { edge }) => sum + edge.inFlight, 0),
   };
 }
 
 type Counters = ReturnType<typeof countersOf>;
+
+/** Returns a function that makes the `begin` of an edge. */
+function timersOf(metrics: Metrics, clock: Clock) {
+  const durations = {
+    receiver: metrics.histogram(
+      DURATIONS.receiver,
+      'Seconds from the complete body of a request to the outcome of its pipeline.',
+    ),
+    connector: metrics.histogram(
+      DURATIONS.connector,
+      'Seconds that a pipeline takes for a batch that a connector passes straight on.',
+    ),
+    exporter: metrics.histogram(
+      DURATIONS.exporter,
+      'Seconds that an exporter, or the queue of a connector, takes for a batch, also if it fails.',
+    ),
+  };
+  return (kind: keyof typeof durations, labels: Labels) => () => {
+    const beganAt = clock.now();
+    return () => durations[kind].record(Math.max(0, clock.now() - beganAt) / 1000, labels);
+  };
+}
 
 function countersOf(metrics: Metrics) {
   return {
@@ -127,7 +165,7 @@ function receiverEdge(
   kind: 'receiver' | 'connector',
   labels: Labels,
   fault: (error: unknown) => void,
-): ReceiverEdge {
+): Omit<ReceiverEdge, 'begin'> {
   const outcomes = byValue(counters.requests, labels, 'outcome');
   const refusals = byValue(counters.refusals, labels, 'code');
   const rejections = byValue(counters.rejected, labels, 'code');
@@ -176,7 +214,7 @@ function exporterEdge(
   counters: Counters,
   { kind, ...rest }: { exporter: string; pipeline: string; kind: string },
   fault: (error: unknown) => void,
-): ExporterEdge {
+): Omit<ExporterEdge, 'begin'> {
   const labels: Labels = { ...rest, kind };
   const failures = byValue(counters.failed, labels, 'code');
   return {

@@ -16,6 +16,7 @@ export function createSink(exporterId: string, exporter: Exporter, edge: Exporte
     exporter,
     async consume(batch, request) {
       const items = itemsOf(batch);
+      const end = edge.begin();
       try {
         await exporter.consume(batch, request);
       } catch (error) {
@@ -23,6 +24,8 @@ export function createSink(exporterId: string, exporter: Exporter, edge: Exporte
         edge.failed(failed ?? items, error);
         if (failed !== undefined) edge.sent(items - failed);
         throw error;
+      } finally {
+        end();
       }
       edge.sent(items);
     },

@@ -95,6 +95,7 @@ async function accept(
   decision: Decision,
 ): Promise<SealedBatch> {
   const { batch, request } = decision;
+  const end = edge.begin();
   const stages = await enter(slot);
   let sealed: SealedBatch;
   try {
@@ -109,6 +110,7 @@ async function accept(
     throw error;
   } finally {
     leave(stages);
+    end();
   }
   // The client reads that dropped items were accepted, so they count as accepted.
   edge.accepted(sealed.requestItems - sealed.rejections.length, sealed.rejections);
@@ -117,6 +119,7 @@ async function accept(
 }
 
 async function consume(slot: PipelineSlot, edge: ReceiverEdge, batch: Batch): Promise<void> {
+  const end = edge.begin();
   const stages = await enter(slot);
   try {
     await fanOut(stages.sinks, await transform(stages.batchSteps, batch, false));
@@ -125,6 +128,7 @@ async function consume(slot: PipelineSlot, edge: ReceiverEdge, batch: Batch): Pr
     throw error;
   } finally {
     leave(stages);
+    end();
   }
   edge.accepted(itemsOf(batch), []);
 }

@@ -3,6 +3,7 @@ import { type Capability, findOffer, type Offer, offer } from '../component/capa
 import { systemClock } from '../component/clock.ts';
 import type { Clock, Extension, Logger, Worker } from '../component/component.ts';
 import { ONLY_WORKER } from '../component/component.ts';
+import type { FlowReport } from '../component/flow.ts';
 import type { Health, HealthReport } from '../component/health.ts';
 import { createHealth, HEALTH, HEALTH_REGISTRY } from '../component/health.ts';
 import { PROCESS_END } from '../component/process-end.ts';
@@ -28,6 +29,7 @@ import type { Build } from './build.ts';
 import { build, discard } from './build.ts';
 import type { Edges } from './edges.ts';
 import { createEdges } from './edges.ts';
+import { flowOf } from './flow.ts';
 import type { Graph } from './graph.ts';
 import { planGraph } from './graph.ts';
 import { chooseKept, exchange, openGates, pipelineSlotsOf, startAll } from './reload.ts';
@@ -76,6 +78,8 @@ export type Service = {
   endpoints(): ReturnType<Listeners['served']>;
   /** The address of the metrics page; undefined if it is not served. */
   metricsAddress(): string | undefined;
+  /** The running graph and what flowed through it. */
+  flow(): FlowReport;
   /** The service's own metrics in Prometheus' text format. */
   metricsText(): Promise<string>;
 };
@@ -107,6 +111,7 @@ export async function createService(options: ServiceOptions): Promise<Service> {
 
 /** The part of a service that survives reloads. */
 type Frame = {
+  readonly createdAt: number;
   readonly logger: Logger;
   readonly setLogLevel: (config: ServiceConfig) => void;
   readonly clock: Clock;
@@ -160,6 +165,7 @@ function createFrame({
     offer(PROJECT_READS, commonReads),
   ];
   return {
+    createdAt: clock.now(),
     logger,
     setLogLevel: (next) => ownLogger?.setLevel(next.service.telemetry.logs.level),
     clock,
@@ -240,6 +246,7 @@ function runService(frame: Frame, config: ServiceConfig, running: Build): Servic
     projectReads: frame.projectReads,
     endpoints: () => [...frame.ports.http.served(), ...frame.ports.grpc.served()],
     metricsAddress: () => state.metricsServer?.address,
+    flow: () => flowOf(state.running.graph, frame.metrics, frame.createdAt),
     metricsText: () => frame.metrics.text(),
   };
 }

@@ -1,5 +1,6 @@
 import { Refusal } from '../model/errors.ts';
 import { renderEnvelopeRefusal } from './envelope.ts';
+import { notServed, wrongMethodHint } from './near-misses.ts';
 import type { CommonRoutes, Entrance, PathPattern, Route } from './routes.ts';
 import { compilePath, decodeParams, matchPath } from './routes.ts';
 import type { Found } from './server.ts';
@@ -80,19 +81,20 @@ export function finished(hold: Hold, deadline: AbortSignal): Promise<void> {
   return promise;
 }
 
-const UNKNOWN_PATH: Found = {
-  refusal: new Refusal('not_found', 'Nothing is served at this path.'),
-  renderRefusal: renderEnvelopeRefusal,
-};
-
 /** The route of a request, or the refusal that answers it. */
 export function find(holds: readonly Hold[], method: string, path: string): Found {
   const candidates = matching(holds, path);
   const [nearest] = candidates;
-  if (nearest === undefined) return UNKNOWN_PATH;
+  if (nearest === undefined) {
+    const message = notServed(path, (other) => matching(holds, other).length > 0);
+    return { refusal: new Refusal('not_found', message), renderRefusal: renderEnvelopeRefusal };
+  }
   const chosen = candidates.find(({ route }) => serves(route.method, method));
   const { renderRefusal } = (chosen ?? nearest).route;
-  if (chosen === undefined) return { refusal: notAllowed(candidates), renderRefusal };
+  if (chosen === undefined) {
+    const hint = wrongMethodHint(method, path);
+    return { refusal: notAllowed(candidates, hint), renderRefusal };
+  }
   const { hold, route } = chosen;
   if (hold.state !== 'open') {
     const refusal = new Refusal('unavailable', 'The service is stopping. Try again.', {
@@ -156,9 +158,9 @@ function serves(routeMethod: string, method: string): boolean {
   return routeMethod === method || (routeMethod === 'GET' && method === 'HEAD');
 }
 
-function notAllowed(candidates: readonly Candidate[]): Refusal {
+function notAllowed(candidates: readonly Candidate[], hint: string): Refusal {
   const methods = new Set(candidates.map(({ route }) => route.method));
   if (methods.has('GET')) methods.add('HEAD');
   const allow = [...methods].sort().join(', ');
-  return new Refusal('method_not_allowed', `This path takes ${allow}.`, { allow });
+  return new Refusal('method_not_allowed', `This path takes ${allow}.${hint}`, { allow });
 }

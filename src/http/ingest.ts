@@ -26,6 +26,7 @@ import {
   wholeBatchOf,
 } from '../model/request-context.ts';
 import { ulid } from '../model/ulid.ts';
+import { reject } from '../model/verbs.ts';
 import type { ByteReservation, BytesInFlight } from './admission.ts';
 import { clientOf } from './admission.ts';
 import {
@@ -98,6 +99,10 @@ export type Protocol = {
   readonly maxBytes?: number;
   /** Set if the body is one run; `pathId` is its id in the path of an update. */
   singleRun?(incoming: Incoming): { pathId?: string };
+  /** Set if the body has runs in parts. Throws a `Refusal` for another content type. */
+  multipart?(head: RequestHead): { boundary: string };
+  /** Called for an accepted request with the parts of its body that were not used. */
+  leftOut?(parts: NonNullable<Prepared['leftOut']>): void;
   /** The answer to a request without items. Throws a `Refusal` if that is an error. */
   renderEmpty(head: RequestHead): Answer;
   /** `index` describes the request before the seal: it still has rejected and dropped items. */
@@ -197,11 +202,17 @@ async function take(work: RequestInProgress): Promise<Outcome> {
   const wanted = preparation(protocol, incoming, named.format, encoding);
   const prepared = await prepareWithin(reservation, ingestion.scanner, body, wanted);
   if (prepared.index.count === 0) return { answer: protocol.renderEmpty(head) };
-  return accept(work, receivedBatch(head, admission.tenant, prepared), claim);
+  const batch = receivedBatch(head, admission.tenant, prepared);
+  for (const { item, code, reason, path } of prepared.faults ?? []) {
+    reject(batch, item, code, reason, path);
+  }
+  const outcome = await accept(work, batch, claim);
+  if (prepared.leftOut !== undefined) protocol.leftOut?.(prepared.leftOut);
+  return outcome;
 }
 
 function preparation(
-  { maxItems, maxBytes, singleRun }: Protocol,
+  { maxItems, maxBytes, singleRun, multipart }: Protocol,
   incoming: Incoming,
   format: Format,
   encoding: Encoding,
@@ -211,6 +222,7 @@ function preparation(
     ...{ format, encoding, maxItems, judges: true },
     ...(maxBytes === undefined ? {} : { maxBytes }),
     ...(run === undefined ? {} : { singleRun: run }),
+    ...(multipart === undefined ? {} : { multipart: multipart(incoming.head) }),
   };
 }
 
@@ -365,7 +377,8 @@ async function prepareWithin(
   body: Buffer,
   wanted: Preparation,
 ): Promise<Prepared> {
-  const inflates = wanted.encoding !== 'identity' || wanted.singleRun !== undefined;
+  const isCopied = wanted.singleRun !== undefined || wanted.multipart !== undefined;
+  const inflates = wanted.encoding !== 'identity' || isCopied;
   if (!inflates) return scanner.prepare(body, wanted);
   const expected = Math.min(inflatedSizeHint(body, wanted.encoding), MAX_BODY_BYTES);
   // One of the body's copies is the inflated one.

@@ -30,9 +30,11 @@ function checkHead(head: RequestHead, format: Format): { format: Format; encodin
   if (mediaTypeOf(head) !== 'application/json') {
     throw new Refusal('unsupported_content_type', 'The content type must be application/json.');
   }
-  const encoding = contentEncodingOf(head);
-  if (encoding === 'identity' || encoding === 'gzip' || encoding === 'zstd') {
-    return { format, encoding };
-  }
+  return { format, encoding: acceptedEncoding(contentEncodingOf(head)) };
+}
+
+/** Throws a `Refusal` (415) for an encoding that is not supported. */
+export function acceptedEncoding(encoding: string): Encoding {
+  if (encoding === 'identity' || encoding === 'gzip' || encoding === 'zstd') return encoding;
   throw new Refusal('unsupported_encoding', 'The content encoding must be identity, gzip or zstd.');
 }

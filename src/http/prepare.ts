@@ -4,6 +4,8 @@ import { Refusal } from '../model/errors.ts';
 import { MAX_BODY_BYTES, scan } from '../model/formats.ts';
 import { InflateError, inflateSync } from '../model/inflate.ts';
 import { MAX_JSON_DEPTH } from '../model/json/grammar.ts';
+import type { AssembledRuns } from '../model/runs/assemble.ts';
+import { assembleRuns } from '../model/runs/assemble.ts';
 import { WRAPPED_LEVELS, wrapRun } from '../model/runs/wrap.ts';
 import { tooLarge } from './body.ts';
 
@@ -21,6 +23,8 @@ export type Preparation = {
   readonly judges?: boolean;
   /** Set if the body is one run, to be wrapped into a batch; `pathId` is the id in the path of an update. */
   readonly singleRun?: { readonly pathId?: string };
+  /** Set if the body has runs in parts, to be put together into a batch. */
+  readonly multipart?: { readonly boundary: string };
 };
 
 /** The body to keep, its compression, and the positions of its items. */
@@ -28,6 +32,9 @@ export type Prepared = {
   readonly body: Buffer;
   readonly encoding: Encoding;
   readonly index: BatchIndex;
+  /** Of a multipart body: items to be rejected. */
+  readonly faults?: AssembledRuns['faults'];
+  readonly leftOut?: AssembledRuns['leftOut'];
 };
 
 /**
@@ -47,6 +54,12 @@ export function prepare(
     // The wrapper's own levels do not count against the client's limit.
     const limits = { maxItems, maxDepth: MAX_JSON_DEPTH + WRAPPED_LEVELS };
     return { body: wrapped, encoding: 'identity', index: scan(format, wrapped, limits) };
+  }
+  if (wanted.multipart !== undefined) {
+    const { body: assembled, ...more } = assembleRuns(inflated, wanted.multipart.boundary);
+    const limits = { maxItems, maxDepth: MAX_JSON_DEPTH + WRAPPED_LEVELS };
+    const index = scan(format, assembled, limits);
+    return { body: assembled, encoding: 'identity', index, ...more };
   }
   const limits = maxDepth === undefined ? { maxItems } : { maxItems, maxDepth };
   return { body, encoding, index: scan(format, inflated, limits) };

@@ -1,4 +1,4 @@
-import type { Encoding, SealedBatch } from '../model/batch.ts';
+import type { SealedBatch } from '../model/batch.ts';
 import type { BatchIndex } from '../model/batch-index.ts';
 import type { RefusalCode } from '../model/errors.ts';
 import { Refusal } from '../model/errors.ts';
@@ -39,12 +39,7 @@ export type SpansRequest = Pick<CutRequest, 'key' | 'cacheBytes' | 'source'> & {
 export type ScanReply = PrepareReply | CutReply;
 
 type PrepareReply =
-  | {
-      readonly type: 'prepared';
-      readonly body: Uint8Array;
-      readonly encoding: Encoding;
-      readonly index: BatchIndex;
-    }
+  | (Omit<Prepared, 'body'> & { readonly type: 'prepared'; readonly body: Uint8Array })
   | {
       readonly type: 'refused';
       readonly refusal: { code: RefusalCode; status: number; message: string };
@@ -73,6 +68,7 @@ export function preparedOf(reply: ScanReply): Prepared {
     throw new Refusal(code, message, { status });
   }
   if (reply.type !== 'prepared') throw new Error(`expected a prepared body, got ${reply.type}`);
+  const { type: _, ...prepared } = reply;
   const index = { ...reply.index, bytes: asBuffer(reply.index.bytes) };
-  return { body: asBuffer(reply.body), encoding: reply.encoding, index };
+  return { ...prepared, body: asBuffer(reply.body), index };
 }

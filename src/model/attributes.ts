@@ -1,300 +1,31 @@
+import type { EventRole, KindRule } from './conventions.ts';
+import {
+  AGENT_MODELS,
+  DETAILED_USAGE,
+  ERROR_MESSAGES,
+  ERROR_STACKTRACES,
+  ERROR_TYPES,
+  EVENTS,
+  FAILURE,
+  INPUTS,
+  JSON_TEXTS,
+  KINDS,
+  MIME_TYPES,
+  MODELS,
+  OUTPUTS,
+  SESSIONS,
+  TOKEN_KINDS,
+  USAGE_OBJECTS,
+  USERS,
+} from './conventions.ts';
 import type { DetailRule } from './detail-attributes.ts';
 import { detailRules } from './detail-attributes.ts';
 import type { ObservationKind } from './observation.ts';
 import type { TextField } from './texts.ts';
+import type { TokenKind } from './usage.ts';
+import { kindOfCount } from './usage.ts';
 
-/**
- * The mapping from span attributes to the fields of an observation, as data. Every list is in order of
- * precedence: the first attribute with a non-empty value gives the field. All other attributes stay in the
- * metadata, also those that are in a list.
- *
- * The conventions: tracectl's own six, OpenTelemetry GenAI (current, deprecated, and its events),
- * OpenInference, OpenLLMetry (Traceloop), Vercel AI SDK, MLflow, Langfuse, LangSmith, Laminar and others.
- */
-
-/** A key that ends in `.*` matches a numbered family, such as `llm.input_messages.0.message.role`. */
-const INPUTS = [
-  'input',
-  'llm.input_messages',
-  'langfuse.observation.input',
-  'input.value',
-  'gen_ai.input.messages',
-  'gen_ai.prompt',
-  'gen_ai.prompt.*',
-  'llm.input_messages.*',
-  'llm.prompts',
-  'llm.prompts.*',
-  'ai.prompt.messages',
-  'ai.prompt',
-  'ai.toolCall.args',
-  'ai.values',
-  'ai.value',
-  'gen_ai.tool.call.arguments',
-  'traceloop.entity.input',
-  'lmnr.span.input',
-  'mlflow.spanInputs',
-  'genkit:input',
-  'gcp.vertex.agent.llm_request',
-  'gcp.vertex.agent.tool_call_args',
-  'tool_arguments',
-  'prompt',
-  'gen_ai.retrieval.query.text',
-] as const;
-
-const OUTPUTS = [
-  'output',
-  'llm.output_messages',
-  'langfuse.observation.output',
-  'output.value',
-  'gen_ai.output.messages',
-  'gen_ai.completion',
-  'gen_ai.completion.*',
-  'llm.output_messages.*',
-  'llm.completions.*',
-  'ai.response.text',
-  'ai.response.object',
-  'ai.response.toolCalls',
-  'ai.toolCall.result',
-  'ai.result.text',
-  'ai.result.object',
-  'ai.result.toolCalls',
-  'gen_ai.tool.call.result',
-  'traceloop.entity.output',
-  'lmnr.span.output',
-  'mlflow.spanOutputs',
-  'genkit:output',
-  'gcp.vertex.agent.llm_response',
-  'gcp.vertex.agent.tool_response',
-  'retrieval.documents.*',
-  'gen_ai.retrieval.documents',
-  'tool_response',
-  'final_result',
-] as const;
-
-const MODELS = [
-  'langfuse.observation.model.name',
-  'gen_ai.response.model',
-  'gen_ai.request.model',
-  'ai.response.model',
-  'ai.model.id',
-  'llm.model_name',
-  'embedding.model_name',
-  'reranker.model_name',
-  'langsmith.metadata.ls_model_name',
-  'llm.response.model',
-  'llm.request.model',
-  'model',
-] as const;
-
-const SESSIONS = [
-  'langfuse.session.id',
-  'session.id',
-  'gen_ai.conversation.id',
-  'ai.telemetry.metadata.sessionId',
-  'langsmith.metadata.session_id',
-  'langsmith.metadata.thread_id',
-  'langsmith.metadata.conversation_id',
-  'traceloop.association.properties.session_id',
-  'lmnr.association.properties.session_id',
-  'thread_id',
-] as const;
-
-const USERS = [
-  'langfuse.user.id',
-  'user.id',
-  'enduser.id',
-  'ai.telemetry.metadata.userId',
-  'traceloop.association.properties.user_id',
-  'lmnr.association.properties.user_id',
-  'langsmith.metadata.user_id',
-] as const;
-
-/** Attributes with one count of tokens, by the name of the count in `usage`. */
-const TOKENS = {
-  input_tokens: [
-    'gen_ai.usage.input_tokens',
-    'gen_ai.usage.prompt_tokens',
-    'llm.token_count.prompt',
-    'ai.usage.inputTokens',
-    'ai.usage.promptTokens',
-    'llm.usage.prompt_tokens',
-  ],
-  output_tokens: [
-    'gen_ai.usage.output_tokens',
-    'gen_ai.usage.completion_tokens',
-    'llm.token_count.completion',
-    'ai.usage.outputTokens',
-    'ai.usage.completionTokens',
-    'llm.usage.completion_tokens',
-  ],
-  total_tokens: [
-    'gen_ai.usage.total_tokens',
-    'llm.usage.total_tokens',
-    'llm.token_count.total',
-    'ai.usage.totalTokens',
-    'ai.usage.tokens',
-  ],
-  cache_read_input_tokens: [
-    'gen_ai.usage.cache_read.input_tokens',
-    'gen_ai.usage.cache_read_input_tokens',
-    'llm.token_count.prompt_details.cache_read',
-    'ai.usage.cachedInputTokens',
-  ],
-  cache_creation_input_tokens: [
-    'gen_ai.usage.cache_creation.input_tokens',
-    'gen_ai.usage.cache_creation_input_tokens',
-    'llm.token_count.prompt_details.cache_write',
-  ],
-  reasoning_tokens: [
-    'gen_ai.usage.reasoning.output_tokens',
-    'gen_ai.usage.reasoning_tokens',
-    'llm.token_count.completion_details.reasoning',
-    'ai.usage.reasoningTokens',
-  ],
-} as const;
-
-/** Attributes whose value is a JSON object of several counts, as text. */
-const USAGE_OBJECTS = ['langfuse.observation.usage_details', 'langsmith.usage_metadata'] as const;
-
-/** Names of counts in such objects, with the name of the count in `usage`. */
-export const USAGE_NAMES: ReadonlyMap<string, string> = new Map([
-  ['input', 'input_tokens'],
-  ['input_tokens', 'input_tokens'],
-  ['prompt_tokens', 'input_tokens'],
-  ['output', 'output_tokens'],
-  ['output_tokens', 'output_tokens'],
-  ['completion_tokens', 'output_tokens'],
-  ['total', 'total_tokens'],
-  ['total_tokens', 'total_tokens'],
-  ['cache_read_input_tokens', 'cache_read_input_tokens'],
-  ['input_cached_tokens', 'cache_read_input_tokens'],
-  ['cache_creation_input_tokens', 'cache_creation_input_tokens'],
-  ['output_reasoning_tokens', 'reasoning_tokens'],
-  ['reasoning_tokens', 'reasoning_tokens'],
-]);
-
-/** Attributes of a span precede those of its exception events; the status message is last. */
-const ERROR_MESSAGES = [
-  'error',
-  'exception.message',
-  ofEvent('exception.message'),
-  'error.message',
-];
-const ERROR_TYPES = ['exception.type', ofEvent('exception.type'), 'error.type'];
-const ERROR_STACKTRACES = [
-  'exception.stacktrace',
-  ofEvent('exception.stacktrace'),
-  'error.stacktrace',
-  'error.stack',
-];
-
-/** Values are compared in lower case, without the quotes that MLflow adds. */
-type KindRule = {
-  readonly key: string;
-  readonly values?: Readonly<Record<string, ObservationKind>>;
-  /** The kind of every span with this attribute, whatever its value. */
-  readonly presence?: ObservationKind;
-  /** The value is an operation id of the Vercel AI SDK, such as `ai.generateText.doGenerate`. */
-  readonly vercel?: boolean;
-};
-
-const SAME: Readonly<Record<string, ObservationKind>> = {
-  event: 'event',
-  span: 'span',
-  generation: 'generation',
-  agent: 'agent',
-  tool: 'tool',
-  chain: 'chain',
-  retriever: 'retriever',
-  evaluator: 'evaluator',
-  embedding: 'embedding',
-  guardrail: 'guardrail',
-  graph: 'graph',
-  model: 'model',
-  llm: 'llm',
-};
-
-const KINDS: readonly KindRule[] = [
-  { key: 'langfuse.observation.type', values: SAME },
-  { key: 'langsmith.span.kind', values: { ...SAME, prompt: 'chain', parser: 'chain' } },
-  {
-    key: 'openinference.span.kind',
-    values: {
-      ...SAME,
-      llm: 'generation',
-      reranker: 'retriever',
-      prompt: 'chain',
-      unknown: 'span',
-    },
-  },
-  {
-    key: 'lmnr.span.type',
-    values: {
-      ...SAME,
-      default: 'span',
-      llm: 'generation',
-      executor: 'chain',
-      pipeline: 'chain',
-      evaluation: 'evaluator',
-      human_evaluator: 'evaluator',
-      cached: 'span',
-    },
-  },
-  {
-    key: 'traceloop.span.kind',
-    values: { ...SAME, workflow: 'chain', task: 'span', llm: 'generation' },
-  },
-  {
-    key: 'mlflow.spanType',
-    values: {
-      ...SAME,
-      llm: 'generation',
-      chat_model: 'generation',
-      reranker: 'retriever',
-      workflow: 'chain',
-      task: 'span',
-      parser: 'chain',
-      memory: 'span',
-      unknown: 'span',
-    },
-  },
-  {
-    key: 'gen_ai.operation.name',
-    values: {
-      chat: 'generation',
-      text_completion: 'generation',
-      completion: 'generation',
-      generate_content: 'generation',
-      generate: 'generation',
-      response: 'generation',
-      embeddings: 'embedding',
-      embedding: 'embedding',
-      execute_tool: 'tool',
-      invoke_agent: 'agent',
-      create_agent: 'agent',
-      agent_step: 'chain',
-      invoke_workflow: 'chain',
-      retrieval: 'retriever',
-      chain: 'chain',
-    },
-  },
-  { key: 'ai.operationId', vercel: true },
-  { key: 'operation.name', vercel: true },
-  {
-    key: 'llm.request.type',
-    values: {
-      chat: 'generation',
-      completion: 'generation',
-      embedding: 'embedding',
-      rerank: 'retriever',
-    },
-  },
-  { key: 'gen_ai.tool.name', presence: 'tool' },
-  { key: 'gen_ai.tool.call.id', presence: 'tool' },
-  { key: 'embedding.model_name', presence: 'embedding' },
-  { key: 'reranker.model_name', presence: 'retriever' },
-  ...MODELS.map((key) => ({ key, presence: 'generation' }) as const),
-];
+/* The rules by which attributes give the fields of an observation; they follow from the lists of `conventions.ts`. */
 
 /**
  * The attributes that hold custom fields, by layer. Later layers override earlier ones, and `extra.metadata`
@@ -324,19 +55,7 @@ const CUSTOM_FIELDS_WITHIN: readonly {
 export type CustomFieldLayerName = 'context' | 'extra' | 'metadata' | 'event';
 export const CUSTOM_FIELD_LAYERS = ['context', 'extra', 'metadata', 'event'] as const;
 
-/** Events of a span that hold its inputs or outputs if no attribute does. */
-const EVENT_ROLES: ReadonlyMap<string, EventRole> = new Map([
-  ['exception', 'exception'],
-  ['gen_ai.system.message', 'input'],
-  ['gen_ai.user.message', 'input'],
-  ['gen_ai.assistant.message', 'input'],
-  ['gen_ai.tool.message', 'input'],
-  ['gen_ai.content.prompt', 'input'],
-  ['gen_ai.choice', 'output'],
-  ['gen_ai.content.completion', 'output'],
-  ['gen_ai.client.inference.operation.details', 'both'],
-]);
-type EventRole = 'exception' | 'input' | 'output' | 'both';
+const EVENT_ROLES: ReadonlyMap<string, EventRole> = new Map(Object.entries(EVENTS));
 
 /** A field that an attribute can give. `rank` is its place in its list: the lowest with a value wins. */
 export type AttributeRule =
@@ -345,8 +64,9 @@ export type AttributeRule =
       readonly role: 'model' | 'session' | 'user' | 'message' | 'type' | 'stacktrace';
       readonly rank: number;
     }
-  | { readonly role: 'tokens'; readonly rank: number; readonly name: string }
+  | { readonly role: 'tokens'; readonly rank: number; readonly kind: TokenKind }
   | { readonly role: 'usage'; readonly rank: number }
+  | { readonly role: 'level' | 'level_message' }
   | DetailRule
   | { readonly role: 'context_metadata' }
   /** A whole observation that another tracectl embedded; see otlp/embedded-observation.ts. */
@@ -432,6 +152,7 @@ const TEXT_FIELDS_OF_ROLES: ReadonlyMap<AttributeRule['role'], TextField> = new 
   ['message', 'error'],
   ['type', 'error'],
   ['stacktrace', 'error'],
+  ['level_message', 'error'],
   ['context_metadata', 'metadata'],
   ['custom_fields', 'custom_fields'],
   ['original_parent', 'fixed'],
@@ -464,14 +185,9 @@ function vercelKind(text: string): ObservationKind | undefined {
   return 'chain';
 }
 
-/** An attribute of an exception event, in a list of attributes of spans. */
-function ofEvent(key: string): string {
-  return `event:${key}`;
-}
-
 /** The rules for an attribute of an exception event. */
 export function exceptionRules(key: string): readonly AttributeRule[] {
-  return EXACT.get(ofEvent(key)) ?? NO_RULES;
+  return EXACT.get(`event:${key}`) ?? NO_RULES;
 }
 
 /** The rank of a status message: after every attribute and event. */
@@ -497,18 +213,22 @@ function buildRules(): Map<string, readonly AttributeRule[]> {
   };
   addAll('input', INPUTS);
   addAll('output', OUTPUTS);
-  addAll('model', MODELS);
+  addAll('model', [...MODELS, ...AGENT_MODELS]);
   addAll('session', SESSIONS);
   addAll('user', USERS);
   addAll('message', ERROR_MESSAGES);
   addAll('type', ERROR_TYPES);
   addAll('stacktrace', ERROR_STACKTRACES);
-  for (const [name, keys] of Object.entries(TOKENS)) {
-    for (const [rank, key] of keys.entries()) add(key, { role: 'tokens', rank, name });
+  for (const [kind, { attributes }] of Object.entries(TOKEN_KINDS)) {
+    for (const [rank, key] of attributes.entries()) {
+      add(key, { role: 'tokens', rank, kind: kind as TokenKind });
+    }
   }
   for (const [rank, key] of USAGE_OBJECTS.entries()) add(key, { role: 'usage', rank });
   for (const [rank, kind] of KINDS.entries()) add(kind.key, { role: 'kind', rank, kindOf: kind });
   for (const [key, rule] of detailRules()) add(key, rule);
+  add(FAILURE.key, { role: 'level' });
+  add(FAILURE.message, { role: 'level_message' });
   add('context_metadata', { role: 'context_metadata' });
   add('tracectl.observation', { role: 'embedded' });
   add(ORIGINAL_PARENT_KEY, { role: 'original_parent' });
@@ -525,11 +245,22 @@ function rulesOfFamily(text: string): readonly AttributeRule[] {
       return [{ role: 'custom_fields', layer, name: text.slice(prefix.length) }];
     }
   }
+  if (text.startsWith(DETAILED_USAGE)) return detailedUsage(text.slice(DETAILED_USAGE.length));
   for (const { prefix, rule } of FAMILIES) {
     if (text.startsWith(prefix) && isIndexed(text.slice(prefix.length))) return [rule];
   }
   return NO_RULES;
 }
+
+/** The rule for a count of pydantic-ai. The attributes in the lists precede it. */
+function detailedUsage(name: string): readonly AttributeRule[] {
+  const known = kindOfCount(name);
+  return known === undefined
+    ? NO_RULES
+    : [{ role: 'tokens', rank: DETAILED_RANK + known.rank, kind: known.kind }];
+}
+
+const DETAILED_RANK = 100;
 
 /** Families are numbered from 0 to 9999: `0.message.role`. */
 function isIndexed(rest: string): boolean {
@@ -539,4 +270,24 @@ function isIndexed(rest: string): boolean {
 /** The prefix of the numbered family that a key belongs to, such as `llm.input_messages.`. */
 export function familyOf(text: string): string | undefined {
   return FAMILIES.find(({ prefix }) => text.startsWith(prefix))?.prefix;
+}
+
+/** Whether the text of an attribute is JSON: any value, or objects, arrays and quoted texts only. */
+export type JsonForm = 'values' | 'containers';
+
+const JSON_KEYS = new Map<string, JsonForm>();
+const JSON_PREFIXES: { readonly prefix: string; readonly form: JsonForm }[] = [];
+for (const { key, values } of JSON_TEXTS) {
+  const form = values === true ? 'values' : 'containers';
+  if (key.endsWith('.')) JSON_PREFIXES.push({ prefix: key, form });
+  else JSON_KEYS.set(key, form);
+}
+
+export function jsonFormOf(text: string): JsonForm | undefined {
+  return JSON_KEYS.get(text) ?? JSON_PREFIXES.find(({ prefix }) => text.startsWith(prefix))?.form;
+}
+
+/** The attribute that says whether the text of another one is JSON. */
+export function mimeTypeKeyOf(text: string): string | undefined {
+  return MIME_TYPES.find(({ of }) => of === text)?.key;
 }

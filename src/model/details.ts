@@ -1,4 +1,7 @@
+import type { IgnoredValue } from './ignored.ts';
+import { MAX_IGNORED } from './ignored.ts';
 import { cutAt, PREVIEW_CHARACTERS } from './preview.ts';
+
 /**
  * Facts of an observation beside its main fields. Absent members are unknown. Events win each member independently, as
  * they win the main fields.
@@ -23,6 +26,12 @@ export type ObservationDetails = {
   /** The beginning of the inputs and outputs as text, of an observation without a parent. */
   readonly inputPreview?: string;
   readonly outputPreview?: string;
+  /** The provider's id of the response. */
+  readonly responseId?: string;
+  /** The name of the trace, if a client names it apart from its root. */
+  readonly traceName?: string;
+  /** The values that gave no field, because they are malformed. */
+  readonly ignored?: readonly IgnoredValue[];
 };
 
 /** In 10⁻⁹ USD. */
@@ -50,6 +59,9 @@ export const DETAIL_NAMES = [
   'outputBytes',
   'inputPreview',
   'outputPreview',
+  'responseId',
+  'traceName',
+  'ignored',
 ] as const satisfies readonly (keyof ObservationDetails)[];
 
 /** Longer texts are cut at this many characters. */
@@ -154,7 +166,22 @@ export function checkedDetails(value: unknown): ObservationDetails | null {
     outputBytes: isCount(outputBytes) ? outputBytes : undefined,
     inputPreview: preview('inputPreview'),
     outputPreview: preview('outputPreview'),
+    responseId: text('responseId'),
+    traceName: text('traceName'),
+    ignored: checkedIgnored(value.ignored),
   });
+}
+
+function checkedIgnored(value: unknown): readonly IgnoredValue[] | undefined {
+  if (!Array.isArray(value) || value.length === 0 || value.length > MAX_IGNORED) return undefined;
+  const isSound = value.every(
+    (one: unknown) => isRecord(one) && isShortText(one.path) && isShortText(one.reason),
+  );
+  return isSound ? value.map(({ path, reason }: IgnoredValue) => ({ path, reason })) : undefined;
+}
+
+function isShortText(value: unknown): boolean {
+  return typeof value === 'string' && value.length <= MAX_DETAIL_LENGTH;
 }
 
 function checkedCost(value: unknown): Cost | undefined {

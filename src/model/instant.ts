@@ -15,13 +15,18 @@ const MAX_FRACTION_DIGITS = 30;
 /** Undefined for any other text, and for instants outside the years 0000 to 9999 in UTC. */
 export function parseInstant(text: string): Instant | undefined {
   if (text.length > LONGEST) return undefined;
-  return instantIn(SCRATCH, 0, SCRATCH.write(text));
+  for (let at = 0; at < text.length; at++) {
+    const code = text.charCodeAt(at);
+    if (code > 0x7f) return undefined;
+    SCRATCH[at] = code;
+  }
+  return instantIn(SCRATCH, 0, text.length);
 }
 
 /** 19 characters, a fraction of 31 and an offset of 6. */
 const LONGEST = 56;
-/** Holds the longest text if all of its characters have three bytes. */
-const SCRATCH = Buffer.alloc(3 * LONGEST);
+/** Not a `Buffer`: the query language, which reads times, runs in browsers too. */
+const SCRATCH = new Uint8Array(LONGEST);
 
 /** As `parseInstant`, for the text at [start, end) of a body. */
 export function instantIn(bytes: Uint8Array, start: number, end: number): Instant | undefined {
@@ -117,22 +122,29 @@ function isDigit(byte: number | undefined): boolean {
 }
 
 /**
- * The instant of milliseconds since the epoch, spelled as a JSON number; a fraction counts to the nanosecond.
- * Undefined outside the years 0000 to 9999.
+ * The instant of a JSON number of seconds or milliseconds since the epoch, whichever gives a time between 2001 and 9999 (seconds:
+ * and 2603); a fraction counts to the nanosecond. No number is plausible as both. Undefined for any other number.
  */
-export function instantFromEpochMs(text: string): Instant | undefined {
-  const plain = /^(-?)(\d{1,15})(?:\.(\d{1,30}))?$/.exec(text);
+export function instantFromNumber(text: string): Instant | undefined {
+  const plain = /^(\d{10,15})(?:\.(\d{1,30}))?$/.exec(text);
+  // An exponent, or more digits than any valid instant has: as exact as a double.
+  const value = plain === null && text.length > 64 ? Number.NaN : Number(text);
+  const isSeconds = value >= FIRST_SECOND && value < LAST_SECOND;
+  if (!isSeconds && !(value >= FIRST_MS)) return undefined;
   if (plain === null) {
-    // An exponent, or more digits than any valid instant has: as exact as a double.
-    const value = text.length <= 64 ? Number(text) : Number.NaN;
-    const whole = Math.floor(value);
-    return withinYears(whole, Math.min(999_999, Math.round((value - whole) * 1_000_000)));
+    const ms = isSeconds ? value * 1000 : value;
+    const whole = Math.floor(ms);
+    return withinYears(whole, Math.min(999_999, Math.round((ms - whole) * 1_000_000)));
   }
-  const ms = Number(plain[2]);
-  const nanos = Number((plain[3] ?? '').slice(0, 6).padEnd(6, '0'));
-  if (plain[1] === '') return withinYears(ms, nanos);
-  return nanos === 0 ? withinYears(0 - ms, 0) : withinYears(-ms - 1, 1_000_000 - nanos);
+  const digits = (plain[2] ?? '').padEnd(9, '0');
+  const ofMs = isSeconds ? 3 : 0;
+  const ms = Number((plain[1] ?? '') + digits.slice(0, ofMs));
+  return withinYears(ms, Number(digits.slice(ofMs, ofMs + 6)));
 }
+
+const FIRST_SECOND = 1e9;
+const LAST_SECOND = 2e10;
+const FIRST_MS = 1e12;
 
 /** The exact instant of OTLP's nanoseconds since the epoch: the halves of an unsigned 64-bit number. */
 export function instantFromUnixNanos(hi: number, lo: number): Instant {

@@ -6,6 +6,9 @@ export type SiteHeaders = {
   readonly origin?: string | undefined;
 };
 
+/** Why a request is refused, and the header that says so. */
+export type ForeignSite = { readonly header: 'host' | 'origin'; readonly reason: string };
+
 /**
  * Returns a check of requests to a management listener against DNS rebinding and cross-site requests. The check
  * returns why a request is refused, or undefined.
@@ -16,7 +19,7 @@ export type SiteHeaders = {
 export function ownHostCheck(
   endpointHost: string,
   allowedHosts: readonly string[],
-): (headers: SiteHeaders) => string | undefined {
+): (headers: SiteHeaders) => ForeignSite | undefined {
   const names = new Set(
     [endpointHost, 'localhost', ...allowedHosts].map((name) => name.toLowerCase()),
   );
@@ -30,10 +33,11 @@ export function ownHostCheck(
 
   return ({ host, origin }) => {
     if (host !== undefined && !isOwn(host)) {
-      return 'The Host header names another host. Add the name to allowed_hosts.';
+      const reason = 'The Host header names another host. Add the name to allowed_hosts.';
+      return { header: 'host', reason };
     }
     if (origin !== undefined && siteOf(origin) !== host?.toLowerCase()) {
-      return 'The Origin header names another site.';
+      return { header: 'origin', reason: 'The Origin header names another site.' };
     }
     return undefined;
   };

@@ -10,6 +10,12 @@ export function oldestAgeSeconds(
   return times.length === 0 ? null : Math.max(0, now - Math.min(...times)) / 1000;
 }
 
+/** Seconds that the oldest entry has waited for its first delivery; null without one. */
+export function backlogAgeSeconds(queue: DurableQueue, now: number): number | null {
+  const since = queue.untriedSince?.();
+  return since === undefined ? null : Math.max(0, now - since) / 1000;
+}
+
 /** Returns a function that removes the gauge. */
 export function oldestAgeGauge(metrics: Metrics, read: GaugeReader): () => void {
   return metrics.gauge(
@@ -34,6 +40,11 @@ export function queueGauges(
         value: items,
         labels: { ...component, branch },
       })),
+    ),
+    metrics.gauge(
+      'tracectl_queue_backlog_age_seconds',
+      'Seconds that the oldest batch has waited for its first delivery, or 0; max_backlog_age bounds it',
+      () => one(backlogAgeSeconds(queue, clock.now()) ?? 0),
     ),
     metrics.gauge('tracectl_queue_bytes', 'Bytes of bodies that wait in the queue', () =>
       one(queue.stats().bytes),

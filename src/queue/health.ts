@@ -1,6 +1,6 @@
 import type { Clock } from '../component/component.ts';
 import type { ComponentHealth } from '../component/health.ts';
-import { oldestAgeSeconds } from './gauges.ts';
+import { backlogAgeSeconds, oldestAgeSeconds } from './gauges.ts';
 import type { DurableQueue } from './queue.ts';
 
 /** A branch whose oldest entry stays the same for longer than this is stalled. */
@@ -11,13 +11,19 @@ type QueueHealthOptions = {
   readonly disk?: (() => ComponentHealth) | undefined;
   /** Shown in the details. */
   readonly durability?: string;
+  /** Milliseconds after which a waiting entry slows accepting down; 0 for none. */
+  readonly maxBacklogAge?: number;
 };
 
 /** Reports the backlog, its age and whether it shrinks. */
 export function queueHealth(
   queue: DurableQueue,
   clock: Clock,
-  { disk, durability = 'synced to disk before the answer' }: QueueHealthOptions = {},
+  {
+    disk,
+    durability = 'synced to disk before the answer',
+    maxBacklogAge = 0,
+  }: QueueHealthOptions = {},
 ): () => ComponentHealth {
   /** The oldest entry of each branch, and since when it is the oldest one seen. */
   const oldest = new Map<string, { at: number; since: number }>();
@@ -53,6 +59,8 @@ export function queueHealth(
         queued_entries: branches.reduce((sum, { entries }) => sum + entries, 0),
         queued_items: branches.reduce((sum, { items }) => sum + items, 0),
         oldest_age_seconds: oldestAgeSeconds(branches, now),
+        backlog_age_seconds: backlogAgeSeconds(queue, now),
+        ...(maxBacklogAge === 0 ? {} : { max_backlog_age_seconds: maxBacklogAge / 1000 }),
         bytes,
         max_bytes: maxBytes,
         dead_letters: deadLetters,

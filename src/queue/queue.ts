@@ -17,6 +17,12 @@ import type { RequestContext } from '../model/request-context.ts';
  */
 export interface DurableQueue extends QueueWriter, QueueLeases, QueueAdmin {
   stats(): QueueStats;
+  /**
+   * Since when the oldest entry that no delivery has tried waits, of a project or of all (milliseconds since the epoch).
+   * Undefined without one. Branches whose exporter fails do not count. Absent if the queue does not know the projects of
+   * its entries.
+   */
+  untriedSince?(project?: string): number | undefined;
   /** Reads and checks every entry; damaged entries are quarantined and counted. */
   verify(): Promise<{ entries: number; quarantined: number }>;
 }
@@ -65,6 +71,8 @@ export type QueueLeases = {
 
 /** The side of a queue for commands, metrics and the removal of projects. */
 export type QueueAdmin = {
+  /** Set if other processes have the same queue, with the same numbers. */
+  readonly isShared?: true;
   stats(): QueueSummary;
   /** The listener is called for every entry that leaves a branch, or its dead letters, without a delivery. */
   onDrop(listener: (drop: QueueDrop) => void): () => void;
@@ -179,6 +187,12 @@ export type QueueOptions = {
   /** Bytes of the newest bodies to keep in memory as well, for a consumer that keeps pace. */
   readonly cacheBytes?: number;
 };
+
+/** The earliest of times that may be unknown. */
+export function earliest(times: readonly (number | undefined)[]): number | undefined {
+  const known = times.filter((time) => time !== undefined);
+  return known.length === 0 ? undefined : Math.min(...known);
+}
 
 /** A place that keeps queues: a store or a directory (`file_storage`). */
 export type QueueStorage = {

@@ -1,12 +1,14 @@
 import { formatInstant } from '../model/instant.ts';
 import { HOUR_MS } from '../model/usage-window.ts';
-import { FIELDS, isFieldName } from '../query/fields.ts';
+import { FIELDS } from '../query/fields.ts';
 import type { Query } from '../query/query.ts';
 import { changesOfContribution } from '../store/rollups/contribution.ts';
 import type { ContributedTrace } from '../store/rollups/contribution-page.ts';
 import type { RollupField } from '../store/rollups/fields.ts';
 import { isRollupField, ROLLUP_FIELDS } from '../store/rollups/fields.ts';
 import type { FacetCount } from '../store/rollups/reading.ts';
+import type { ObservedField } from '../store/rows/observed-values.ts';
+import { isObservedField } from '../store/rows/observed-values.ts';
 import type { StoredTrace } from '../store/store.ts';
 import { answerJson } from './answer.ts';
 import { invalidParameter, one, pageOfTraces, traceQuery } from './query.ts';
@@ -24,7 +26,7 @@ export const FACET_REQUEST: StoredRequest = {
 
 /** Rollups of so much time are read in one turn. */
 const CHUNK_MS = 31 * DAY_MS;
-/** About the memory of a value and its count. */
+/** About the memory of a value and its count, beside the text. */
 const VALUE_BYTES = 200;
 
 type Asked = {
@@ -65,6 +67,7 @@ class Counts {
   readonly #traces = new Map<string, number>();
   /** Traces whose values are counted together. */
   others = 0;
+  #bytes = 0;
 
   constructor(prefix: string) {
     this.#prefix = prefix;
@@ -72,11 +75,13 @@ class Counts {
 
   add(value: string | null, traces = 1): void {
     if (value === null || !value.startsWith(this.#prefix)) return;
-    this.#traces.set(value, (this.#traces.get(value) ?? 0) + traces);
+    const known = this.#traces.get(value);
+    if (known === undefined) this.#bytes += VALUE_BYTES + value.length;
+    this.#traces.set(value, (known ?? 0) + traces);
   }
 
   get bytes(): number {
-    return this.#traces.size * VALUE_BYTES;
+    return this.#bytes;
   }
 
   /** Values with equally many traces are in the order of their text. */
@@ -95,6 +100,7 @@ function countInto(counts: Counts, reading: StoreReading, asked: Asked): Promise
     if (query.terms.length === 0) return countRollups(counts, reading, field, asked);
     return countContributions(counts, reading, field, asked);
   }
+  if (isObservedField(field)) return countObserved(counts, reading, field, asked);
   return countTraces(counts, reading, asked);
 }
 
@@ -149,7 +155,30 @@ function countContributions(
   );
 }
 
-/** For a field without rollups: the values in the rows of traces. */
+/** For a field of observations without rollups: the values in their rows. */
+function countObserved(
+  counts: Counts,
+  reading: StoreReading,
+  field: ObservedField,
+  { query, range }: Asked,
+): Promise<Walked> {
+  const { store, tenant } = reading;
+  const wanted = startedWithin(query, range);
+  return walkTraces(
+    reading,
+    (cursor, size) =>
+      store.traces.listValues(tenant.projectId, field, {
+        ...{ query: wanted, limit: size, size },
+        ...(cursor === undefined ? {} : { cursor }),
+      }),
+    (values: readonly string[]) => {
+      for (const value of values) counts.add(value);
+      return counts.bytes;
+    },
+  );
+}
+
+/** For a field of traces without rollups: the values in their rows. */
 function countTraces(
   counts: Counts,
   reading: StoreReading,
@@ -195,5 +224,5 @@ function ownValue(fields: Readonly<Record<string, string>>, key: string): string
 }
 
 const FACET_FIELDS = Object.keys(FIELDS).filter(
-  (name) => isFieldName(name) && (isRollupField(name) || Object.hasOwn(TRACE_VALUES, name)),
+  (name) => isRollupField(name) || isObservedField(name) || Object.hasOwn(TRACE_VALUES, name),
 );

@@ -17,16 +17,6 @@ const FIELDS = Object.keys(SCORE_BYTES) as readonly (keyof typeof SCORE_BYTES)[]
 type Fields = Readonly<Partial<Record<keyof typeof SCORE_BYTES, unknown>>>;
 
 const NO_NAME = /^$|[\p{Cc}\p{Cs}]/u;
-const utf8 = new TextDecoder('utf-8', { fatal: true });
-
-/** The JSON of a body. Throws a `Refusal` (400). */
-export function parseScoreBody(body: Buffer): unknown {
-  try {
-    return JSON.parse(utf8.decode(body));
-  } catch {
-    throw new Refusal('invalid_json', 'The body is not valid JSON in UTF-8.');
-  }
-}
 
 /** The score of a request's body. Throws a `Refusal` (400) that names the field. */
 export function newScore(body: unknown, now: number): NewScore {

@@ -1,5 +1,5 @@
 import { findOffer } from '../component/capability.ts';
-import type { Logger } from '../component/component.ts';
+import type { Admission, Logger, RequestHead } from '../component/component.ts';
 import { renderEnvelopeRefusal } from '../http/envelope.ts';
 import type { Exchange, RenderRefusal } from '../http/exchange.ts';
 import { answer } from '../http/exchange.ts';
@@ -9,10 +9,14 @@ import type { Permission } from '../model/batch.ts';
 import { parseRawEventId } from '../model/batch.ts';
 import { Refusal, refusalOf, StoreError } from '../model/errors.ts';
 import { positionOf, sourceOf } from '../model/formats.ts';
-import { observationJson } from '../store/observation-json.ts';
 import type { Store } from '../store/store.ts';
 import { STORE } from '../store/store.ts';
 import { answerJson, watchClient } from './answer.ts';
+import type { ClientRequest } from './clients/client-request.ts';
+import { LANGFUSE_REQUESTS, langfuseProjects } from './clients/langfuse.ts';
+import { FEEDBACK_REQUESTS } from './clients/langsmith-feedback.ts';
+import { isLangSmith, langsmithProject, langsmithProjects } from './clients/langsmith-projects.ts';
+import { RUN_REQUESTS } from './clients/langsmith-runs.ts';
 import { EXPORT } from './export/export.ts';
 import { FACET_REQUEST } from './facets.ts';
 import { GROUP_REQUESTS } from './groups.ts';
@@ -20,10 +24,11 @@ import { foreignCursor } from './list-cursor.ts';
 import type { PayloadReader } from './payloads.ts';
 import { readPayloads } from './payloads.ts';
 import type { PayloadSubject, ProjectReads, ProjectRoute, Reader } from './project-reads.ts';
-import { checkParameters, one } from './query.ts';
+import { checkParameters } from './query.ts';
 import type { Reads } from './reads.ts';
 import { SCORE_REQUESTS } from './scores.ts';
 import { SEARCH_STATUS } from './search-status.ts';
+import { SHOW_OBSERVATION } from './show-observation.ts';
 import { SHOW_TRACE } from './show-trace.ts';
 import { STATS_REQUEST } from './stats.ts';
 import type { AdmittedRead, StoredRequest, StoreReading } from './stored-request.ts';
@@ -48,29 +53,71 @@ type ReadingParts = {
  * If several receivers share a listener, one whose pipeline has a store comes first.
  */
 export function readRoutes(parts: ReadingParts): CommonRoutes {
-  const route = (method: ProjectRoute['method'], path: string, work: Work): CommonRoute => ({
-    method,
-    path: `/api/v1${path}`,
-    handler: (entrance) => (exchange) =>
-      serve(parts, exchange, {
-        admit: () => admitted(exchange, entrance, PERMISSIONS[method]),
-        work,
-      }),
-    renderRefusal: renderEnvelopeRefusal,
-    oneAtATime: method === 'GET',
-  });
+  const route = (method: ProjectRoute['method'], path: string, work: Work): CommonRoute =>
+    commonRoute(parts, { method, path: `/api/v1${path}`, permissions: PERMISSIONS[method], work });
   return {
     prefers: (entrance) => storeOf(entrance) !== undefined,
     routes: [
       ...STORED.map((request) =>
-        route(request.method ?? 'GET', request.path, storedWork(parts, request)),
+        route(request.method ?? 'GET', request.path, workFor(parts, request)),
       ),
       route('GET', '/me', async (reading) => {
         checkParameters(reading.query, []);
         await showMe(reading);
       }),
+      ...CLIENT_REQUESTS.flatMap((request) => clientRoutes(parts, request)),
+      hidden(parts, {
+        ...{ method: 'GET', path: '/api/public/projects', work: langfuseProjects },
+        permissions: ['ingest:write', 'traces:read'],
+      }),
     ],
   };
+}
+
+type Served = {
+  readonly method: string;
+  readonly path: string;
+  /** The key needs any of them. */
+  readonly permissions: readonly Permission[];
+  readonly work: Work;
+};
+
+function commonRoute(
+  parts: ReadingParts,
+  { method, path, permissions, work }: Served,
+): CommonRoute {
+  return {
+    method,
+    path,
+    handler: (entrance) => (exchange) =>
+      serve(parts, exchange, { admit: () => admitted(exchange, entrance, permissions), work }),
+    renderRefusal: renderEnvelopeRefusal,
+    oneAtATime: method === 'GET',
+  };
+}
+
+function workFor(parts: ReadingParts, request: StoredRequest): Work {
+  const own = storedWork(parts, request);
+  const other = OTHER_WORK[request.path];
+  if (other === undefined) return own;
+  const ofClient = storedWork(parts, { work: other });
+  return (reading) => {
+    const { exchange, query } = reading;
+    return isLangSmith(exchange.head, query) ? ofClient(reading) : own(reading);
+  };
+}
+
+/** Paths of other services are served, but not listed. */
+function hidden(parts: ReadingParts, served: Served): CommonRoute {
+  return { ...commonRoute(parts, served), hidden: true };
+}
+
+function clientRoutes(
+  parts: ReadingParts,
+  { method, paths, permissions, work }: ClientRequest,
+): CommonRoute[] {
+  const withStore = storedWork(parts, { work });
+  return paths.map((path) => hidden(parts, { method, path, permissions, work: withStore }));
 }
 
 /** The same requests for a listener that names the project itself. */
@@ -88,7 +135,20 @@ export function projectReads(parts: ReadingParts): ProjectReads {
   };
 }
 
-const PERMISSIONS = { GET: 'traces:read', POST: 'ingest:write' } as const;
+const PERMISSIONS = { GET: ['traces:read'], POST: ['ingest:write'] } as const;
+
+/** The requests of other services' clients. */
+const CLIENT_REQUESTS: readonly ClientRequest[] = [
+  ...LANGFUSE_REQUESTS,
+  ...FEEDBACK_REQUESTS,
+  ...RUN_REQUESTS,
+];
+
+/** For LangSmith's clients, which use the paths of sessions for projects. */
+const OTHER_WORK: Readonly<Record<string, StoredRequest['work']>> = {
+  '/sessions': langsmithProjects,
+  '/sessions/:session_id': langsmithProject,
+};
 
 /** The requests about a project's data in a store, relative to `/api/v1` or to a project. */
 const STORED: readonly StoredRequest[] = [
@@ -101,23 +161,12 @@ const STORED: readonly StoredRequest[] = [
   STATS_REQUEST,
   FACET_REQUEST,
   SEARCH_STATUS,
-  { path: '/observations/:id', parameters: ['trace_id'], work: showObservation },
+  SHOW_OBSERVATION,
   { path: '/raw-events/:raw_event_id', parameters: [], work: showRawEvent },
   EXPORT,
 ];
 
 type Work = (reading: AdmittedRead) => Promise<void>;
-
-async function showObservation(reading: StoreReading): Promise<void> {
-  const { exchange, query, tenant, store, read } = reading;
-  const id = exchange.params.id ?? '';
-  const traceId = one(query, 'trace_id');
-  const stored = await read.turn(() => store.traces.getObservation(tenant.projectId, id, traceId));
-  if (stored === undefined) throw unknown('observation');
-  const payloads = await reading.payloads({ kind: 'trace', id: stored.traceId });
-  const texts = await read.turn(() => payloads.read(stored));
-  answerJson(exchange, read, observationJson(stored, texts));
-}
 
 async function showRawEvent(reading: StoreReading): Promise<void> {
   const { exchange, read } = reading;
@@ -167,12 +216,25 @@ type Admitted = { readonly reader: Reader; release(): void };
 async function admitted(
   { head }: Exchange,
   entrance: Entrance,
-  permission: Permission,
+  permissions: readonly Permission[],
 ): Promise<Admitted> {
-  const { pipeline, fallback } = entrance;
-  const { tenant, release } = await pipeline.admitRead(head, fallback, permission);
+  const { tenant, release } = await admittedByAny(head, entrance, permissions);
   const reader = { tenant, store: storeOf(entrance), renderRefusal: renderEnvelopeRefusal };
   return { reader, release };
+}
+
+async function admittedByAny(
+  head: RequestHead,
+  { pipeline, fallback }: Entrance,
+  [first, ...others]: readonly Permission[],
+): Promise<Admission> {
+  try {
+    return await pipeline.admitRead(head, fallback, first);
+  } catch (error) {
+    const lacksPermission = error instanceof Refusal && error.code === 'forbidden';
+    if (!lacksPermission || others.length === 0) throw error;
+    return admittedByAny(head, { pipeline, fallback }, others);
+  }
 }
 
 /** Admits a request and does its work. It holds its memory and its place until the client has the whole answer. */
@@ -199,16 +261,15 @@ async function serve(
   for (const end of ends) end();
 }
 
-function storedWork({ reads, scanner }: ReadingParts, { parameters, work }: StoredRequest): Work {
+/** Without `parameters` the query is not checked. */
+function storedWork(
+  { reads, scanner }: ReadingParts,
+  { parameters, work }: Pick<StoredRequest, 'work'> & Partial<StoredRequest>,
+): Work {
   return async (reading) => {
-    checkParameters(reading.query, parameters);
+    if (parameters !== undefined) checkParameters(reading.query, parameters);
     const { store, tenant, read, beforePayloads } = reading;
-    if (store === undefined) {
-      throw new Refusal(
-        'not_found',
-        'Nothing can be read or scored here: no store is named by auth.',
-      );
-    }
+    if (store === undefined) throw withoutStore(parameters === undefined);
     const payloads = async (of: PayloadSubject): Promise<PayloadReader> => {
       await beforePayloads?.(of);
       const { projectId } = tenant;
@@ -218,6 +279,12 @@ function storedWork({ reads, scanner }: ReadingParts, { parameters, work }: Stor
     };
     await work({ ...reading, store, reads, payloads });
   };
+}
+
+/** LangSmith's Python client repeats feedback for minutes after a 404, and gives up at once after a 405. */
+function withoutStore(isOfClient: boolean): Refusal {
+  const message = 'Nothing can be read or scored here: no store is named by auth.';
+  return new Refusal(isOfClient ? 'method_not_allowed' : 'not_found', message);
 }
 
 function storeOf({ pipeline }: Entrance): Store | undefined {

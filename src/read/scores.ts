@@ -1,12 +1,9 @@
-import type { ByteReservation } from '../http/admission.ts';
-import { COPIES, checkDeclaredSize, readBody } from '../http/body.ts';
-import type { Exchange } from '../http/exchange.ts';
 import { answer } from '../http/exchange.ts';
-import { contentEncodingOf, mediaTypeOf } from '../http/media.ts';
 import { Refusal } from '../model/errors.ts';
 import type { Score } from '../store/scores.ts';
 import { answerJson } from './answer.ts';
-import { newScore, parseScoreBody } from './new-score.ts';
+import { jsonBody } from './json-body.ts';
+import { newScore } from './new-score.ts';
 import type { StoredRequest, StoreReading } from './stored-request.ts';
 import { unknown } from './stored-request.ts';
 
@@ -54,29 +51,6 @@ function scoreMembers(score: Score): Readonly<Record<string, unknown>> {
 }
 
 /** The body as its listener has parsed it, else the JSON of the request. */
-async function bodyOf({ exchange, body }: StoreReading): Promise<unknown> {
-  if (body !== undefined) return body;
-  checkHead(exchange);
-  return parseScoreBody(await readBody(exchange, SMALL_BODY));
+async function bodyOf({ exchange, read, body }: StoreReading): Promise<unknown> {
+  return body ?? jsonBody(exchange, read, MAX_BODY_BYTES);
 }
-
-function checkHead({ head }: Exchange): void {
-  if (mediaTypeOf(head) !== 'application/json') {
-    throw new Refusal('unsupported_content_type', 'The body must be application/json.');
-  }
-  if (contentEncodingOf(head) !== 'identity') {
-    throw new Refusal('unsupported_encoding', 'The body must not be compressed.');
-  }
-  checkDeclaredSize(head.declaredBytes, MAX_BODY_BYTES);
-}
-
-/** The working memory of a read has room for the body. */
-const SMALL_BODY: ByteReservation = {
-  held: MAX_BODY_BYTES * COPIES,
-  most: MAX_BODY_BYTES * COPIES,
-  expect() {},
-  grow() {},
-  obtain: () => undefined,
-  yields: () => () => {},
-  release() {},
-};

@@ -1,15 +1,8 @@
 import type { Instant } from '../model/observation.ts';
 import { SEARCHED_TRACES } from '../store/rows/trace-page.ts';
+import type { StepPage } from '../store/rows/walked-page.ts';
 import { nextSize } from './listing.ts';
 import type { StoreReading } from './stored-request.ts';
-
-/** A step of a walk over all matching traces. */
-type WalkedStep<Item> = {
-  readonly items: readonly Item[];
-  readonly nextCursor: string | null;
-  readonly searchedTo: Instant | null;
-  readonly spentMs: number;
-};
 
 /** The end of a walk. */
 export type Walked = {
@@ -24,7 +17,7 @@ export type Walked = {
  */
 export async function walkTraces<Item>(
   { read, reads: { limits } }: StoreReading,
-  fetch: (cursor: string | undefined, size: number) => Promise<WalkedStep<Item>>,
+  fetch: (cursor: string | undefined, size: number) => Promise<StepPage<Item>>,
   add: (item: Item) => number,
 ): Promise<Walked> {
   let cursor: string | undefined;

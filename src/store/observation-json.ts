@@ -81,6 +81,7 @@ function detailMembers(details: ObservationDetails): Readonly<Record<string, unk
     ttft_ms: details.ttftMs ?? null,
     cost: cost === undefined ? null : costMembers(cost),
     cost_source: cost?.source ?? null,
+    ignored: details.ignored ?? [],
   };
 }
 

@@ -16,6 +16,9 @@ export type Score = {
   readonly createdAt: number;
 };
 
+/** A score, and the trace that it is about. */
+export type FoundScore = { readonly traceId: string; readonly score: Score };
+
 /** A score before it is stored. `at` is the current time. */
 export type NewScore = Omit<Score, 'createdAt'> & { readonly at: number };
 
@@ -31,4 +34,8 @@ export type ScoreStore = {
   put(projectId: string, traceId: string, score: NewScore, most: number): Promise<Score | 'full'>;
   /** In the order of their ids' first arrival. */
   list(projectId: string, traceId: string): Promise<readonly Score[]>;
+  /** The score with the id, the newest one of several traces. Undefined also if its trace has an id of more than 64 characters. */
+  find(projectId: string, id: string): Promise<FoundScore | undefined>;
+  /** Removes the scores with the id from every trace. Resolves when that is durable, with whether there were any. */
+  remove(projectId: string, id: string): Promise<boolean>;
 };

@@ -22,6 +22,7 @@ import type {
   UsageCounters,
   UsageStore,
 } from '../tenancy/contract.ts';
+import type { UiSessionStore } from '../tenancy/ui-sessions.ts';
 import type { Backlog } from './backlog.ts';
 import type { TraceChanges } from './changes.ts';
 import type { ErasureStore } from './erasures.ts';
@@ -29,6 +30,7 @@ import type { GroupStore } from './groups.ts';
 import type { CostStore } from './pricing.ts';
 import type { RankStore } from './ranking.ts';
 import type { RollupReads } from './rollups/reading.ts';
+import type { ObservedField, ObservedPage } from './rows/observed-values.ts';
 import type { ScoreStore, ScoreValue } from './scores.ts';
 import type { SearchStore } from './search/status.ts';
 
@@ -56,6 +58,7 @@ export type Store = QueueStorage & {
   readonly scores: ScoreStore;
   readonly erasures: ErasureStore;
   readonly search: SearchStore;
+  readonly uiSessions: UiSessionStore;
 };
 
 /** Offered by the extensions `sqlite` and `postgres`. */
@@ -106,6 +109,9 @@ export type TraceSource = {
   readonly observation: StoredObservation;
   readonly events: readonly EventRef[];
 };
+
+/** An observation, and the events that it has its fields from, each once. */
+export type ObservationWithEvents = StoredObservation & { readonly events: readonly EventRef[] };
 
 /** The part of an observation that the tree of its trace shows. */
 export type NarrowObservation = Pick<
@@ -237,6 +243,12 @@ export type TraceStore = {
     traceIds: readonly string[],
     limit: number,
   ): Promise<Page<StoredObservation>>;
+  /** The same observations, with the events of each. */
+  listSourcesOf(
+    projectId: string,
+    traceIds: readonly string[],
+    limit: number,
+  ): Promise<Page<TraceSource>>;
   /**
    * The same observations as JSON, as `observationJson` makes it without payloads, from a cursor of the first trace on. Undefined if
    * rendering them where they are read would be no cheaper.
@@ -246,6 +258,8 @@ export type TraceStore = {
     traceIds: readonly string[],
     page: { limit: number; cursor?: string },
   ): Promise<Page<ObservationLine>>;
+  /** The values of a field in each matching trace, in the order of `listTraces`. A step reads a bounded number of observations. */
+  listValues(projectId: string, field: ObservedField, filter: TraceFilter): Promise<ObservedPage>;
   /** The cursors behind a trace in `listTraces`, and behind an observation of it. Undefined if one is not stored. */
   rowCursors(
     projectId: string,
@@ -257,7 +271,7 @@ export type TraceStore = {
     projectId: string,
     id: string,
     traceId?: string,
-  ): Promise<StoredObservation | undefined>;
+  ): Promise<ObservationWithEvents | undefined>;
   /** Raw batches of the project by id, without those that the store does not have. */
   getBatches(projectId: string, ids: readonly string[]): Promise<SealedBatch[]>;
   /** By id, for the batches that `getBatches` finds: a text that is another one once the stored body changes. */

@@ -1,3 +1,4 @@
+import type { PipelineReports } from '../control/pipelines.ts';
 import { ControlError, type ControlRequest } from '../control/protocol.ts';
 import type { ControlHandler } from '../control/server.ts';
 import { WorkerGone, type WorkerHandle } from './worker-handle.ts';
@@ -16,11 +17,21 @@ export type CommandTargets = {
 export function createWorkersHandler({ workers, reload }: CommandTargets): ControlHandler {
   return async (request) => {
     if (request.command === 'reload') return reload();
+    if (request.command === 'pipelines.show') return pipelines(workers, request);
     if (request.command.startsWith('dead_letters.')) return deadLetters(workers, request);
     const first = running(workers)[0];
     if (first === undefined) throw nobody();
     return ask(first, request);
   };
+}
+
+/** The reports of all running workers. */
+async function pipelines(
+  workers: readonly WorkerHandle[],
+  request: ControlRequest,
+): Promise<PipelineReports> {
+  const answers = await Promise.all(running(workers).map((worker) => ask(worker, request)));
+  return { processes: answers.flatMap((answer) => (answer as PipelineReports).processes) };
 }
 
 async function deadLetters(workers: readonly WorkerHandle[], request: ControlRequest) {

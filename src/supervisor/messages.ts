@@ -9,10 +9,12 @@ import type { FirstProject } from '../tenancy/bootstrap.ts';
  *   supervisor ── configuration, first ──▶ worker
  *   supervisor ── ask ──▶ worker       worker ── answer ──▶ supervisor
  *                                      worker ── ready, health (every second) ──▶ supervisor
+ *   supervisor ── answer ──▶ worker    worker ── command over all workers ──▶ supervisor
  */
 export type ToWorker =
   | { readonly type: 'configuration'; readonly files: FileTexts }
-  | { readonly type: 'ask'; readonly id: number; readonly question: WorkerQuestion };
+  | { readonly type: 'ask'; readonly id: number; readonly question: WorkerQuestion }
+  | { readonly type: 'answer'; readonly id: number; readonly response: ControlResponse };
 
 export type WorkerQuestion =
   | { readonly kind: 'metrics' }
@@ -22,7 +24,8 @@ export type WorkerQuestion =
 export type FromWorker =
   | { readonly type: 'ready'; readonly shown: Shown }
   | { readonly type: 'health'; readonly report: HealthReport }
-  | { readonly type: 'answer'; readonly id: number; readonly response: ControlResponse };
+  | { readonly type: 'answer'; readonly id: number; readonly response: ControlResponse }
+  | { readonly type: 'command'; readonly id: number; readonly request: ControlRequest };
 
 /** The facts of a process that the welcome text shows. */
 export type Shown = {

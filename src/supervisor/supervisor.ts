@@ -1,5 +1,7 @@
 import type { Clock, Logger, Metrics } from '../component/component.ts';
 import type { ServicePhase } from '../component/health.ts';
+import { ControlError } from '../control/protocol.ts';
+import { createWorkersHandler } from './commands.ts';
 import type { Shown } from './messages.ts';
 import type { MetricPage } from './metric-pages.ts';
 import type { Exit, WorkerProcess } from './worker-handle.ts';
@@ -81,11 +83,13 @@ export function createSupervisor(options: {
     restarts.add(0, { worker: String(index) });
     return new WorkerHandle({
       ...{ index, clock, logger, onReady },
+      onCommand: (request) => handler(request),
       spawn: () => spawn(index),
       onEnd: (exit, endsInRow) => onEnd(index, exit, endsInRow),
     });
   });
   register(options.metrics, workers);
+  const handler = createWorkersHandler({ workers, reload: refuseReload });
 
   return {
     workers,
@@ -116,6 +120,11 @@ export function createSupervisor(options: {
       for (const worker of workers) worker.kill();
     },
   };
+}
+
+/** A worker that takes part in a reload cannot wait for it. */
+async function refuseReload(): Promise<never> {
+  throw new ControlError('unknown_command', 'a worker cannot reload the daemon');
 }
 
 function register(metrics: Metrics, workers: readonly WorkerHandle[]): void {

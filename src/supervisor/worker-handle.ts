@@ -1,6 +1,7 @@
 import type { Clock, Logger } from '../component/component.ts';
 import type { HealthReport } from '../component/health.ts';
-import { ControlError } from '../control/protocol.ts';
+import { ControlError, responseOf } from '../control/protocol.ts';
+import type { ControlHandler } from '../control/server.ts';
 import type { FromWorker, Shown, ToWorker, WorkerQuestion } from './messages.ts';
 import { Restarts } from './restarts.ts';
 
@@ -30,6 +31,8 @@ type Options = {
   readonly clock: Clock;
   readonly logger: Logger;
   readonly onReady: () => void;
+  /** Runs a command of the worker over all workers. */
+  readonly onCommand: ControlHandler;
   /** Decides whether the worker is restarted. */
   readonly onEnd: (exit: Exit, endsInRow: number) => boolean;
 };
@@ -141,6 +144,9 @@ export class WorkerHandle {
       case 'health':
         this.#report = { at: this.#options.clock.now(), report: message.report };
         return;
+      case 'command':
+        void this.#run(message);
+        return;
       case 'answer': {
         const { id, response } = message;
         const waiting = this.#waiting.get(id);
@@ -149,6 +155,13 @@ export class WorkerHandle {
         else waiting?.reject(new ControlError(response.error.code, response.error.message));
       }
     }
+  }
+
+  async #run({ id, request }: Extract<FromWorker, { type: 'command' }>): Promise<void> {
+    const asking = this.#process;
+    const response = await responseOf(() => this.#options.onCommand(request));
+    // The answer is for the process that asked.
+    if (asking === this.#process) asking?.send({ type: 'answer', id, response });
   }
 
   #exited(exit: Exit): void {

@@ -48,7 +48,9 @@ export async function startMetricsServer(options: MetricsServerOptions): Promise
     { requestTimeout: HEAD_MS, headersTimeout: HEAD_MS, connectionsCheckingInterval: CHECK_MS },
     (request, response) => {
       const refusal = refusalOf(request.headers);
-      if (refusal !== undefined) return refuse(response, 403, {}, refusal);
+      if (refusal !== undefined) {
+        return refuse(response, refusal.header === 'host' ? 421 : 403, {}, refusal.reason);
+      }
       answer(options.metrics, request, response).catch((error: unknown) => {
         logger.warn({ err: error }, 'Metrics could not be collected');
         response.destroy();

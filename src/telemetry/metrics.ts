@@ -20,9 +20,24 @@ import type {
 export type ServiceMetrics = Metrics & {
   /** A counter kept elsewhere: `read` returns its total at every scrape. */
   observedCounter(name: string, description: string, read: () => number): void;
+  /** The values of a counter now, without a scrape: a gauge may ask another machine. Empty if there is none. */
+  counts(name: string): readonly Count[];
+  /** The recorded values of a histogram now. Empty if there is none. */
+  records(name: string): readonly RecordedValues[];
   /** All metrics in the Prometheus text format. */
   text(): Promise<string>;
   shutdown(): Promise<void>;
+};
+
+type Count = { readonly labels: Labels; readonly value: number };
+
+type RecordedValues = {
+  readonly labels: Labels;
+  readonly count: number;
+  readonly sum: number;
+  /** For each bound of the histogram, how many values were at most that large and above the bound before; last those above all. */
+  readonly buckets: readonly number[];
+  readonly bounds: readonly number[];
 };
 
 const SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60];
@@ -42,8 +57,8 @@ export function createMetrics(clock: Clock): ServiceMetrics {
   const provider = new MeterProvider({ readers: [reader] });
   const meter = provider.getMeter('tracectl');
   const serializer = new PrometheusSerializer('', false, undefined, true, true);
-  const counters = new Map<string, Counter>();
-  const histograms = new Map<string, Histogram>();
+  const counters = new Map<string, Counter & { counts(): Count[] }>();
+  const histograms = new Map<string, Histogram & { records(): RecordedValues[] }>();
   const gauges = new Map<string, Set<GaugeReader>>();
 
   return {
@@ -61,6 +76,8 @@ export function createMetrics(clock: Clock): ServiceMetrics {
         .createObservableCounter(name, { description })
         .addCallback((result) => result.observe(read()));
     },
+    counts: (name) => counters.get(name)?.counts() ?? [],
+    records: (name) => histograms.get(name)?.records() ?? [],
     async text() {
       const { resourceMetrics } = await reader.collect();
       return serializer.serialize(resourceMetrics);
@@ -114,7 +131,7 @@ function remember<T>(known: Map<string, T>, name: string, make: () => T): T {
   return made;
 }
 
-function counter(meter: Meter, name: string, description: string): Counter {
+function counter(meter: Meter, name: string, description: string): Counter & { counts(): Count[] } {
   const cells = new Map<string, { labels: Labels; value: number }>();
   // A caller that reuses its labels object skips building the key.
   const known = new WeakMap<Labels, { value: number }>();
@@ -131,15 +148,41 @@ function counter(meter: Meter, name: string, description: string): Counter {
       }
       cell.value += amount;
     },
+    counts: () => [...cells.values()].map((cell) => ({ ...cell })),
   };
 }
 
-function histogram(meter: Meter, name: string, description: string, unit?: string): Histogram {
+function histogram(
+  meter: Meter,
+  name: string,
+  description: string,
+  unit?: string,
+): Histogram & { records(): RecordedValues[] } {
+  const bounds = boundaries(name, unit);
   const made = meter.createHistogram(name, {
     description,
-    advice: { explicitBucketBoundaries: boundaries(name, unit) },
+    advice: { explicitBucketBoundaries: bounds },
   });
-  return { record: (value, labels) => made.record(value, labels) };
+  const cells = new Map<
+    string,
+    { labels: Labels; count: number; sum: number; buckets: number[] }
+  >();
+  const empty = () => new Array<number>(bounds.length + 1).fill(0);
+  return {
+    record(value, labels = {}) {
+      made.record(value, labels);
+      const cell = remember(cells, keyOf(labels), () => {
+        return { labels: { ...labels }, count: 0, sum: 0, buckets: empty() };
+      });
+      const at = bounds.findIndex((bound) => value <= bound);
+      const bucket = at === -1 ? bounds.length : at;
+      cell.buckets[bucket] = (cell.buckets[bucket] ?? 0) + 1;
+      cell.count++;
+      cell.sum += value;
+    },
+    records: () =>
+      [...cells.values()].map((cell) => ({ ...cell, buckets: [...cell.buckets], bounds })),
+  };
 }
 
 function boundaries(name: string, unit: string | undefined): number[] {

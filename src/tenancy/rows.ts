@@ -210,6 +210,8 @@ export type UsageHistory = {
 
 /** Events and bytes of a project and key: in the ledger, and in the batches that the store keeps. */
 export type LedgerCheck = {
+  /** The batch, if this is the row of one batch in the ledger; otherwise this is a sum. */
+  readonly batchId?: string;
   readonly project: string;
   readonly key: string;
   readonly events: number;

@@ -1,6 +1,6 @@
 import { HOUR_MS } from '../model/usage-window.ts';
 import type { UsageRow, UsageStore } from './contract.ts';
-import type { RejectedRow, TenancyRows, UsedRow, VerifyProgress } from './rows.ts';
+import type { LedgerCheck, RejectedRow, TenancyRows, UsedRow, VerifyProgress } from './rows.ts';
 
 type Range = { from: number; to: number; by: 'hour' | 'day'; projectId?: string };
 
@@ -26,21 +26,27 @@ export function usageStore(
       report?.(checked);
     };
     const differences = await verifyCounters(progress);
-    for (const check of await rows.ledgerChecks(progress)) {
-      const { project, key, events, bytes, keptEvents, keptBytes } = check;
-      const of = `the ledger of ${project} ${key}, against its batches`;
-      // Retention removes batches but not usage, so the ledger may hold more than the batches, never less.
-      if (keptEvents > events) {
-        differences.push({ what: `events in ${of}`, expected: keptEvents, found: events });
-      }
-      if (keptBytes > bytes) {
-        differences.push({ what: `bytes in ${of}`, expected: keptBytes, found: bytes });
-      }
-    }
+    for (const check of await rows.ledgerChecks(progress))
+      differences.push(...differencesIn(check));
     return differences;
   }
 
   return { history, verify };
+}
+
+function differencesIn(check: LedgerCheck): Difference[] {
+  const { batchId, project, key, events, bytes, keptEvents, keptBytes } = check;
+  const of =
+    batchId === undefined
+      ? `the ledger of ${project} ${key}, against its batches`
+      : `the ledger of ${project} ${key}, in the row of batch ${batchId}`;
+  // Retention removes batches but not usage, so a sum of the ledger may hold more than the batches, never less.
+  const differs = (kept: number, found: number): boolean =>
+    batchId === undefined ? kept > found : kept !== found;
+  return [
+    { what: `events in ${of}`, expected: keptEvents, found: events },
+    { what: `bytes in ${of}`, expected: keptBytes, found: bytes },
+  ].filter(({ expected, found }) => differs(expected, found));
 }
 
 type OpenRow = {

@@ -23,6 +23,7 @@ import type {
 } from '../../src/component/factory.ts';
 import { createHealth, HEALTH, HEALTH_REGISTRY } from '../../src/component/health.ts';
 import { PROCESS_END } from '../../src/component/process-end.ts';
+import { CONTROL } from '../../src/control/pipelines.ts';
 import { createGrpcListeners, GRPC_LISTENERS } from '../../src/grpc/listener.ts';
 import { createListeners, LISTENERS } from '../../src/http/listener.ts';
 import type { Batch, SealedBatch } from '../../src/model/batch.ts';
@@ -134,6 +135,7 @@ async function rigOf(t: Test, factory: Factory): Promise<Rig> {
     offer(HEALTH_REGISTRY, health),
     offer(PROCESS_END, { end() {} }),
     offer(PROJECT_READS, { routes: [] }),
+    offer(CONTROL, async () => null),
     offer(QUEUE_REGISTRY, createQueues()),
   ];
   const host: Host = {

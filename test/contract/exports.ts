@@ -42,6 +42,29 @@ export function exports(t: Test, open: OpenForSummaries): void {
     t.same((await store.traces.listObservationsOf('proj_other', ['a'], 5)).items, []);
   });
 
+  t.test('lists the same observations with the events of each', async (t) => {
+    const { store } = await open(t);
+    await writeTraces(store);
+    const ids = ['c', 'none', 'a'];
+    const page = await store.traces.listSourcesOf(P, ids, 100);
+    const plain = await store.traces.listObservationsOf(P, ids, 100);
+    t.same(
+      page.items.map(({ observation }) => observation),
+      plain.items,
+    );
+    const own = await store.traces.listSources(P, 'c', { limit: 100 });
+    t.same(page.items.slice(0, 5), own.items);
+    t.ok(page.items.every(({ events }) => events.length === 1));
+    const part = await store.traces.listSourcesOf(P, ids, 7);
+    const last = part.items.at(-1)?.observation;
+    t.same([part.items.length, last?.traceId, part.nextCursor], [7, 'a', part.cursorAfter(6)]);
+    const rest = await store.traces.listSources(P, 'a', {
+      ...{ limit: 100, cursor: part.nextCursor ?? '' },
+    });
+    t.same([...part.items, ...rest.items], page.items);
+    t.same((await store.traces.listSourcesOf('proj_other', ['a'], 5)).items, []);
+  });
+
   t.test('a page of several traces goes on in the trace of its last item', async (t) => {
     const { store } = await open(t);
     await writeTraces(store);

@@ -122,7 +122,9 @@ function nodeOf({ id, parentId, startTime, endTime, model, details, usage }: Sto
   const ms = (time: { ms: number; ns: number } | null) => time && time.ms + time.ns / 1e6;
   const cost = details?.cost ?? null;
   const scope = details?.scope ?? null;
-  return { id, parentId, start: ms(startTime), end: ms(endTime), model, scope, usage, cost };
+  const responseId = details?.responseId ?? null;
+  const times = { start: ms(startTime), end: ms(endTime) };
+  return { id, parentId, ...times, model, scope, responseId, usage, cost };
 }
 
 function tokensOf(usage: Readonly<Record<string, number | undefined>> | null): number[] {

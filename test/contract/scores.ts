@@ -66,6 +66,33 @@ export function scores(t: Test, open: OpenForScores): void {
     t.match(await store.scores.list(P, 'u'), [{ name: 'quality', value: 1 }]);
   });
 
+  t.test('a score is found and removed by its id', async (t) => {
+    const { store, reopen } = await open(t);
+    const odd = 'say "x" \\ \u0000 ü';
+    await store.scores.put(P, 't', aScore({ comment: odd, observationId: odd }), 100);
+    await store.scores.put(P, 'u', aScore({ value: 'newer', at: T0 + 1 }), 100);
+    await store.scores.put(P, 'x'.repeat(65), aScore({ id: 'long' }), 100);
+    await store.scores.put('proj_other', 't', aScore(), 100);
+    t.match(await store.scores.find(P, 'score-1'), {
+      traceId: 'u',
+      score: { id: 'score-1', value: 'newer', createdAt: T0 + 1 },
+    });
+    t.equal(await store.scores.find(P, 'score-2'), undefined);
+    t.equal(await store.scores.find(P, 'long'), undefined, 'the key of its trace is a hash');
+    t.equal(await store.scores.remove(P, 'score-2'), false);
+    t.equal(await store.scores.remove(P, 'score-1'), true);
+    t.equal(await store.scores.remove(P, 'long'), true);
+    for (const trace of ['t', 'u', 'x'.repeat(65)]) t.same(await store.scores.list(P, trace), []);
+    const again = await reopen('crash');
+    t.equal(await again.scores.find(P, 'score-1'), undefined);
+    t.match(await again.scores.find('proj_other', 'score-1'), { traceId: 't' });
+    await again.scores.put(P, 't', aScore({ comment: odd, observationId: odd }), 100);
+    t.match(await again.scores.find(P, 'score-1'), {
+      traceId: 't',
+      score: { comment: odd, observationId: odd },
+    });
+  });
+
   t.test('a trace has a bounded number of scores', async (t) => {
     const { store } = await open(t);
     for (const id of ['a', 'b']) await store.scores.put(P, 't', aScore({ id }), 2);
@@ -121,6 +148,7 @@ export function scores(t: Test, open: OpenForScores): void {
     clock.set(begun + 10 * DAY + 1);
     for (const id of ['small', 'large', 'absent']) {
       t.same(await store.scores.list(projectId, id), [], `${id}: not shown at once`);
+      t.equal((await store.scores.find(projectId, 'score-1'))?.traceId, 'late');
     }
     clock.set(begun + 11 * DAY);
     await finish();

@@ -3,7 +3,12 @@ import type { Test } from 'tap';
 import type { ObservationBatch, SealedBatch } from '../../src/model/batch.ts';
 import type { Observation } from '../../src/model/observation.ts';
 import { SEARCHED_TRACES } from '../../src/store/rows/trace-page.ts';
-import type { Store, StoredObservation } from '../../src/store/store.ts';
+import type {
+  EventRef,
+  ObservationWithEvents,
+  Store,
+  StoredObservation,
+} from '../../src/store/store.ts';
 import { hashToken, hasValidChecksum } from '../../src/tenancy/token.ts';
 import { anObservation, aTenant, nativeBatch, otlpBatch, rawBatch } from '../helper/batches.ts';
 import type { FakeClock } from '../helper/clock.ts';
@@ -22,6 +27,7 @@ import { ranks } from './ranks.ts';
 import { rollupRules } from './rollups.ts';
 import { scores } from './scores.ts';
 import { summaries } from './summaries.ts';
+import { observedValuesRules } from './values.ts';
 
 /** A store under test: opened, closed, broken off, and opened again. */
 export type StorePlace = {
@@ -58,7 +64,13 @@ const PARTS = {
     erasures,
   },
   searches: { listings, queries, 'sorted lists': ranks },
-  sums: { exports, rollups: rollupRules, scores, 'sessions and users': groups },
+  sums: {
+    exports,
+    'values of observations': observedValuesRules,
+    rollups: rollupRules,
+    scores,
+    'sessions and users': groups,
+  },
 } satisfies Record<string, Record<string, (t: Test, open: Open) => void>>;
 
 export function storeContract(
@@ -280,6 +292,7 @@ function observations(t: Test, open: Open): void {
       state: 'finished',
       source: 'native',
       payload: { inputs: ref, outputs: ref, metadata: ref },
+      events: [ref],
       createdAt: batch.source.receivedAt,
       updatedAt: batch.source.receivedAt,
     });
@@ -314,6 +327,7 @@ function observations(t: Test, open: Open): void {
     const found = await store.traces.getObservation(P, 'observation-1');
     t.match(found, { ...none, ended: false, customFields: null, error: null, external: null });
     t.same(found?.payload, {});
+    t.equal(found?.events.length, 1, 'the event that has no payload');
   });
 
   t.test('keeps ids of any form distinct', async (t) => {
@@ -900,8 +914,13 @@ function permutations<T>(list: readonly T[]): T[][] {
 }
 
 /** A row without what names the order's own project and batches. */
-function comparable(row: StoredObservation | undefined): unknown {
+function comparable(row: ObservationWithEvents | undefined): unknown {
   if (row === undefined) return undefined;
-  const { projectId: _, payload, ...rest } = row;
-  return { ...rest, payload: Object.entries(payload).map(([f, ref]) => [f, ref.batchId.slice(6)]) };
+  const { projectId: _, payload, events, ...rest } = row;
+  const batchOf = (ref: EventRef): string => ref.batchId.slice(6);
+  return {
+    ...rest,
+    payload: Object.entries(payload).map(([field, ref]) => [field, batchOf(ref)]),
+    events: events.map(batchOf).sort(),
+  };
 }

@@ -83,6 +83,30 @@ export function summaries(t: Test, open: OpenForSummaries): void {
     t.match(items, [{ inputPreview: 'newer', outputPreview: 'out' }]);
   });
 
+  t.test('a trace has the name that its client gives it, in any order of arrival', async (t) => {
+    const { store } = await open(t);
+    const root = anObservation({ id: 'root', name: 'root span' });
+    const named = anObservation({
+      ...{ id: 'child', parentId: 'root', name: 'child span' },
+      details: { traceName: 'checkout' },
+    });
+    await write(store, [root]);
+    t.match(await traceOf(store), { name: 'root span' });
+    await write(store, [named]);
+    t.match(await traceOf(store), { name: 'checkout' });
+    await write(store, [root]);
+    t.match(await traceOf(store), { name: 'checkout' });
+  });
+
+  t.test('an observation keeps the malformed values of its events', async (t) => {
+    const { store } = await open(t);
+    const ignored = [{ path: 'start_time', reason: 'is no time' }];
+    await write(store, [anObservation({ id: 'root', details: { ignored } })]);
+    await write(store, [anObservation({ id: 'root', version: '1', details: { provider: 'p' } })]);
+    const { items } = await store.traces.listObservations(P, 'trace-1', { limit: 9 });
+    t.match(items, [{ details: { ignored, provider: 'p' } }]);
+  });
+
   t.test('usage that a parent repeats counts once', async (t) => {
     const { store } = await open(t);
     const usage = { input_tokens: 100, output_tokens: 20 };

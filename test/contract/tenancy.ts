@@ -6,6 +6,7 @@ import type { Project } from '../../src/tenancy/contract.ts';
 import { hashToken } from '../../src/tenancy/token.ts';
 import { anObservation, aTenant, nativeBatch } from '../helper/batches.ts';
 import type { FakeClock } from '../helper/clock.ts';
+import { uiSessions } from './ui-sessions.ts';
 
 /** A store under test, whose clock a test owns. */
 export type TenancyPlace = { readonly clock: FakeClock; open(): Promise<OpenTenancyPlace> };
@@ -53,6 +54,7 @@ export function tenancyContract(t: Test, place: (t: Test) => Promise<TenancyPlac
     retention,
     usage,
     'what was refused, and who did what': logs,
+    'sessions of the web UI': uiSessions,
   })) {
     t.test(name, (t) => {
       rules(t, open);

@@ -4,12 +4,16 @@ import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { runCli } from '../../src/cli/program.ts';
+import { escapeControlsInText } from '../../src/telemetry/control-characters.ts';
 import { PLAIN } from '../helper/plain-process.ts';
 import { type Answer, type Call, oneRequestEach, send } from './client.ts';
 
 const ENTRY = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
 const START_MS = 60_000;
 const STOP_MS = 30_000;
+/** Commands that run in a process of their own: they serve, write bytes to stdout, or open files that a test damages. */
+const OF_A_PROCESS = new Set(['run', 'export', 'salvage']);
 
 export type DaemonOptions = {
   /** Merged over `connectors.disk_queue`. */
@@ -50,7 +54,7 @@ export type Daemon = {
   start(): Promise<void>;
   /** Sends a signal and waits for the end. */
   end(signal: NodeJS.Signals): Promise<Exit>;
-  /** Runs another command of the CLI with this configuration. */
+  /** Runs another command of the CLI with this configuration, most of them in the process of the test. */
   cli(...args: string[]): Promise<Run>;
   createKey(...args: string[]): Promise<{ id: string; token: string }>;
   /** A request with the first key, unless headers say otherwise. */
@@ -218,7 +222,19 @@ class ChildDaemon implements Daemon {
     }
   }
 
-  cli(...args: string[]): Promise<Run> {
+  async cli(...args: string[]): Promise<Run> {
+    if (OF_A_PROCESS.has(args[0] ?? '')) return await this.#process(args);
+    const [out, err]: [string[], string[]] = [[], []];
+    const code = await runCli([...args, '--config', this.configPath], {
+      cwd: this.directory,
+      env: { ...process.env, ...this.#env },
+      out: (line) => out.push(`${escapeControlsInText(line)}\n`),
+      err: (line) => err.push(`${escapeControlsInText(line)}\n`),
+    });
+    return { code, stdout: out.join(''), stderr: err.join('') };
+  }
+
+  #process(args: readonly string[]): Promise<Run> {
     return new Promise((resolve, reject) => {
       const child = spawn(process.execPath, [ENTRY, ...args, '--config', this.configPath], {
         cwd: this.directory,

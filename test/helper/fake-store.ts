@@ -22,6 +22,7 @@ import { fakeRanks } from './fake-ranks.ts';
 import { fakeRollups } from './fake-rollups.ts';
 import { fakeScores } from './fake-scores.ts';
 import { fakeTraces, type HeldTraces } from './fake-traces.ts';
+import { fakeUiSessions } from './fake-ui-sessions.ts';
 
 /** A store in memory, for tests of what manages and reads one. The traces of `held` belong to its first project. */
 export type FakeStore = Store & {
@@ -231,6 +232,7 @@ export function fakeStore(plan: PlanName = 'scale'): FakeStore {
     ranks: guarded(fakeRanks(first, held)),
     rollups: guarded(fakeRollups(first)),
     scores: guarded(fakeScores()),
+    uiSessions: guarded(fakeUiSessions(note)),
     erasures: guarded(fakeErasures(parts.projects, fakeClock(AT))),
     held,
     entries,

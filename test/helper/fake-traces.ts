@@ -8,6 +8,7 @@ import type {
   StoredObservation,
   StoredTrace,
   TraceFilter,
+  TraceSource,
 } from '../../src/store/store.ts';
 
 /** The data of one project. */
@@ -23,8 +24,21 @@ export function fakeTraces(
   held: HeldTraces,
   filters: TraceFilter[] = [],
 ): Partial<Store['traces']> {
+  const sourceOf = (observation: StoredObservation): TraceSource => ({
+    ...{ observation, events: Object.values(observation.payload) },
+  });
   const ours = <T>(projectId: string, items: readonly T[] = []): readonly T[] =>
     projectId === project() ? items : [];
+  const ofTraces = (projectId: string, traceIds: readonly string[], limit: number) => {
+    const found = traceIds.flatMap((id) =>
+      ours(projectId, held.observations).filter(({ traceId }) => traceId === id),
+    );
+    const before = (item: number): number =>
+      found.findIndex(({ traceId }) => traceId === found[item]?.traceId);
+    const page = pageOf(found, { limit });
+    const cursorAfter = (item: number): string => String(item + 1 - before(item));
+    return { ...page, cursorAfter, nextCursor: page.nextCursor && cursorAfter(limit - 1) };
+  };
   return {
     async listTraces(projectId, filter) {
       filters.push(filter);
@@ -33,15 +47,10 @@ export function fakeTraces(
       }
       return { ...pageOf(ours(projectId, held.traces), filter), searchedTo: null, spentMs: 1 };
     },
-    async listObservationsOf(projectId, traceIds, limit) {
-      const found = traceIds.flatMap((id) =>
-        ours(projectId, held.observations).filter(({ traceId }) => traceId === id),
-      );
-      const before = (item: number): number =>
-        found.findIndex(({ traceId }) => traceId === found[item]?.traceId);
-      const page = pageOf(found, { limit });
-      const cursorAfter = (item: number): string => String(item + 1 - before(item));
-      return { ...page, cursorAfter, nextCursor: page.nextCursor && cursorAfter(limit - 1) };
+    listObservationsOf: async (projectId, traceIds, limit) => ofTraces(projectId, traceIds, limit),
+    async listSourcesOf(projectId, traceIds, limit) {
+      const page = ofTraces(projectId, traceIds, limit);
+      return { ...page, items: page.items.map(sourceOf) };
     },
     async rowCursors(projectId, traceId, observationId) {
       const trace = ours(projectId, held.traces).findIndex(({ id }) => id === traceId);
@@ -63,7 +72,7 @@ export function fakeTraces(
       pageOf(
         ours(projectId, held.observations)
           .filter((one) => one.traceId === traceId)
-          .map((observation) => ({ observation, events: Object.values(observation.payload) })),
+          .map(sourceOf),
         wanted,
       ),
     listTree: async (projectId, traceId, wanted) =>
@@ -75,10 +84,12 @@ export function fakeTraces(
       ),
     getRoot: async (projectId, traceId) =>
       ours(projectId, held.observations).find((one) => one.traceId === traceId),
-    getObservation: async (projectId, id, traceId) =>
-      ours(projectId, held.observations).find(
+    getObservation: async (projectId, id, traceId) => {
+      const found = ours(projectId, held.observations).find(
         (one) => one.id === id && (traceId === undefined || one.traceId === traceId),
-      ),
+      );
+      return found && { ...found, events: Object.values(found.payload) };
+    },
     getBatches: async (projectId, ids) =>
       ours(projectId, held.batches).filter(({ id }) => ids.includes(id)),
     batchStamps: async (projectId, ids) => {

@@ -1,11 +1,11 @@
 import { givenServer, serverBinaries } from './server-binaries.ts';
 
 /**
- * Finds or installs the servers that tests start, once, before tests run in parallel. A missing server
+ * Finds or installs the servers and the browser that tests start, once, before tests run in parallel. A missing server
  * that cannot be installed fails the run with a message. If a variable names a server, only the tests that need
  * their own server fail.
  */
-for (const kind of ['redis', 'postgres'] as const) {
+for (const kind of ['redis', 'postgres', 'chromium'] as const) {
   try {
     serverBinaries(kind);
   } catch (error) {

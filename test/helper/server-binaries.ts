@@ -4,8 +4,8 @@ import { accessSync, constants, existsSync, readdirSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { delimiter, join } from 'node:path';
 
-/** A server that tests start by themselves. */
-export type ServerKind = 'redis' | 'postgres';
+/** A server, or the browser, that tests start by themselves. */
+export type ServerKind = 'redis' | 'postgres' | 'chromium';
 
 /** The servers that this machine has. */
 export type Machine = {
@@ -44,6 +44,13 @@ const SERVERS: Record<ServerKind, Server> = {
     package: 'postgresql',
     variable: 'TRACECTL_TEST_POSTGRES_URL',
   },
+  chromium: {
+    name: 'Chromium',
+    programs: ['chromium'],
+    // The browser alone has no font.
+    package: 'chromium fonts-dejavu-core',
+    variable: 'TRACECTL_TEST_CHROMIUM',
+  },
 };
 
 const DEBIAN_POSTGRES = '/usr/lib/postgresql';
@@ -73,7 +80,7 @@ export function sourceOf(kind: ServerKind, machine: Machine): Source {
 
 function placesOf(kind: ServerKind, { env, list }: Machine): string[] {
   const path = (env.PATH ?? '').split(delimiter).filter(Boolean);
-  if (kind === 'redis') return [...path, '/usr/bin', '/usr/sbin', '/usr/local/bin'];
+  if (kind !== 'postgres') return [...path, '/usr/bin', '/usr/sbin', '/usr/local/bin'];
   const versions = list(DEBIAN_POSTGRES).toSorted((a, b) => Number(b) - Number(a));
   return [...path, ...versions.map((version) => join(DEBIAN_POSTGRES, version, 'bin'))];
 }

@@ -16,7 +16,9 @@ import { scoreTable } from './0014-scores.ts';
 import { previews } from './0015-previews.ts';
 import { partitionedTraces } from './0016-trace-partitions.ts';
 import { rollups } from './0017-rollups.ts';
-import { textSearch } from './0018-text-search.ts';
+import { uiSessions } from './0018-ui-sessions.ts';
+import { scoreIdIndex } from './0019-score-ids.ts';
+import { textSearch } from './0020-text-search.ts';
 
 /** In the order they are applied. */
 export const MIGRATIONS: readonly Migration[] = [
@@ -37,5 +39,7 @@ export const MIGRATIONS: readonly Migration[] = [
   previews,
   partitionedTraces,
   rollups,
+  uiSessions,
+  scoreIdIndex,
   textSearch,
 ];

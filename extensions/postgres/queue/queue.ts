@@ -66,6 +66,7 @@ type Ended = { readonly branch: string; readonly batchId: string };
  * of the newest batches.
  */
 export class PostgresQueue implements SharedQueue {
+  readonly isShared = true;
   readonly idempotency: IdempotencyLedger;
   readonly #name: string;
   readonly #parts: PostgresQueueParts;

@@ -2,13 +2,18 @@
 import { StoreError } from '../../../src/model/errors.ts';
 import { keyOfId } from '../../../src/store/rows/observation-row.ts';
 import type { ScoreCells } from '../../../src/store/rows/score-rows.ts';
-import { cellsOfScore, scoresInOrder, storedScore } from '../../../src/store/rows/score-rows.ts';
+import {
+  cellsOfScore,
+  foundScore,
+  scoresInOrder,
+  storedScore,
+} from '../../../src/store/rows/score-rows.ts';
 import type { ScoreStore } from '../../../src/store/scores.ts';
 import type { PostgresTransaction } from '../connection/pool.ts';
 import type { PostgresClient } from '../connection/statement.ts';
 import { ask, row, rows } from '../connection/statement.ts';
 import type { StoreDatabase } from '../database.ts';
-import { bytesOfKey, escapeText, textOrNull } from './text.ts';
+import { bytesOfKey, escapeText, keyOfBytes, textOrNull } from './text.ts';
 import type { RetentionWindows } from './traces.ts';
 
 /** The scores of a trace `t` for a listing, as JSON. The identifiers need no escapes. */
@@ -26,6 +31,13 @@ const PUT = `
     name = excluded.name, value = excluded.value, number = excluded.number,
     comment = excluded.comment, source = excluded.source, updated_at = excluded.updated_at
   RETURNING created_at`;
+
+const FIND = `
+  SELECT trace, id, observation, name, value, number, comment, source, created_at, updated_at
+  FROM scores s WHERE s.project = $1 AND s.id = $2 AND (s.updated_at >= $3 OR EXISTS (
+    SELECT 1 FROM trace_keys k JOIN traces t ON t.n = k.n
+    WHERE k.project = $1 AND k.key = s.trace AND t.updated_at >= $3))
+  ORDER BY s.updated_at DESC, s.trace LIMIT 1`;
 
 /** `reading`: for the answers of the read API. */
 export function postgresScores(
@@ -51,6 +63,19 @@ export function postgresScores(
     async list(projectId, traceId) {
       const found = await findScores(reading, projectId, retention.since(projectId), traceId);
       return scoresInOrder(found);
+    },
+    async find(projectId, id) {
+      const since = retention.since(projectId);
+      const found = await row<ScoreCells & { trace: Buffer }>(reading, FIND, [
+        projectId,
+        id,
+        since,
+      ]);
+      return found && foundScore(keyOfBytes(found.trace), unescaped(found));
+    },
+    async remove(projectId, id) {
+      const sql = 'DELETE FROM scores WHERE project = $1 AND id = $2 RETURNING 1';
+      return (await database.query(sql, [projectId, id])).rows.length > 0;
     },
   };
 }
@@ -83,12 +108,16 @@ export async function findScores(
        WHERE k.project = $1 AND k.key = $2 AND t.updated_at >= $3))`,
     [projectId, bytesOfKey(keyOfId(traceId)), since],
   );
-  return found.map((cells) => ({
+  return found.map(unescaped);
+}
+
+function unescaped(cells: ScoreCells): ScoreCells {
+  return {
     ...cells,
     observation: textOrNull(cells.observation),
     comment: textOrNull(cells.comment),
     source: textOrNull(cells.source),
-  }));
+  };
 }
 
 /** Removes scores of a project that are older than a time and have no trace, at most `limit`. Resolves with their count. */

@@ -8,13 +8,21 @@ import { cursorOf, placeOfCursor } from '../../../src/store/rows/place.ts';
 import { traceOf } from '../../../src/store/rows/stored.ts';
 import { lookOf, placeOfTrace, traceInId, tracePage } from '../../../src/store/rows/trace-page.ts';
 import { placeInTrace, treeObservationOf } from '../../../src/store/rows/tree.ts';
-import type { Page, RowCursors, StoredObservation, TraceStore } from '../../../src/store/store.ts';
+import { walkedPage } from '../../../src/store/rows/walked-page.ts';
+import type {
+  Page,
+  RowCursors,
+  StoredObservation,
+  TraceSource,
+  TraceStore,
+} from '../../../src/store/store.ts';
 import type { PostgresClient } from '../connection/statement.ts';
 import type { StoreDatabase } from '../database.ts';
 import { withoutErased } from '../erasing/in-flight.ts';
 import type { GroupBound } from '../grouping.ts';
 import { postgresDialect } from './dialect.ts';
 import { groupedWrites } from './groups.ts';
+import { findValues } from './observed-reading.ts';
 import type { ScopeValues } from './reading.ts';
 import * as queries from './reading.ts';
 
@@ -50,6 +58,14 @@ export function postgresTraces(
       ({ observation }) => observation(before),
     );
   };
+  const pageOfSources = (found: FoundRows<queries.FoundObservation>): Page<TraceSource> => {
+    const before = staleBefore();
+    return pageOfRows(
+      found,
+      ({ place }) => place,
+      (source) => ({ observation: source.observation(before), events: source.events() }),
+    );
+  };
   return {
     write: withoutErased(groupedWrites(database, groups), blocks),
     async listTraces(projectId, filter) {
@@ -76,13 +92,7 @@ export function postgresTraces(
     async listSources(projectId, traceId, { limit, cursor }) {
       const range = { after: placeOfCursor(cursor), limit };
       const scope = scopeOf(projectId);
-      const found = await queries.findObservations(reading, scope, keyOfId(traceId), range);
-      const before = staleBefore();
-      return pageOfRows(
-        found,
-        ({ place }) => place,
-        (source) => ({ observation: source.observation(before), events: source.events() }),
-      );
+      return pageOfSources(await queries.findObservations(reading, scope, keyOfId(traceId), range));
     },
     async listTree(projectId, traceId, { limit, cursor }) {
       const range = { after: placeOfCursor(cursor), limit };
@@ -95,6 +105,18 @@ export function postgresTraces(
       const keys = traceIds.map(keyOfId);
       return pageOf(await queries.findObservationsOf(reading, scopeOf(projectId), keys, limit));
     },
+    async listSourcesOf(projectId, traceIds, limit) {
+      const keys = traceIds.map(keyOfId);
+      const scope = scopeOf(projectId);
+      return pageOfSources(await queries.findObservationsOf(reading, scope, keys, limit));
+    },
+    async listValues(project, field, filter) {
+      const scope = { project, since: retention.since(project) };
+      const begun = now();
+      const found = await findValues(reading, scope, field, lookOf(filter, staleBefore()));
+      const spentMs = Math.max(0, now() - begun);
+      return walkedPage({ ...found, spentMs }, ([, , , values]) => values);
+    },
     rowCursors: (projectId, traceId, observationId) =>
       rowCursors(reading, scopeOf(projectId), traceId, observationId),
     async getRoot(projectId, traceId) {
@@ -103,7 +125,7 @@ export function postgresTraces(
     },
     async getObservation(projectId, id, traceId) {
       const found = await getObservation(reading, scopeOf(projectId), id, traceId);
-      return found?.observation(staleBefore());
+      return found && Object.assign(found.observation(staleBefore()), { events: found.events() });
     },
     async getBatches(projectId, ids) {
       return (await queries.findBatches(reading, scopeOf(projectId), ids)).map(batchOf);

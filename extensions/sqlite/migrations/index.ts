@@ -11,7 +11,9 @@ import { observationOrder } from './0009-observation-order.ts';
 import { scoresTable } from './0010-scores.ts';
 import { previewColumns } from './0011-previews.ts';
 import { rollupTables } from './0012-rollups.ts';
-import { textSearchTables } from './0013-text-search.ts';
+import { uiSessionTables } from './0013-ui-sessions.ts';
+import { scoresById } from './0014-score-ids.ts';
+import { textSearchTables } from './0015-text-search.ts';
 
 /** The migrations of a store, in their order. */
 export const STORE_MIGRATIONS: readonly FileMigration[] = [
@@ -27,5 +29,7 @@ export const STORE_MIGRATIONS: readonly FileMigration[] = [
   scoresTable,
   previewColumns,
   rollupTables,
+  uiSessionTables,
+  scoresById,
   textSearchTables,
 ];

@@ -20,7 +20,17 @@ import { auditWriting } from './audit-writing.ts';
 export type KeptPage = {
   readonly count: number;
   readonly checks: readonly LedgerCheck[];
+  /** Rows of the ledger that differ from their batches. */
+  readonly altered: readonly LedgerCheck[];
   readonly next: number | null;
+};
+
+/** A batch, and what its row in the ledger counts; null without a row. */
+type KeptRow = KeyUsage & {
+  readonly seq: number;
+  readonly id: string;
+  readonly countedEvents: number | null;
+  readonly countedBytes: number | null;
 };
 
 export function logOperations(db: DatabaseSync) {
@@ -74,9 +84,12 @@ export function logReadOperations(db: DatabaseSync) {
     `SELECT n, at, actor, address, action, subject, details FROM audit_log
      WHERE n < ? ORDER BY n DESC LIMIT ?`,
   );
-  const kept = rows<KeyUsage & { seq: number }>(
+  // Past hours are summed up, and their batches have no row in the ledger.
+  const kept = rows<KeptRow>(
     db,
-    `SELECT seq, project, key, usage_events AS events, usage_bytes AS bytes FROM raw_batches
+    `SELECT seq, id, b.project, b.key, usage_events AS events, usage_bytes AS bytes,
+       l.events AS countedEvents, l.bytes AS countedBytes
+     FROM raw_batches b LEFT JOIN usage_ledger l ON l.batch_id = b.id
      WHERE seq > ? ORDER BY seq LIMIT ?`,
   );
   return {
@@ -96,8 +109,17 @@ export function logReadOperations(db: DatabaseSync) {
       const totals = new LedgerTotals();
       for (const batch of found) totals.addBatches(batch);
       const next = found.length < step ? null : (found.at(-1)?.seq ?? null);
-      return { count: found.length, checks: totals.checks(), next };
+      return { count: found.length, checks: totals.checks(), altered: alteredAmong(found), next };
     },
     'audit.list': (before: number, limit: number): Numbered<AuditRow>[] => audit.all(before, limit),
   };
+}
+
+function alteredAmong(found: readonly KeptRow[]): LedgerCheck[] {
+  return found.flatMap(({ id, project, key, events, bytes, countedEvents, countedBytes }) => {
+    if (countedEvents === null || countedBytes === null) return [];
+    if (countedEvents === events && countedBytes === bytes) return [];
+    const kept = { keptEvents: events, keptBytes: bytes };
+    return [{ batchId: id, project, key, events: countedEvents, bytes: countedBytes, ...kept }];
+  });
 }

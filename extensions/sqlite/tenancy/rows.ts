@@ -43,6 +43,9 @@ export function sqliteRows(
   };
 }
 
+/** Rows of the ledger that differ from their batches are named up to this number. */
+const MOST_ALTERED = 100;
+
 /** Batches first: the usage of each of them is in the ledger when the ledger is read. */
 export async function checksOf(
   database: Pick<Database<StoreOperations>, 'search'>,
@@ -50,13 +53,15 @@ export async function checksOf(
   step = VERIFY_STEP,
 ): Promise<readonly LedgerCheck[]> {
   const totals = new LedgerTotals();
+  const altered: LedgerCheck[] = [];
   let after: number | null = 0;
   while (after !== null) {
     const page: KeptPage = await database.search('usage.kept', [after, step]);
     for (const check of page.checks) totals.add(check);
+    altered.push(...page.altered.slice(0, MOST_ALTERED - altered.length));
     progress(page.count);
     after = page.next;
   }
   await readUsage(database, step, progress, (sum) => totals.addLedger(sum));
-  return totals.checks();
+  return [...totals.checks(), ...altered];
 }

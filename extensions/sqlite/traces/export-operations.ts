@@ -12,8 +12,8 @@ import { FIRST_PLACE, placeOfRow } from '../../../src/store/rows/place.ts';
 import type { TraceOfRow } from '../../../src/store/rows/stored.ts';
 import { idOfTrace, observationOf } from '../../../src/store/rows/stored.ts';
 import type { ObservationLine } from '../../../src/store/store.ts';
-import type { FoundCells, StoredRow } from './read-operations.ts';
-import { PAGE_OF_TRACE, PLACE, storedRow, TIME } from './read-operations.ts';
+import type { FoundCells, SourceRow, StoredRow } from './read-operations.ts';
+import { PAGE_OF_TRACE, PLACE, sourceRow, storedRow, TIME } from './read-operations.ts';
 import type { ObservationCells } from './statements.ts';
 import { OBSERVATION_COLUMN_NAMES, splitRow } from './statements.ts';
 
@@ -35,15 +35,16 @@ const LINES_BEHIND = `${OF_TRACE} AND ${TIME} >= ?2 AND (${PLACE}) > (?2, ?3, ?4
 export function exportOperations(db: DatabaseSync) {
   const page = tuples<FoundCells>(db, PAGE_OF_TRACE.all);
   const { ms, ns, n } = FIRST_PLACE;
-  const stored = storedRow(db);
-  function* observationsIn(
+  const [stored, source] = [storedRow(db), sourceRow(db)];
+  function* observationsIn<Row extends StoredRow>(
     { project, since }: TraceScope,
     keys: readonly Key[],
     most: number,
-  ): Generator<StoredRow> {
+    rowOf: (cells: FoundCells) => Row,
+  ): Generator<Row> {
     for (const key of keys) {
       for (const cells of page.iterate(project, since, key, ms, ns, n, most)) {
-        const each = stored(cells);
+        const each = rowOf(cells);
         yield { ...each, row: listedRow(each.row) };
       }
     }
@@ -92,7 +93,14 @@ export function exportOperations(db: DatabaseSync) {
       keys: readonly Key[],
       limit: number,
     ): FoundRows<StoredRow> =>
-      takeRows(observationsIn(scope, keys, limit + 1), limit, ({ row }) => rowBytes(row)),
+      takeRows(observationsIn(scope, keys, limit + 1, stored), limit, ({ row }) => rowBytes(row)),
+    /** The same observations, with the events of each. */
+    'traces.sourcesOf': (
+      scope: TraceScope,
+      keys: readonly Key[],
+      limit: number,
+    ): FoundRows<SourceRow> =>
+      takeRows(observationsIn(scope, keys, limit + 1, source), limit, ({ row }) => rowBytes(row)),
   };
 }
 

@@ -184,7 +184,7 @@ function oneTraceOperations(db: DatabaseSync) {
     'traces.get': ({ project, since }: TraceScope, key: Key): TraceRow | null =>
       listedOrNull(trace.get(project, since, key)),
     'traces.observations': pageOperation(db, storedRow(db)),
-    'traces.sources': sourcesOperation(db),
+    'traces.sources': pageOperation(db, sourceRow(db)),
     'traces.tree': treeOperation(db),
   };
 }
@@ -213,12 +213,13 @@ function pageOperation<Row extends StoredRow>(
 }
 
 /** A row, and the events that it has its fields from. */
-type SourceRow = StoredRow & { readonly events: readonly EventRef[] };
+export type SourceRow = StoredRow & { readonly events: readonly EventRef[] };
 
-function sourcesOperation(db: DatabaseSync) {
+/** Returns a function that adds the events of a row too. */
+export function sourceRow(db: DatabaseSync): (found: FoundCells) => SourceRow {
   const stored = storedRow(db);
   const batchIdOf = batchIds(db);
-  return pageOperation(db, (found: FoundCells): SourceRow => {
+  return (found) => {
     const each = stored(found);
     const idOf = batchIdOf();
     const events = eventMarks(each.row, each.state).flatMap((mark) => {
@@ -226,7 +227,7 @@ function sourcesOperation(db: DatabaseSync) {
       return batchId === null ? [] : [{ batchId, position: mark[MARK.POSITION] }];
     });
     return { ...each, events };
-  });
+  };
 }
 
 function treeOperation(db: DatabaseSync) {
@@ -309,17 +310,20 @@ function observationOperations(db: DatabaseSync) {
      WHERE t.project = ? AND t.updated_at >= ? AND t.key = ? AND o.n = t.root`,
   );
   const stored = storedRow(db);
-  const orNull = (found: FoundCells | undefined): StoredRow | null =>
-    found === undefined ? null : stored(found);
+  const source = sourceRow(db);
+  const orNull = (found: FoundCells | undefined): SourceRow | null =>
+    found === undefined ? null : source(found);
   return {
     'observations.inTrace': (
       { project, since }: TraceScope,
       trace: Key,
       key: Key,
-    ): StoredRow | null => orNull(inTrace.get(project, since, trace, key)),
-    'observations.root': ({ project, since }: TraceScope, trace: Key): StoredRow | null =>
-      orNull(root.get(project, since, trace)),
-    'observations.anywhere': ({ project, since }: TraceScope, key: Key): StoredRow | null =>
+    ): SourceRow | null => orNull(inTrace.get(project, since, trace, key)),
+    'observations.root': ({ project, since }: TraceScope, trace: Key): StoredRow | null => {
+      const found = root.get(project, since, trace);
+      return found === undefined ? null : stored(found);
+    },
+    'observations.anywhere': ({ project, since }: TraceScope, key: Key): SourceRow | null =>
       orNull(anywhere.get(project, since, key)),
   };
 }

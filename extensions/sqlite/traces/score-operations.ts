@@ -28,7 +28,9 @@ export function scoreOperations(db: DatabaseSync) {
        comment = excluded.comment, source = excluded.source, updated_at = excluded.updated_at
      RETURNING created_at`,
   );
+  const remove = db.prepare('DELETE FROM scores WHERE project = ? AND id = ?');
   return {
+    'scores.remove': (project: string, id: string): boolean => remove.run(project, id).changes > 0,
     'scores.put': (project: string, trace: Key, cells: ScoreCells, most: number): PutScore => {
       if (isDeleted(project)) return 'project deleted';
       const { id, observation, name, value, number, comment, source, ...times } = cells;
@@ -41,13 +43,22 @@ export function scoreOperations(db: DatabaseSync) {
 }
 
 export function scoreReadOperations(db: DatabaseSync) {
+  const columns = 'id, observation, name, value, number, comment, source, created_at, updated_at';
   const list = rows<ScoreCells>(
     db,
-    `SELECT id, observation, name, value, number, comment, source, created_at, updated_at
+    `SELECT ${columns}
      FROM scores s WHERE s.project = ?1 AND s.trace = ?2 AND (s.updated_at >= ?3 OR EXISTS (
        SELECT 1 FROM traces t WHERE t.project = ?1 AND t.key = ?2 AND t.updated_at >= ?3))`,
   );
+  const find = rows<ScoreCells & { readonly trace: Key }>(
+    db,
+    `SELECT trace, ${columns}
+     FROM scores s WHERE s.project = ?1 AND s.id = ?2 AND (s.updated_at >= ?3 OR EXISTS (
+       SELECT 1 FROM traces t WHERE t.project = ?1 AND t.key = s.trace AND t.updated_at >= ?3))
+     ORDER BY s.updated_at DESC, s.trace LIMIT 1`,
+  );
   return {
+    'scores.find': ({ project, since }: TraceScope, id: string) => find.all(project, id, since)[0],
     'scores.list': ({ project, since }: TraceScope, trace: Key): ScoreCells[] =>
       list.all(project, trace, since),
   };

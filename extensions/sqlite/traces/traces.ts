@@ -12,11 +12,13 @@ import type { Look, TraceScope } from '../../../src/store/plan/step.ts';
 import type { BatchRows } from '../../../src/store/rows/batch-rows.ts';
 import { positionsOf, rowsOf } from '../../../src/store/rows/batch-rows.ts';
 import { keyOfId, observationKey } from '../../../src/store/rows/observation-row.ts';
+import type { FoundRows } from '../../../src/store/rows/page.ts';
 import { pageOfRows } from '../../../src/store/rows/page.ts';
 import { cursorOf, placeOfCursor, placeOfRow } from '../../../src/store/rows/place.ts';
 import { idOfTrace, observationOf, traceOf } from '../../../src/store/rows/stored.ts';
 import { lookOf, placeOfTrace, traceInId, tracePage } from '../../../src/store/rows/trace-page.ts';
 import { placeInTrace, treeObservationOf } from '../../../src/store/rows/tree.ts';
+import { walkedPage } from '../../../src/store/rows/walked-page.ts';
 import type {
   NarrowObservation,
   Page,
@@ -29,7 +31,7 @@ import type {
 import type { TermMetrics } from '../../../src/store/term-metrics.ts';
 import type { Retention } from '../../../src/tenancy/retention.ts';
 import type { StoreOperations } from '../operations.ts';
-import type { StoredRow } from './read-operations.ts';
+import type { SourceRow, StoredRow } from './read-operations.ts';
 import type { RollupFolding } from './rollup-folding.ts';
 import type { Summarizing } from './summarizing.ts';
 import type { WrittenTraces } from './write-operations.ts';
@@ -102,13 +104,20 @@ export function sqliteTraces(parts: SqliteTracesParts): TraceStore {
     async getObservation(projectId, id, traceId) {
       const scope = scopeOf(projectId);
       const stored = await getObservation(database, scope, id, traceId);
-      return stored === null ? undefined : observationOfRow(scope)(stored);
+      if (stored === null) return undefined;
+      return Object.assign(observationOfRow(scope)(stored), { events: stored.events });
     },
     async listObservationsOf(projectId, traceIds, limit) {
       const scope = scopeOf(projectId);
       const keys = traceIds.map(keyOfId);
       const found = await database.search('traces.observationsOf', [scope, keys, limit]);
       return pageOfRows(found, ({ n, row }) => placeOfRow(n, row), observationOfRow(scope));
+    },
+    async listSourcesOf(projectId, traceIds, limit) {
+      const scope = scopeOf(projectId);
+      const keys = traceIds.map(keyOfId);
+      const found = await database.search('traces.sourcesOf', [scope, keys, limit]);
+      return pageOfSources(found, observationOfRow(scope));
     },
     async listLinesOf(projectId, traceIds, { limit, cursor }) {
       const found = await database.search('traces.linesOf', [
@@ -121,6 +130,11 @@ export function sqliteTraces(parts: SqliteTracesParts): TraceStore {
         ({ place }) => place,
         (row) => row,
       );
+    },
+    async listValues(projectId, field, filter) {
+      const look = lookOf(filter, staleBefore());
+      const found = await database.search('traces.values', [scopeOf(projectId), field, look]);
+      return walkedPage(found, ([, , , values]) => values);
     },
     rowCursors: (projectId, traceId, observationId) =>
       rowCursors(database, scopeOf(projectId), traceId, observationId),
@@ -142,11 +156,17 @@ async function listSources(
 ): Promise<Page<TraceSource>> {
   const after = placeOfCursor(cursor);
   const found = await database.search('traces.sources', [scope, keyOfId(traceId), after, limit]);
-  const observe = observationOfRow(scope);
+  return pageOfSources(found, observationOfRow(scope));
+}
+
+function pageOfSources(
+  found: FoundRows<SourceRow>,
+  observationOf: (row: StoredRow) => StoredObservation,
+): Page<TraceSource> {
   return pageOfRows(
     found,
     ({ n, row }) => placeOfRow(n, row),
-    (source) => ({ observation: observe(source), events: source.events }),
+    (source) => ({ observation: observationOf(source), events: source.events }),
   );
 }
 
@@ -272,8 +292,8 @@ async function getObservation(
   scope: TraceScope,
   id: string,
   traceId: string | undefined,
-): Promise<StoredRow | null> {
-  const inTrace = (trace: string): Promise<StoredRow | null> => {
+): Promise<SourceRow | null> {
+  const inTrace = (trace: string): Promise<SourceRow | null> => {
     const keys = [keyOfId(trace), observationKey(trace, id)] as const;
     return database.search('observations.inTrace', [scope, ...keys]);
   };

@@ -19,7 +19,7 @@ type ExportOptions = StoreOptions & {
   readonly project?: string;
   readonly output: string;
   readonly format: string;
-  readonly of: string;
+  readonly of?: string;
   readonly from?: string;
   readonly to?: string;
   readonly fields?: string;
@@ -40,6 +40,7 @@ Examples:
   tracectl export --output traces.jsonl
   tracectl export 'status:error model:gpt-4o*' --from 2026-11-01T00:00:00Z --of observations --payloads --output errors.jsonl
   tracectl export --format csv --fields name,user_id,cost --output costs.csv
+  tracectl export --format otlp --output spans.jsonl && tracectl send otlp --file spans.jsonl
   tracectl export --project web --format parquet --of observations --output web.parquet
   tracectl export 'user:jane' --output - | jq -r .id`;
 
@@ -53,8 +54,8 @@ export function addExport(
     .argument('[query]', 'terms such as status:error, or words; all of them must match')
     .requiredOption('--output <file>', 'the file to write; - is stdout')
     .option('--project <project>', 'id or name; required if there are several')
-    .option('--format <format>', 'jsonl, csv or parquet', 'jsonl')
-    .option('--of <rows>', 'traces or observations', 'traces')
+    .option('--format <format>', 'jsonl, csv, parquet or otlp', 'jsonl')
+    .option('--of <rows>', 'traces (the default) or observations (of otlp always)')
     .option('--from <time>', 'ISO 8601 time, inclusive')
     .option('--to <time>', 'ISO 8601 time, exclusive')
     .option('--fields <names>', 'members or columns, with commas between (default: all)')

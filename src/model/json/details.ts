@@ -1,6 +1,7 @@
 import type { JsonIndex } from '../batch-index.ts';
 import type { Cost } from '../details.ts';
 import { clipped, nanosOfUsd, sentCost, tagsOf } from '../details.ts';
+import type { IgnoredValues } from '../ignored.ts';
 import { decodeJson } from './decode.ts';
 import { OPEN_BRACE, QUOTE } from './grammar.ts';
 import { elementsOf, findMembers, type Member, startOf, stringIn, typeAt } from './read.ts';
@@ -33,6 +34,16 @@ export function detailScalar(bytes: Buffer, member: Member | undefined): string 
 /** The tags in an array of strings that starts at `start`. */
 export function tagsIn(bytes: Buffer, start: number): readonly string[] | undefined {
   return tagsOf(textsIn(bytes, start));
+}
+
+/** Notes the tags in a field that is no array. */
+export function noteTags(
+  index: JsonIndex,
+  position: number,
+  slot: number,
+  ignored: IgnoredValues,
+): void {
+  if (typeAt(index, position, slot) !== 'array') ignored.add('tags', 'tags');
 }
 
 function* textsIn(bytes: Buffer, start: number): Generator<string, void> {

@@ -1,6 +1,7 @@
 import type { JsonIndex } from '../batch-index.ts';
 import { type CustomFieldLayer, mergeCustomFields } from '../custom-fields.ts';
-import { instantFromEpochMs, instantIn, parseInstant } from '../instant.ts';
+import type { IgnoredValues } from '../ignored.ts';
+import { instantFromNumber, instantIn, parseInstant } from '../instant.ts';
 import type {
   Instant,
   ObservationError,
@@ -9,9 +10,10 @@ import type {
   TokenUsage,
 } from '../observation.ts';
 import { PAYLOAD_FIELDS } from '../observation.ts';
+import { type CountForm, kindOfCount, nestedKinds, UsageCounts } from '../usage.ts';
 import { decodeJson } from './decode.ts';
 import { COMMON, SIZED } from './fields.ts';
-import { QUOTE } from './grammar.ts';
+import { OPEN_BRACE, QUOTE } from './grammar.ts';
 import { isId, MAX_ID_BYTES } from './id.ts';
 import {
   endOf,
@@ -101,12 +103,12 @@ export function metadataText(index: JsonIndex, position: number, key: string): s
     : bytes.toString('utf8', found.start, found.end);
 }
 
-/** An instant as ISO 8601 text or, with `epochMs`, as a number of milliseconds. */
+/** An instant as ISO 8601 text or, with `takesNumber`, as a number of seconds or milliseconds. */
 export function instantAt(
   index: JsonIndex,
   position: number,
   slot: number,
-  epochMs: boolean,
+  takesNumber: boolean,
 ): Instant | undefined {
   const start = startOf(index, position, slot);
   if (start !== 0 && index.bytes[start] === QUOTE) {
@@ -116,9 +118,9 @@ export function instantAt(
     if (plain !== undefined || end - start > LONGEST_ESCAPED) return plain;
     return parseInstant(stringIn(index.bytes, start, end));
   }
-  if (!epochMs || typeAt(index, position, slot) !== 'number') return undefined;
+  if (!takesNumber || typeAt(index, position, slot) !== 'number') return undefined;
   if (lengthAt(index, position, slot) > LONGEST_ESCAPED) return undefined;
-  return instantFromEpochMs(textAt(index, position, slot) ?? '');
+  return instantFromNumber(textAt(index, position, slot) ?? '');
 }
 
 /** The longest instant has 56 characters, each of which may be an escape, and two quotes. */
@@ -223,24 +225,75 @@ function* scalarMembers(bytes: Buffer, start: number): Generator<[string, unknow
 /** The most token counts of one event; clients send about ten. */
 const MAX_COUNTS = 64;
 
-/** The integer members of an object of token counts, limited to the first 64 names; null if there are none. */
-export function tokenUsageAt(index: JsonIndex, position: number, slot: number): TokenUsage | null {
-  if (typeAt(index, position, slot) !== 'object') return null;
-  const counts = countsIn(index.bytes, startOf(index, position, slot));
-  return counts.size === 0 ? null : Object.fromEntries(counts);
+/** The counts of an object of token counts, limited to the first 64 names; null if there are none. */
+export function tokenUsageAt(
+  index: JsonIndex,
+  position: number,
+  slot: number,
+  form: CountForm,
+  notes: Notes,
+): TokenUsage | null {
+  if (!isPresent(index, position, slot)) return null;
+  if (typeAt(index, position, slot) !== 'object') {
+    notes.ignored.add(notes.path, 'counts');
+    return null;
+  }
+  const counts = new UsageCounts();
+  takeCounts(counts, index.bytes, startOf(index, position, slot), notes);
+  return counts.usage(form);
 }
 
-/** As `tokenUsageAt`, for the object that starts at `start`. */
-export function countsIn(bytes: Buffer, start: number): Map<string, number> {
-  const counts = new Map<string, number>();
-  for (const { key, start: valueStart, end } of membersOf(bytes, start)) {
-    if (!counts.has(key) && counts.size === MAX_COUNTS) continue;
-    const count = countIn(bytes, valueStart, end);
-    // The last value of a repeated key counts, also if it is no count.
-    if (count === undefined) counts.delete(key);
-    else counts.set(key, count);
+/** The place of the ignored values of an object of counts. */
+type Notes = { readonly ignored: IgnoredValues; readonly path: string };
+
+/** Adds the counts of the object at `start` and of the known objects in it. Malformed counts of known names are noted. */
+export function takeCounts(
+  counts: UsageCounts,
+  bytes: Buffer,
+  start: number,
+  notes: Notes,
+  keepsUnknown = true,
+): void {
+  let read = 0;
+  for (const [name, member] of lastMembers(bytes, start)) {
+    if (read++ === MAX_COUNTS) break;
+    const nested = nestedKinds(name);
+    if (nested !== undefined && bytes[member.start] === OPEN_BRACE) {
+      for (const [inner, place] of lastMembers(bytes, member.start)) {
+        if (!nested.has(inner)) continue;
+        const count = countOrNote(bytes, place, notes, `${name}.${inner}`);
+        if (count !== undefined) counts.addNested(nested, inner, count);
+      }
+      continue;
+    }
+    const isKnown = nested !== undefined || kindOfCount(name) !== undefined;
+    const count = isKnown
+      ? countOrNote(bytes, member, notes, name)
+      : countIn(bytes, member.start, member.end);
+    if (count !== undefined && nested === undefined) counts.add(name, count, keepsUnknown);
   }
-  return counts;
+}
+
+function countOrNote(
+  bytes: Buffer,
+  { start, end }: Member,
+  { ignored, path }: Notes,
+  name: string,
+): number | undefined {
+  const count = countIn(bytes, start, end);
+  if (count === undefined && typeOfByte(bytes[start]) !== 'null') {
+    ignored.add(`${path}.${name}`, 'count');
+  }
+  return count;
+}
+
+/** The members of an object by name, limited to the first names. The last value of a repeated key counts. */
+function lastMembers(bytes: Buffer, start: number): ReadonlyMap<string, Member> {
+  const members = new Map<string, Member>();
+  for (const member of membersOf(bytes, start)) {
+    if (members.has(member.key) || members.size < 2 * MAX_COUNTS) members.set(member.key, member);
+  }
+  return members;
 }
 
 /** Longer spellings of an integer are not parsed. */

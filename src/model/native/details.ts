@@ -1,7 +1,16 @@
 import type { JsonIndex } from '../batch-index.ts';
 import type { Cost, ObservationDetails } from '../details.ts';
 import { clipped, detailsOf, nanosOfUsd, sentCost } from '../details.ts';
-import { costIn, detailScalar, detailText, membersAt, numberIn, tagsIn } from '../json/details.ts';
+import type { IgnoredValues } from '../ignored.ts';
+import {
+  costIn,
+  detailScalar,
+  detailText,
+  membersAt,
+  noteTags,
+  numberIn,
+  tagsIn,
+} from '../json/details.ts';
 import { metadataSlot, payloadBytes } from '../json/item.ts';
 import type { Member } from '../json/read.ts';
 import { endOf, isPresent, startOf, stringAt, typeAt } from '../json/read.ts';
@@ -11,12 +20,17 @@ import { NATIVE } from './fields.ts';
 const IN_METADATA = ['environment', 'release', 'tags', 'prompt_name', 'prompt_version'] as const;
 
 /** The details of a native event. */
-export function nativeDetails(index: JsonIndex, position: number): ObservationDetails | null {
+export function nativeDetails(
+  index: JsonIndex,
+  position: number,
+  ignored: IgnoredValues,
+): ObservationDetails | null {
   const { bytes } = index;
   const inMetadata = membersAt(index, position, metadataSlot(index, position), IN_METADATA);
   const prompt = membersAt(index, position, NATIVE.prompt, ['name', 'version']);
   const own = (slot: number) => clipped(stringAt(index, position, slot));
   const tags = memberAt(index, position, NATIVE.tags) ?? inMetadata.tags;
+  if (isPresent(index, position, NATIVE.tags)) noteTags(index, position, NATIVE.tags, ignored);
   return detailsOf({
     provider: own(NATIVE.provider),
     environment: own(NATIVE.environment) ?? detailText(bytes, inMetadata.environment),
@@ -25,10 +39,11 @@ export function nativeDetails(index: JsonIndex, position: number): ObservationDe
     promptName: detailText(bytes, prompt.name) ?? detailText(bytes, inMetadata.prompt_name),
     promptVersion:
       detailScalar(bytes, prompt.version) ?? detailScalar(bytes, inMetadata.prompt_version),
-    ttftMs: ttftAt(index, position),
-    cost: costAt(index, position),
+    ttftMs: ttftAt(index, position, ignored),
+    cost: costAt(index, position, ignored),
     inputBytes: payloadBytes(index, position, 'inputs'),
     outputBytes: payloadBytes(index, position, 'outputs'),
+    ignored: ignored.list,
   });
 }
 
@@ -37,16 +52,25 @@ function memberAt(index: JsonIndex, position: number, slot: number): Member | un
   return { key: '', start: startOf(index, position, slot), end: endOf(index, position, slot) };
 }
 
-function ttftAt(index: JsonIndex, position: number): number | undefined {
+function ttftAt(index: JsonIndex, position: number, ignored: IgnoredValues): number | undefined {
   const member = memberAt(index, position, NATIVE.ttft_ms);
-  const ms = member === undefined ? undefined : numberIn(index.bytes, member);
-  return ms !== undefined && ms >= 0 ? ms : undefined;
+  if (member === undefined) return undefined;
+  const ms = numberIn(index.bytes, member);
+  if (ms !== undefined && ms >= 0) return ms;
+  ignored.add('ttft_ms', 'duration');
+  return undefined;
 }
 
 /** A number is the total, an object has parts; in USD. */
-function costAt(index: JsonIndex, position: number): Cost | undefined {
+function costAt(index: JsonIndex, position: number, ignored: IgnoredValues): Cost | undefined {
   const member = memberAt(index, position, NATIVE.cost);
   if (member === undefined) return undefined;
+  const cost = costOf(index, position, member);
+  if (cost === undefined) ignored.add('cost', 'amount');
+  return cost;
+}
+
+function costOf(index: JsonIndex, position: number, member: Member): Cost | undefined {
   if (typeAt(index, position, NATIVE.cost) === 'number') {
     return sentCost({ total: nanosOfUsd(numberIn(index.bytes, member)) });
   }

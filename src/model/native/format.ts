@@ -1,6 +1,7 @@
 import type { JsonIndex } from '../batch-index.ts';
 import { PermanentError } from '../errors.ts';
 import type { FormatModule, ItemHead } from '../format-module.ts';
+import { IgnoredValues } from '../ignored.ts';
 import { cutItems } from '../json/cut.ts';
 import { encodeJsonText, ORIGINAL_PARENT_FIELD, reparentItem, spliceJson } from '../json/edit.ts';
 import { COMMON } from '../json/fields.ts';
@@ -107,6 +108,7 @@ function observe(index: JsonIndex, position: number, requestIndex: number): Obse
   }
   const endTime = instantAt(index, position, COMMON.end_time, false) ?? null;
   const originalParent = originalParentAt(index, position, ORIGINAL_PARENT);
+  const ignored = new IgnoredValues();
   return {
     id,
     traceId,
@@ -121,13 +123,13 @@ function observe(index: JsonIndex, position: number, requestIndex: number): Obse
     endTime,
     ended: operation !== 'start' || endTime !== null,
     model: stringAt(index, position, NATIVE.model) ?? null,
-    usage: tokenUsageAt(index, position, NATIVE.usage),
+    usage: tokenUsageAt(index, position, NATIVE.usage, 'anthropic', { ignored, path: 'usage' }),
     sessionId: firstTextAt(index, position, SESSION_SLOTS),
     userId: firstTextAt(index, position, USER_SLOTS),
     error: errorAt(index, position),
     customFields: customFieldsOf(index, position),
     external: originalParent === null ? null : { parent_id: originalParent },
-    details: nativeDetails(index, position),
+    details: nativeDetails(index, position, ignored),
     payloadMask: payloadMaskOf(index, position),
   };
 }

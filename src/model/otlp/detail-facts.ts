@@ -1,5 +1,5 @@
+import { COST_NAMES } from '../conventions.ts';
 import type { CostPart, DetailRule, DetailText } from '../detail-attributes.ts';
-import { COST_NAMES } from '../detail-attributes.ts';
 import type { ObservationDetails } from '../details.ts';
 import {
   clipped,
@@ -9,9 +9,11 @@ import {
   sentCost,
   tagsOf,
 } from '../details.ts';
+import type { IgnoredValue } from '../ignored.ts';
 import { parseInstant } from '../instant.ts';
 import { decodeCheckedText } from '../json/checked.ts';
 import type { Instant } from '../observation.ts';
+import { membersOfValue, type NoteIgnored, unquoted } from './objects.ts';
 import type { OtlpValue } from './span.ts';
 import { scalarOf } from './value.ts';
 
@@ -27,6 +29,7 @@ type SpanMeasures = {
   readonly scope: string | null;
   readonly inputBytes: number | undefined;
   readonly outputBytes: number | undefined;
+  readonly ignored: readonly IgnoredValue[] | undefined;
 };
 
 /** The details of one span or resource, collected from its attributes. */
@@ -35,47 +38,64 @@ export class DetailFacts {
   readonly #costs = new Map<CostPart, Ranked<number>>();
   #tags: Ranked<readonly string[]> | undefined = undefined;
   #ttftMs: Ranked<number> | undefined = undefined;
+  /** The earliest time of an event that marks a token. */
+  #firstToken: Instant | undefined = undefined;
 
-  take(rule: DetailRule, value: OtlpValue | undefined): void {
+  take(rule: DetailRule, value: OtlpValue | undefined, note: NoteIgnored): void {
     switch (rule.role) {
-      case 'detail': {
-        const scalar = scalarOf(value);
-        const text = clipped(scalar === undefined ? undefined : String(scalar));
-        if (text !== undefined) offer(this.#texts, rule.detail, { rank: rule.rank, value: text });
+      case 'detail':
+        this.#takeText(rule.detail, rule.rank, scalarOf(value), note);
         break;
-      }
       case 'tags': {
-        const tags = tagsOf(tagsIn(value));
+        const sent = tagsIn(value);
+        if (sent === undefined) note('tags');
+        const tags = tagsOf(sent ?? []);
         if (tags !== undefined) this.#tags = better(this.#tags, { rank: rule.rank, value: tags });
         break;
       }
       case 'ttft': {
         const ms = Number(scalarOf(value)) * rule.unitMs;
-        if (ms >= 0 && Number.isFinite(ms)) {
-          this.#ttftMs = better(this.#ttftMs, { rank: rule.rank, value: ms });
-        }
+        if (!(ms >= 0 && Number.isFinite(ms))) note('duration');
+        else this.#ttftMs = better(this.#ttftMs, { rank: rule.rank, value: ms });
         break;
       }
       case 'cost':
-        this.#takeCost(rule.part, rule.rank, scalarOf(value));
+        if (!this.#takeCost(rule.part, rule.rank, scalarOf(value))) note('amount');
         break;
       case 'costs':
-        this.#takeCosts(rule.rank, value?.stringValue);
+        this.#takeCosts(rule.rank, value, note);
         break;
     }
   }
 
-  #takeCost(part: CostPart, rank: number, amount: unknown): void {
-    const value = nanosOfUsd(amount);
-    if (value !== undefined) offer(this.#costs, part, { rank, value });
+  #takeText(detail: DetailText, rank: number, scalar: unknown, note: NoteIgnored): void {
+    const text = clipped(scalar === undefined ? undefined : unquoted(String(scalar)));
+    if (text === undefined) return;
+    if (detail === 'firstToken' && parseInstant(text) === undefined) note('time');
+    else offer(this.#texts, detail, { rank, value: text });
   }
 
-  #takeCosts(rank: number, text: string | null | undefined): void {
-    const amounts = decodeCheckedText(text ?? '');
-    if (typeof amounts !== 'object' || amounts === null) return;
-    for (const [name, amount] of Object.entries(amounts)) {
-      const part = COST_NAMES.get(name);
-      if (part !== undefined) this.#takeCost(part, OBJECT_RANK + rank, amount);
+  /** False if the value is no amount. */
+  #takeCost(part: CostPart, rank: number, amount: unknown): boolean {
+    const value = nanosOfUsd(amount);
+    if (value !== undefined) offer(this.#costs, part, { rank, value });
+    return value !== undefined;
+  }
+
+  #takeCosts(rank: number, value: OtlpValue | undefined, note: NoteIgnored): void {
+    const members = membersOfValue(value);
+    if (members === undefined) note('amounts');
+    for (const [name, amount] of members ?? []) {
+      const part = COST_PARTS.get(name);
+      if (part === undefined || amount === null) continue;
+      if (!this.#takeCost(part, OBJECT_RANK + rank, amount)) note('amount', name);
+    }
+  }
+
+  takeToken(time: Instant): void {
+    const first = this.#firstToken;
+    if (first === undefined || time.ms < first.ms || (time.ms === first.ms && time.ns < first.ns)) {
+      this.#firstToken = time;
     }
   }
 
@@ -94,7 +114,7 @@ export class DetailFacts {
 
   /** `resource` has the details of the span's resource. */
   details(
-    { start, scope, inputBytes, outputBytes }: SpanMeasures,
+    { start, scope, inputBytes, outputBytes, ignored }: SpanMeasures,
     resource: DetailFacts | undefined,
   ): ObservationDetails | null {
     return detailsOf({
@@ -114,15 +134,20 @@ export class DetailFacts {
       scope: clipped(scope),
       inputBytes,
       outputBytes,
+      responseId: this.ownText('responseId'),
+      traceName: this.ownText('traceName'),
+      ignored,
     });
   }
 
   #untilFirstToken(start: Instant | null): number | undefined {
     const text = this.ownText('firstToken');
-    if (text === undefined) return undefined;
-    return millisecondsBetween(start, parseInstant(text.replaceAll('"', '')));
+    const sent = text === undefined ? undefined : parseInstant(text);
+    return millisecondsBetween(start, sent ?? this.#firstToken);
   }
 }
+
+const COST_PARTS: ReadonlyMap<string, CostPart> = new Map(Object.entries(COST_NAMES));
 
 function offer<Name, T>(found: Map<Name, Ranked<T>>, name: Name, value: Ranked<T>): void {
   found.set(name, better(found.get(name), value));
@@ -132,12 +157,13 @@ function better<T>(found: Ranked<T> | undefined, value: Ranked<T>): Ranked<T> {
   return found === undefined || value.rank <= found.rank ? value : found;
 }
 
-/** Tags as an array, as a JSON array in a text, or as a text with commas. */
-function tagsIn(value: OtlpValue | undefined): readonly unknown[] {
+/** Tags as an array, as a JSON array in a text, or as a text with commas; undefined for any other value. */
+function tagsIn(value: OtlpValue | undefined): readonly unknown[] | undefined {
   const list = value?.arrayValue?.values;
   if (list !== undefined && list !== null) return list.map((entry) => scalarOf(entry));
-  const text = value?.stringValue ?? '';
+  const text = value?.stringValue;
+  if (typeof text !== 'string') return undefined;
   if (!text.trimStart().startsWith('[')) return text.split(',');
   const tags = decodeCheckedText(text);
-  return Array.isArray(tags) ? tags : [];
+  return Array.isArray(tags) ? tags : undefined;
 }

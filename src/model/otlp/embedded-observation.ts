@@ -9,6 +9,7 @@ import {
   OBSERVATION_STATUSES,
   PAYLOAD_FIELDS,
 } from '../observation.ts';
+import { renamedUsage } from '../usage.ts';
 
 /**
  * The attribute that carries an observation from one tracectl to another: the fields that no span has, such as its
@@ -92,7 +93,10 @@ export function decodeEmbedded(text: string): EmbeddedFields | undefined {
     details: checkedDetails(found.details),
     forms: found.forms ?? {},
   };
-  return isSound(fields) ? (fields as EmbeddedFields) : undefined;
+  if (!isSound(fields)) return undefined;
+  const sound = fields as EmbeddedFields;
+  // Earlier versions have other names of counts.
+  return sound.usage === null ? sound : { ...sound, usage: renamedUsage(sound.usage) };
 }
 
 function objectOf(text: string): Record<string, unknown> | undefined {

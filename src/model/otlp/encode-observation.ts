@@ -148,16 +148,20 @@ const USAGE_KEYS: ReadonlyMap<string, readonly string[]> = new Map(
     input_tokens: ['gen_ai.usage.input_tokens', 'llm.token_count.prompt'],
     output_tokens: ['gen_ai.usage.output_tokens', 'llm.token_count.completion'],
     total_tokens: ['llm.token_count.total'],
-    cache_read_input_tokens: [
+    cached_tokens: [
       'gen_ai.usage.cache_read.input_tokens',
       'llm.token_count.prompt_details.cache_read',
     ],
-    cache_creation_input_tokens: [
+    cache_write_tokens: [
       'gen_ai.usage.cache_creation.input_tokens',
       'llm.token_count.prompt_details.cache_write',
     ],
-    reasoning_tokens: ['llm.token_count.completion_details.reasoning'],
-    reasoning_output_tokens: ['llm.token_count.completion_details.reasoning'],
+    reasoning_tokens: [
+      'gen_ai.usage.reasoning.output_tokens',
+      'llm.token_count.completion_details.reasoning',
+    ],
+    input_audio_tokens: ['llm.token_count.prompt_details.audio'],
+    output_audio_tokens: ['llm.token_count.completion_details.audio'],
   }),
 );
 

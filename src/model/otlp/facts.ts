@@ -7,20 +7,23 @@ import {
   familyOf,
   kindOfAttribute,
   STATUS_MESSAGE_RANK,
-  USAGE_NAMES,
 } from '../attributes.ts';
+import { FAILURE, LANGFUSE_USAGE } from '../conventions.ts';
 import { mergeCustomFields } from '../custom-fields.ts';
-import { decodeCheckedText } from '../json/checked.ts';
-import type { ObservationError, ObservationKind, TokenUsage } from '../observation.ts';
+import type { IgnoredReason, IgnoredValue } from '../ignored.ts';
+import { IgnoredValues } from '../ignored.ts';
+import type { Instant, ObservationError, ObservationKind, TokenUsage } from '../observation.ts';
+import { type TokenKind, UsageCounts, withTotal } from '../usage.ts';
 import { DetailFacts } from './detail-facts.ts';
 import { decodeEmbedded, type EmbeddedFields } from './embedded-observation.ts';
-import { LANGFUSE_USAGE, withParts } from './langfuse-usage.ts';
+import { takeAttributeCounts, unquoted } from './objects.ts';
 import type { OtlpValue } from './span.ts';
 import { scalarOf } from './value.ts';
 
 type Scalar = string | number | bigint | boolean | undefined;
 
 const NONE = Number.MAX_SAFE_INTEGER;
+const OBJECT_RANK = 1000;
 
 /** The value with the lowest rank so far for one field. */
 type Best = {
@@ -34,7 +37,7 @@ type TextRole = 'model' | 'session' | 'user' | 'message' | 'type' | 'stacktrace'
 
 /** A count of tokens, and the attribute with it. */
 type TokenCount = {
-  readonly name: string;
+  readonly kind: TokenKind;
   readonly rank: number;
   readonly key: string;
   readonly count: number;
@@ -69,10 +72,14 @@ export class SpanFacts {
   message: Best | undefined = undefined;
   type: Best | undefined = undefined;
   stacktrace: Best | undefined = undefined;
-  /** At most one for each name of a count. */
+  /** At most one for each kind. */
   tokens: TokenCount[] | undefined = undefined;
   details: DetailFacts | undefined = undefined;
   hasContextMetadata = false;
+  /** An attribute says that the span has failed. */
+  isFailed = false;
+  #levelMessage: string | undefined = undefined;
+  #ignored: IgnoredValues | undefined = undefined;
   /** An observation that another tracectl embedded; it overrides all other facts. */
   embedded: EmbeddedFields | undefined = undefined;
   /** Span id of the parent that a processor dropped. */
@@ -123,10 +130,16 @@ export class SpanFacts {
         this.#takeKind(rule, value);
         break;
       case 'tokens':
-        this.#takeTokens(rule.name, rule.rank, key, scalarOf(value));
+        this.#takeTokens(rule.kind, rule.rank, key, scalarOf(value));
         break;
       case 'usage':
-        this.#takeUsage(rule.rank, key, scalarOf(value));
+        this.#takeUsage(rule.rank, key, value);
+        break;
+      case 'level':
+        this.isFailed = scalarOf(value) === FAILURE.value;
+        break;
+      case 'level_message':
+        this.#levelMessage = textOf(scalarOf(value), 'message');
         break;
       case 'detail':
       case 'tags':
@@ -134,7 +147,7 @@ export class SpanFacts {
       case 'cost':
       case 'costs':
         this.details ??= new DetailFacts();
-        this.details.take(rule, value);
+        this.details.take(rule, value, (reason, member) => this.#ignore(key, reason, member));
         break;
       case 'context_metadata':
         this.hasContextMetadata = true;
@@ -151,8 +164,14 @@ export class SpanFacts {
         this.#takeCustomFields(rule, value);
         break;
       default:
-        this.#offer(rule.role, rule.rank, key, textOf(scalarOf(value), rule.role));
+        this.#takeText(rule.role, rule.rank, key, textOf(scalarOf(value), rule.role));
     }
+  }
+
+  /** MLflow sends names as JSON, in quotes. */
+  #takeText(role: TextRole, rank: number, key: string | undefined, text: string): void {
+    const isName = role === 'model' || role === 'session' || role === 'user';
+    this.#offer(role, rank, key, isName ? unquoted(text) : text);
   }
 
   #takeKind(rule: AttributeRule & { role: 'kind' }, value: OtlpValue | undefined): void {
@@ -164,32 +183,54 @@ export class SpanFacts {
     this.kind = kind;
   }
 
+  /** Notes that an attribute, or a member of its object, gave no field. */
+  #ignore(key: string | undefined, reason: IgnoredReason, member?: string): void {
+    if (key === undefined) return;
+    this.#ignored ??= new IgnoredValues();
+    this.#ignored.add(`attributes.${key}${member === undefined ? '' : `.${member}`}`, reason);
+  }
+
+  get ignored(): readonly IgnoredValue[] | undefined {
+    return this.#ignored?.list;
+  }
+
   #takeTokens(
-    name: string,
+    kind: TokenKind,
     rank: number,
     key: string | undefined,
     value: Scalar,
     isPart = false,
   ): void {
+    if (key === undefined) return;
     const count = countOf(value);
-    if (count === undefined || key === undefined) return;
+    if (count === undefined) {
+      this.#ignore(key, 'count');
+      return;
+    }
     this.tokens ??= [];
-    const at = this.tokens.findIndex((token) => token.name === name);
-    const found = { name, rank, key, count, isPart };
+    const at = this.tokens.findIndex((token) => token.kind === kind);
+    const found = { kind, rank, key, count, isPart };
     if (at === -1) this.tokens.push(found);
     else if (rank <= (this.tokens[at] as TokenCount).rank) this.tokens[at] = found;
   }
 
-  /** Counts in a JSON object have a lower precedence than counts with their own attributes. */
-  #takeUsage(rank: number, key: string | undefined, value: Scalar): void {
-    if (typeof value !== 'string') return;
-    const counts = decodeCheckedText(value);
-    if (typeof counts !== 'object' || counts === null) return;
-    const named = key === LANGFUSE_USAGE ? withParts(counts) : counts;
-    for (const [name, count] of Object.entries(named)) {
-      const known = USAGE_NAMES.get(name);
-      if (known !== undefined) this.#takeTokens(known, 1000 + rank, key, count as Scalar, true);
+  /** Counts in an object have a lower precedence than counts with their own attributes. */
+  #takeUsage(rank: number, key: string | undefined, value: OtlpValue | undefined): void {
+    const sent = new UsageCounts();
+    takeAttributeCounts(sent, value, countOf, (reason, member) =>
+      this.#ignore(key, reason, member),
+    );
+    const counts = sent.counts(key === LANGFUSE_USAGE ? 'langfuse' : 'included');
+    for (const [kind, count] of counts) {
+      this.#takeTokens(kind as TokenKind, OBJECT_RANK + rank, key, count, true);
     }
+  }
+
+  /** Takes the time of an event that marks a token of the output. */
+  takeToken(time: Instant | null): void {
+    if (time === null) return;
+    this.details ??= new DetailFacts();
+    this.details.takeToken(time);
   }
 
   #takeCustomFields(
@@ -218,8 +259,8 @@ export class SpanFacts {
   get usage(): TokenUsage | null {
     if (this.tokens === undefined) return null;
     const usage: Record<string, number> = {};
-    for (const { name, count } of this.tokens) usage[name] = count;
-    return usage;
+    for (const { kind, count } of this.tokens) usage[kind] = count;
+    return withTotal(usage);
   }
 
   /** Merged from those of the resource and those of the span, which override them. */
@@ -246,12 +287,18 @@ export class SpanFacts {
 
   /** Null if no attribute, event or status has a message, type or stack trace. */
   error(): ObservationError | null {
-    const message = this.message?.text ?? null;
+    const message = this.#errorMessage() ?? null;
     const type = this.type?.text ?? null;
     const stacktrace = this.stacktrace?.text ?? null;
     return message === null && type === null && stacktrace === null
       ? null
       : { message, type, stacktrace };
+  }
+
+  /** The message of the level is last: it also remains in the metadata. */
+  #errorMessage(): string | undefined {
+    const ofLevel = this.isFailed ? this.#levelMessage : undefined;
+    return this.message?.text ?? (ofLevel || undefined);
   }
 }
 
@@ -289,10 +336,14 @@ function textOf(value: Scalar, role: AttributeRule['role']): string {
 }
 
 /** Clients send counts as integers, doubles and decimal digits. */
-function countOf(value: Scalar): number | undefined {
-  if (value === '' || typeof value === 'boolean' || value === undefined) return undefined;
+function countOf(value: unknown): number | undefined {
+  if (typeof value === 'string' ? value.trim() === '' : !isNumber(value)) return undefined;
   const count = Number(value);
   return Number.isSafeInteger(count) && count >= 0 ? count : undefined;
+}
+
+function isNumber(value: unknown): boolean {
+  return typeof value === 'number' || typeof value === 'bigint';
 }
 
 /** The value at a path of keys through kvlists. */

@@ -208,6 +208,7 @@ function isEmptyAt(bytes: Buffer, start: number, end: number): boolean {
 function takeEvent(facts: SpanFacts, bytes: Buffer, start: number, end: number): void {
   let nameStart = 0;
   let nameEnd = 0;
+  let time: Instant | null = null;
   let p = start;
   while (p < end) {
     const tag = varintAt(bytes, p);
@@ -215,6 +216,9 @@ function takeEvent(facts: SpanFacts, bytes: Buffer, start: number, end: number):
       const length = varintAt(bytes, next);
       nameStart = next;
       nameEnd = p = next + length;
+    } else if (tag === 9) {
+      time = instantAt(bytes, next);
+      p = next + 8;
     } else {
       p = skip(bytes, tag, next);
     }
@@ -223,6 +227,7 @@ function takeEvent(facts: SpanFacts, bytes: Buffer, start: number, end: number):
   if (role === undefined) return;
   if (role === 'input') facts.input.inEvents = true;
   else if (role === 'output') facts.output.inEvents = true;
+  else if (role === 'token') facts.takeToken(time);
   else takeEventAttributes(facts, bytes, start, end, role);
 }
 

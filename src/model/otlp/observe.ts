@@ -44,7 +44,7 @@ export function observationOfSpan(
   const ended = head.endTime !== null;
   let operation: ObservationOperation = ended ? 'finish' : 'start';
   let status: ObservationStatus = 'pending';
-  if (head.status === 2) {
+  if (head.status === 2 || facts.isFailed) {
     operation = 'error';
     status = 'error';
   } else if (head.status === 1) {
@@ -71,7 +71,7 @@ export function observationOfSpan(
     status,
     startTime: head.startTime,
     endTime: head.endTime,
-    ended: ended || head.status !== 0,
+    ended: ended || head.status !== 0 || facts.isFailed,
     model: facts.model?.text ?? null,
     usage: facts.usage,
     sessionId: facts.session?.text ?? resource?.session?.text ?? null,
@@ -88,11 +88,11 @@ const NO_DETAILS = new DetailFacts();
 
 function detailsOfSpan(
   { startTime: start, scope }: SpanHead,
-  { details = NO_DETAILS, input, output }: SpanFacts,
+  { details = NO_DETAILS, input, output, ignored }: SpanFacts,
   resource: SpanFacts | undefined,
 ): ObservationDetails | null {
-  const measures = { start, scope, inputBytes: input.bytes, outputBytes: output.bytes };
-  return details.details(measures, resource?.details);
+  const bytes = { inputBytes: input.bytes, outputBytes: output.bytes };
+  return details.details({ start, scope, ...bytes, ignored }, resource?.details);
 }
 
 /** An observation that another tracectl embedded in a span. */
@@ -145,6 +145,9 @@ function takeEvent(facts: SpanFacts, event: OtlpEvent): void {
       break;
     case 'output':
       facts.output.inEvents = true;
+      break;
+    case 'token':
+      facts.takeToken(instantOfNanos(event.timeUnixNano));
       break;
     case 'both':
       for (const { key, value } of event.attributes ?? []) {

@@ -1,4 +1,11 @@
-import { attributeKey, ORIGINAL_PARENT_KEY } from '../attributes.ts';
+import {
+  attributeKey,
+  type JsonForm,
+  jsonFormOf,
+  mimeTypeKeyOf,
+  ORIGINAL_PARENT_KEY,
+} from '../attributes.ts';
+import { REPEATED_FAMILIES } from '../conventions.ts';
 import { formatInstant } from '../instant.ts';
 import { checkJson } from '../json/scan.ts';
 import type { Payload, PayloadField } from '../observation.ts';
@@ -13,10 +20,11 @@ import {
   type OtlpResource,
   type OtlpScope,
   type OtlpSpan,
+  type OtlpValue,
   spanKind,
   statusCode,
 } from './span.ts';
-import { contentText, entriesOf, hasValue, membersText, objectText } from './value.ts';
+import { contentText, entriesOf, hasValue, membersText, objectText, valueText } from './value.ts';
 
 /** A decoded span with its resource and scope. */
 export type SpanContext = {
@@ -90,11 +98,18 @@ function content(span: OtlpSpan, facts: SpanFacts, role: 'input' | 'output'): st
   const { key, family } = facts[role];
   if (key === undefined) return contentOfEvents(span.events ?? [], role);
   if (family) return unflatten(span.attributes ?? [], key);
-  const text = attributeText(span, key);
+  const text = attributeText(span, key, formOf(span, key));
   const companion = companionOf(span, facts, role);
   return companion === undefined || text === undefined
     ? text
     : companion.join(text, attributeText(span, companion.key) ?? 'null');
+}
+
+/** The JSON in a text of inputs or outputs: any value if the convention or the attribute's type says so. */
+function formOf(span: OtlpSpan, key: string): JsonForm {
+  const mimeKey = mimeTypeKeyOf(key);
+  if (mimeKey === undefined) return jsonFormOf(key) ?? 'containers';
+  return attributeText(span, mimeKey)?.includes('json') === true ? 'values' : 'containers';
 }
 
 /** A second attribute that joins the one that gives an input or output. */
@@ -137,11 +152,15 @@ function withToolCalls(text: string, toolCalls: string): string {
   return `{"role":"assistant","content":${text},"tool_calls":${toolCalls}}`;
 }
 
-function attributeText(span: OtlpSpan, key: string): string | undefined {
+function attributeText(
+  span: OtlpSpan,
+  key: string,
+  form: JsonForm = 'containers',
+): string | undefined {
   const found = span.attributes?.findLast(
     (attribute) => attribute.key === key && hasValue(attribute.value),
   );
-  return found === undefined ? undefined : contentText(found.value);
+  return found === undefined ? undefined : contentText(found.value, form);
 }
 
 /**
@@ -151,9 +170,9 @@ function attributeText(span: OtlpSpan, key: string): string | undefined {
  */
 function metadataEntries(context: SpanContext, facts: SpanFacts): Map<string, string> {
   const { span, resource, scope } = context;
-  const own = entriesOf(span.attributes);
+  const own = metadataOf(span.attributes);
   const entries = new Map<string, string>();
-  for (const [key, text] of entriesOf(resource.attributes)) {
+  for (const [key, text] of metadataOf(resource.attributes)) {
     entries.set(own.has(key) ? `resource.${key}` : key, text);
   }
   addNumber(entries, 'resource.dropped_attributes_count', resource.droppedAttributesCount);
@@ -161,10 +180,33 @@ function metadataEntries(context: SpanContext, facts: SpanFacts): Map<string, st
   const companions = [companionOf(span, facts, 'input'), companionOf(span, facts, 'output')];
   for (const [key, text] of own) {
     const isPart = companions.some((companion) => companion?.key === key);
-    if (!isPart && !isRepeated(key, facts)) entries.set(key, text);
+    if (isPart || isRepeated(key, facts) || isOfRepeatedFamily(key, own)) continue;
+    entries.set(key, text);
   }
   for (const [key, text] of spanEntries(span)) if (!entries.has(key)) entries.set(key, text);
   return entries;
+}
+
+/** As `entriesOf`, with the JSON of the texts that their convention defines as JSON. */
+function metadataOf(attributes: readonly OtlpKeyValue[] | null | undefined): Map<string, string> {
+  const entries = new Map<string, string>();
+  for (const { key = '', value } of attributes ?? []) {
+    const form = typeof value?.stringValue === 'string' ? jsonFormOf(key) : undefined;
+    entries.set(key, form === undefined ? valueText(value) : metadataText(value, form));
+  }
+  return entries;
+}
+
+/** Objects, arrays and quoted texts are JSON in either form. */
+function metadataText(value: OtlpValue | undefined, form: JsonForm): string {
+  const isQuoted = value?.stringValue?.startsWith('"') === true;
+  return contentText(value, isQuoted ? 'values' : form);
+}
+
+/** The attribute is one of a numbered family that repeats the JSON of another attribute. */
+function isOfRepeatedFamily(key: string, own: ReadonlyMap<string, string>): boolean {
+  const found = REPEATED_FAMILIES.find(({ family }) => key.startsWith(family));
+  return found !== undefined && /^"\s*(?:\{|\[)/.test(own.get(found.of) ?? '');
 }
 
 function addScope(entries: Map<string, string>, scope: OtlpScope): void {

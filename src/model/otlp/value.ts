@@ -1,3 +1,4 @@
+import type { JsonForm } from '../attributes.ts';
 import { checkJson } from '../json/scan.ts';
 import type { OtlpKeyValue, OtlpValue } from './span.ts';
 
@@ -57,16 +58,18 @@ export function textOfValue(value: OtlpValue | null | undefined): string | undef
 }
 
 /**
- * An input or output as JSON text. A string that is a JSON object or array is taken as that JSON, unchanged.
+ * An input or output as JSON text. A string that is a JSON object or array is taken as that JSON, unchanged; with
+ * `values`, a string that is any JSON.
  */
-export function contentText(value: OtlpValue | null | undefined): string {
+export function contentText(value: OtlpValue | null | undefined, form?: JsonForm): string {
   const text = value?.stringValue;
-  if (isSet(text) && isJsonContainer(text)) return text;
+  if (isSet(text) && (form === 'values' || /^[ \t\r\n]*[{[]/.test(text)) && isJson(text))
+    return text;
   return valueText(value);
 }
 
-function isJsonContainer(text: string): boolean {
-  if (!/^[ \t\r\n]*[{[]/.test(text) || !text.isWellFormed()) return false;
+function isJson(text: string): boolean {
+  if (!text.isWellFormed()) return false;
   try {
     checkJson(Buffer.from(text), MAX_TEXT_DEPTH);
     return true;

@@ -1,8 +1,9 @@
 import type { JsonIndex } from '../batch-index.ts';
 import type { Cost, ObservationDetails } from '../details.ts';
 import { detailsOf, millisecondsBetween } from '../details.ts';
+import type { IgnoredValues } from '../ignored.ts';
 import { instantIn } from '../instant.ts';
-import { costIn, detailScalar, detailText, membersAt, tagsIn } from '../json/details.ts';
+import { costIn, detailScalar, detailText, membersAt, noteTags, tagsIn } from '../json/details.ts';
 import { COMMON } from '../json/fields.ts';
 import { OPEN_BRACE, QUOTE } from '../json/grammar.ts';
 import { metadataSlot, payloadBytes } from '../json/item.ts';
@@ -23,12 +24,14 @@ export function runDetails(
   index: JsonIndex,
   position: number,
   start: Instant | null,
+  ignored: IgnoredValues,
 ): ObservationDetails | null {
   const { bytes } = index;
   const inMetadata = membersAt(index, position, metadataSlot(index, position), IN_METADATA);
   const tags = isPresent(index, position, RUN.tags)
     ? startOf(index, position, RUN.tags)
     : inMetadata.tags?.start;
+  if (isPresent(index, position, RUN.tags)) noteTags(index, position, RUN.tags, ignored);
   return detailsOf({
     provider: detailText(bytes, inMetadata.ls_provider),
     environment: detailText(bytes, inMetadata.environment),
@@ -40,6 +43,7 @@ export function runDetails(
     cost: costAt(index, position, inMetadata.usage_metadata),
     inputBytes: payloadBytes(index, position, 'inputs'),
     outputBytes: payloadBytes(index, position, 'outputs'),
+    ignored: ignored.list,
   });
 }
 

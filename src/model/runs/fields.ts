@@ -18,6 +18,7 @@ const RUN_FIELDS = [
   'extra.invocation_params.model_name',
   'outputs.usage_metadata',
   'tags',
+  'reference_example_id',
   ORIGINAL_PARENT_FIELD,
 ] as const;
 

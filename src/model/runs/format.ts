@@ -1,28 +1,32 @@
 import type { JsonIndex } from '../batch-index.ts';
 import { PermanentError } from '../errors.ts';
 import type { FormatModule, ItemHead } from '../format-module.ts';
+import { IgnoredValues } from '../ignored.ts';
 import { cutItems } from '../json/cut.ts';
+import { membersAt } from '../json/details.ts';
 import { encodeJsonText, ORIGINAL_PARENT_FIELD, reparentItem, spliceJson } from '../json/edit.ts';
 import { COMMON } from '../json/fields.ts';
-import { OPEN_BRACE } from '../json/grammar.ts';
+import { OPEN_BRACE, QUOTE } from '../json/grammar.ts';
 import { isId } from '../json/id.ts';
 import {
-  countsIn,
   customFieldsOf,
   errorAt,
   firstTextAt,
   idAt,
   instantAt,
+  metadataSlot,
   metadataText,
   originalParentAt,
   ownId,
   payloadMaskOf,
   payloadOfItem,
   sourceOfItem,
+  takeCounts,
+  tokenUsageAt,
   usageBytesOf,
   versionAt,
 } from '../json/item.ts';
-import { findMembers, isPresent, type Member, startOf, stringAt, typeAt } from '../json/read.ts';
+import { isPresent, type Member, stringAt, stringIn, textAt, typeAt } from '../json/read.ts';
 import { documentScanner } from '../json/scan.ts';
 import { itemTexts, rootTexts } from '../json/texts.ts';
 import {
@@ -32,9 +36,14 @@ import {
   type ObservationError,
   type ObservationKind,
   type ObservationOperation,
+  PAYLOAD_FIELDS,
+  type Payload,
+  type PayloadField,
   type TokenUsage,
 } from '../observation.ts';
+import { UsageCounts, withTotal } from '../usage.ts';
 import { runDetails } from './details.ts';
+import { errorOfText } from './error-text.ts';
 import { RUN, RUN_PATTERN, RUN_TEXTS } from './fields.ts';
 
 /** Runs in LangSmith's form: `{"post":[…],"patch":[…]}`. `wrapRun` makes it of a single run. */
@@ -50,7 +59,7 @@ export const runs: FormatModule<JsonIndex> = {
   cut: cutItems,
   erase: cutItems,
   observe,
-  payload: payloadOfItem,
+  payload,
   source: sourceOfItem,
   texts: (index, position, visitor) => itemTexts(RUN_TEXTS, index, position, visitor),
   sharedTexts: rootTexts,
@@ -95,9 +104,10 @@ function observe(index: JsonIndex, position: number, requestIndex: number): Obse
   // The validation processor rejects such runs; not every pipeline has one.
   if (id === undefined) throw new PermanentError('unreadable_event', 'The run has no id.');
   const error = runError(index, position);
-  const startTime = instantAt(index, position, COMMON.start_time, true) ?? null;
-  const endTime = instantAt(index, position, COMMON.end_time, true) ?? null;
-  const operation = operationOf(error, endTime);
+  const ignored = new IgnoredValues();
+  const startTime = timeAt(index, position, 'start_time', ignored);
+  const endTime = timeAt(index, position, 'end_time', ignored);
+  const operation = operationAt(index, position);
   const runType = runTypeAt(index, position);
   return {
     id,
@@ -111,29 +121,39 @@ function observe(index: JsonIndex, position: number, requestIndex: number): Obse
     startTime,
     endTime,
     ended: operation !== 'start',
-    model: firstTextAt(index, position, MODEL_SLOTS),
-    usage: usageOf(index, position, runType),
-    sessionId: firstTextAt(index, position, SESSION_SLOTS),
-    userId: firstTextAt(index, position, USER_SLOTS),
+    model: modelOf(index, position, runType),
+    usage: usageOf(index, position, runType, ignored),
+    sessionId: sessionOf(index, position),
+    userId: userOf(index, position),
     error,
     customFields: customFieldsOf(index, position),
     external: externalOf(index, position, runType),
-    details: runDetails(index, position, startTime),
-    payloadMask: payloadMaskOf(index, position),
+    details: runDetails(index, position, startTime, ignored),
+    payloadMask: payloadMaskOfRun(index, position),
   };
 }
 
-function operationOf(
-  error: ObservationError | null,
-  endTime: Instant | null,
-): ObservationOperation {
-  if (error !== null) return 'error';
-  return endTime !== null ? 'finish' : 'start';
+/** A malformed time costs the time only. */
+function timeAt(
+  index: JsonIndex,
+  position: number,
+  name: 'start_time' | 'end_time',
+  ignored: IgnoredValues,
+): Instant | null {
+  if (!hasTime(index, position, name)) return null;
+  const time = instantAt(index, position, COMMON[name], true);
+  if (time === undefined) ignored.add(name, 'time');
+  return time ?? null;
 }
 
+function hasTime(index: JsonIndex, position: number, name: 'start_time' | 'end_time'): boolean {
+  return isPresent(index, position, COMMON[name]) && stringAt(index, position, COMMON[name]) !== '';
+}
+
+/** A run with an end time has ended, also if the time is malformed. */
 function operationAt(index: JsonIndex, position: number): ObservationOperation {
-  const endTime = instantAt(index, position, COMMON.end_time, true) ?? null;
-  return operationOf(runError(index, position), endTime);
+  if (runError(index, position) !== null) return 'error';
+  return hasTime(index, position, 'end_time') ? 'finish' : 'start';
 }
 
 function runTypeAt(index: JsonIndex, position: number): string | null {
@@ -201,7 +221,10 @@ function runError(index: JsonIndex, position: number): ObservationError | null {
     case 'absent':
     case 'null':
       return null;
-    case 'string':
+    case 'string': {
+      const text = stringAt(index, position, COMMON.error) ?? '';
+      return text === '' ? null : errorOfText(text);
+    }
     case 'object':
       return errorAt(index, position);
     default:
@@ -214,6 +237,18 @@ const MODEL_SLOTS = [
   RUN['extra.invocation_params.model'],
   RUN['extra.invocation_params.model_name'],
 ];
+/** LiteLLM sends the model in the inputs and outputs. */
+function modelOf(index: JsonIndex, position: number, runType: string | null): string | null {
+  const named = firstTextAt(index, position, MODEL_SLOTS);
+  if (named !== null || !isModelCall(runType)) return named;
+  for (const slot of [COMMON.outputs, COMMON.inputs]) {
+    const { model } = membersAt(index, position, slot, ['model']);
+    const text = textIn(index, model);
+    if (text !== null) return text;
+  }
+  return null;
+}
+
 const SESSION_SLOTS = [
   RUN['extra.metadata.session_id'],
   RUN['extra.metadata.thread_id'],
@@ -222,53 +257,115 @@ const SESSION_SLOTS = [
 ];
 const USER_SLOTS = [COMMON['extra.metadata.user_id'], COMMON['metadata.user_id']];
 
+function sessionOf(index: JsonIndex, position: number): string | null {
+  return (
+    firstTextAt(index, position, SESSION_SLOTS) ??
+    textOfBareExtra(index, position, ['session_id', 'thread_id', 'conversation_id'])
+  );
+}
+
+function userOf(index: JsonIndex, position: number): string | null {
+  return (
+    firstTextAt(index, position, USER_SLOTS) ??
+    textOfBareExtra(index, position, [
+      'user_id',
+      'user_api_key_end_user_id',
+      'user_api_key_user_id',
+    ])
+  );
+}
+
+function textOfBareExtra(
+  index: JsonIndex,
+  position: number,
+  names: readonly string[],
+): string | null {
+  if (!isBareExtra(index, position)) return null;
+  const found = membersAt(index, position, COMMON.extra, names);
+  for (const name of names) {
+    const text = textIn(index, found[name]);
+    if (text !== null) return text;
+  }
+  return null;
+}
+
+function textIn({ bytes }: JsonIndex, member: Member | undefined): string | null {
+  if (member === undefined || bytes[member.start] !== QUOTE) return null;
+  return stringIn(bytes, member.start, member.end) || null;
+}
+
+/** LiteLLM sends its metadata as `extra` itself, where LangSmith's clients have `metadata` and `runtime`. */
+function isBareExtra(index: JsonIndex, position: number): boolean {
+  if (typeAt(index, position, COMMON.extra) !== 'object') return false;
+  if (isPresent(index, position, metadataSlot(index, position))) return false;
+  return Object.keys(membersAt(index, position, COMMON.extra, LANGSMITH_EXTRA)).length === 0;
+}
+
+const LANGSMITH_EXTRA = ['metadata', 'runtime', 'invocation_params'] as const;
+
+function payloadMaskOfRun(index: JsonIndex, position: number): number {
+  const mask = payloadMaskOf(index, position);
+  return isBareExtra(index, position) ? mask | METADATA_BIT : mask;
+}
+
+const METADATA_BIT = 1 << PAYLOAD_FIELDS.indexOf('metadata');
+
+function payload(index: JsonIndex, position: number, fields: readonly PayloadField[]): Payload {
+  const found = payloadOfItem(index, position, fields);
+  if (!fields.includes('metadata') || !isBareExtra(index, position)) return found;
+  return { ...found, metadata: textAt(index, position, COMMON.extra) ?? '{}' };
+}
+
 /**
  * Only model calls have usage: LangSmith's clients repeat the sums of child runs on their parents, which would
- * count them twice.
+ * count them twice. The usage that a provider answered adds the kinds that the clients leave out.
  */
-function usageOf(index: JsonIndex, position: number, runType: string | null): TokenUsage | null {
-  if (runType !== null && !MODEL_RUN_TYPES.has(runType)) return null;
+function usageOf(
+  index: JsonIndex,
+  position: number,
+  runType: string | null,
+  ignored: IgnoredValues,
+): TokenUsage | null {
+  if (runType !== null && !isModelCall(runType)) return null;
+  const { bytes } = index;
+  // An update without a type may be of a chain that returns the answer of a model.
+  const answered = isModelCall(runType)
+    ? membersAt(index, position, COMMON.outputs, ['usage']).usage
+    : undefined;
   const slot = USAGE_SLOTS.find((slot) => isPresent(index, position, slot));
-  if (slot === undefined || typeAt(index, position, slot) !== 'object') return null;
-  const start = startOf(index, position, slot);
-  const counts = countsIn(index.bytes, start);
-  addDetails(counts, index.bytes, start);
-  return counts.size === 0 ? null : Object.fromEntries(counts);
+  const counts = new UsageCounts();
+  if (answered !== undefined && bytes[answered.start] === OPEN_BRACE) {
+    const notes = { ignored, path: 'outputs.usage' };
+    takeCounts(counts, bytes, answered.start, notes, slot === undefined);
+  }
+  if (slot === undefined) return counts.usage('anthropic');
+  const path = slot === USAGE_SLOTS[0] ? 'outputs.usage_metadata' : 'extra.metadata.usage_metadata';
+  const sent = tokenUsageAt(index, position, slot, 'included', { ignored, path });
+  const added = counts.size === 0 ? null : Object.fromEntries(counts.counts('included'));
+  return sent === null && added === null ? null : withTotal({ ...added, ...sent });
+}
+
+function isModelCall(runType: string | null): boolean {
+  return runType !== null && MODEL_RUN_TYPES.has(runType);
 }
 
 const MODEL_RUN_TYPES: ReadonlySet<string> = new Set(['llm', 'embedding', 'generation', 'model']);
 const USAGE_SLOTS = [RUN['outputs.usage_metadata'], RUN['extra.metadata.usage_metadata']];
 
-/** Adds cache and reasoning tokens, which LangSmith nests one level below the sums. */
-function addDetails(counts: Map<string, number>, bytes: Buffer, start: number): void {
-  const found = findMembers(bytes, start, ['input_token_details', 'output_token_details']);
-  const detailsIn = (member: Member | undefined) =>
-    member !== undefined && bytes[member.start] === OPEN_BRACE
-      ? countsIn(bytes, member.start)
-      : undefined;
-  const input = detailsIn(found.input_token_details);
-  const output = detailsIn(found.output_token_details);
-  const details = {
-    cache_read_input_tokens: input?.get('cache_read'),
-    cache_creation_input_tokens: input?.get('cache_creation'),
-    reasoning_output_tokens: output?.get('reasoning'),
-  };
-  for (const [name, count] of Object.entries(details)) {
-    if (count !== undefined) counts.set(name, count);
-  }
-}
-
-/** Values without a column: an unknown run type, the session's name, the id of a dropped parent. */
+/** Values without a column: an unknown run type, the session's name, the example of a data set, the id of a dropped parent. */
 function externalOf(
   index: JsonIndex,
   position: number,
   runType: string | null,
 ): Readonly<Record<string, string>> | null {
   const sessionName = stringAt(index, position, RUN.session_name);
+  const example = idAt(index, position, RUN.reference_example_id);
   const originalParent = originalParentAt(index, position, ORIGINAL_PARENT);
   const isForeign = runType !== null && kindOfRunType(runType) !== runType;
-  if (!isForeign && sessionName === undefined && originalParent === null) return null;
+  const isEmpty = sessionName === undefined && example === null && originalParent === null;
+  if (!isForeign && isEmpty) return null;
   return {
+    ...(example === null ? {} : { reference_example_id: example }),
     ...(isForeign ? { run_type: runType } : {}),
     ...(sessionName === undefined ? {} : { session_name: sessionName }),
     ...(originalParent === null ? {} : { parent_id: originalParent }),

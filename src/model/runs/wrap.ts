@@ -27,7 +27,7 @@ function withId(body: Buffer, id: string): Buffer[] {
 }
 
 /** The position of the last byte before `end` that is not white space. */
-function lastVisible(body: Buffer, end: number): number {
+export function lastVisible(body: Buffer, end: number): number {
   let at = end - 1;
   while (at >= 0 && (body[at] ?? 0) <= 0x20) at--;
   return at;

@@ -7,6 +7,7 @@ import { ExportAnswer } from './answer.ts';
 import { aboutOf } from './audit.ts';
 import type { Encoder, Piece } from './encoder.ts';
 import { rowEncoder } from './encoder.ts';
+import { otlpLines, sourcePages } from './otlp.ts';
 import { parquetFile } from './parquet.ts';
 import type { ExportPosition } from './position.ts';
 import type { ExportFormat, ExportRequest } from './request.ts';
@@ -42,11 +43,16 @@ async function exportRows(reading: StoreReading): Promise<void> {
     const found = exportQuery(query, start.now);
     const out = new ExportAnswer(exchange, read, headersOf(request));
     const run = { reading, request, start, out };
-    const { limit } = request;
+    const { format, limit } = request;
     const parts = { traces: store.traces, projectId: tenant.projectId, query: found, read, limit };
-    if (request.of === 'traces') {
+    if (format === 'otlp') {
+      const payloads = await reading.payloads({ kind: 'export', id: aboutOf(found) });
+      const pages = sourcePages(store.traces, tenant.projectId, payloads);
+      const steps = observationSteps(parts, start.position, pages);
+      await write(run, steps, otlpLines(read, payloads), undefined);
+    } else if (request.of === 'traces') {
       const steps = traceSteps(parts, start.position);
-      await write(run, steps, encoderOf(request, TRACE_FORMS), undefined);
+      await write(run, steps, encoderOf(format, request, TRACE_FORMS), undefined);
     } else if (isPlain(request) && store.traces.listLinesOf !== undefined) {
       const { listLinesOf } = store.traces;
       const steps = observationSteps(parts, start.position, (ids, page) =>
@@ -58,7 +64,7 @@ async function exportRows(reading: StoreReading): Promise<void> {
       const payloadsOf = await payloadsIn(reading, request, found);
       const pages = observationPages(store.traces, tenant.projectId);
       const steps = observationSteps(parts, start.position, pages);
-      await write(run, steps, encoderOf(request, OBSERVATION_FORMS), payloadsOf);
+      await write(run, steps, encoderOf(format, request, OBSERVATION_FORMS), payloadsOf);
     }
   } finally {
     giveBack();
@@ -89,26 +95,56 @@ async function write<Row>(
   const { out, start } = run;
   const progress = new Progress<Row>(start.position);
   try {
-    const error = await writeRows(run, steps, encoder, payloadsOf, progress);
-    await out.add(await encoder.end());
-    const { rows, next } = progress;
+    const failed = await codeOf(run, () => writeRows(run, steps, encoder, payloadsOf, progress));
+    // Rows that wait in the encoder are written whether or not the store failed behind them.
+    const unwritten = await codeOf(run, async () => {
+      await out.add(await encoder.end());
+    });
+    const { rows, next } = unwritten === undefined ? progress.made : progress.sent;
+    const error = failed ?? unwritten;
     out.end({ rows, next: next === null ? null : start.tokenOf(next), error });
   } finally {
     await encoder.close();
   }
 }
 
+/** The code of an error of the store that ends an answer which has begun; undefined if there is none. */
+async function codeOf(
+  { reading: { read }, out }: Run,
+  work: () => Promise<void>,
+): Promise<string | undefined> {
+  try {
+    await work();
+    return undefined;
+  } catch (error) {
+    const isExpected = error instanceof RetryableError || error instanceof Refusal;
+    if (!isExpected || !out.hasBegun || read.signal.aborted) throw error;
+    return error.code;
+  }
+}
+
 type PayloadsOf<Row> = (row: Row) => Promise<PayloadTexts>;
 
-/** The rows that are written, and where the export goes on. */
+/** A number of rows, and the position behind the last one. */
+type Written = { readonly rows: number; readonly next: ExportPosition | null };
+
+/** The rows that the encoder has, those that the answer has, and where the export goes on behind them. */
 class Progress<Row> {
   rows = 0;
   readonly #start: ExportPosition;
   #step: ExportStep<Row> | undefined;
   #row = -1;
+  #sent: { rows: number; step: ExportStep<Row> | undefined; row: number } = {
+    ...{ rows: 0, step: undefined, row: -1 },
+  };
 
   constructor(start: ExportPosition) {
     this.#start = start;
+  }
+
+  /** A piece of the answer has every row before the one that follows. */
+  flushed(): void {
+    this.#sent = { rows: this.rows, step: this.#step, row: this.#row };
   }
 
   wrote(step: ExportStep<Row>, row: number): void {
@@ -122,42 +158,44 @@ class Progress<Row> {
     this.#row = step.rows.length - 1;
   }
 
-  get next(): ExportPosition | null {
-    const step = this.#step;
+  get made(): Written {
+    return { rows: this.rows, next: this.#behind(this.#step, this.#row) };
+  }
+
+  get sent(): Written {
+    const { rows, step, row } = this.#sent;
+    return { rows, next: this.#behind(step, row) };
+  }
+
+  #behind(step: ExportStep<Row> | undefined, row: number): ExportPosition | null {
     if (step === undefined) return this.#start;
-    return this.#row === step.rows.length - 1 ? step.next : step.after(this.#row);
+    return row === step.rows.length - 1 ? step.next : step.after(row);
   }
 }
 
-/** Resolves at the end of the rows, or of the part that the client asked for; with a code if the store failed behind a row. */
+/** Resolves at the end of the rows, or of the part that the client asked for. */
 async function writeRows<Row>(
-  { reading: { exchange, read }, request, out }: Run,
+  { reading: { exchange }, request, out }: Run,
   steps: AsyncIterable<ExportStep<Row>>,
   encoder: Encoder<Row>,
   payloadsOf: PayloadsOf<Row> | undefined,
   progress: Progress<Row>,
-): Promise<string | undefined> {
-  try {
-    await out.add(encoder.begin());
-    for await (const step of steps) {
-      for (const [i, row] of step.rows.entries()) {
-        const made = encoder.row(row, await payloadsOf?.(row));
-        const piece = isPiece(made) ? made : await made;
-        const sent = out.add(piece);
-        progress.wrote(step, i);
-        // Hot path: most rows wait for nothing.
-        if (sent !== undefined) await sent;
-        const isFull = out.bytes + encoder.waiting >= request.maxBytes;
-        if (isFull || progress.rows === request.limit) return undefined;
-      }
-      progress.passed(step);
-      if (exchange.stopping()) return undefined;
+): Promise<void> {
+  await out.add(encoder.begin());
+  for await (const step of steps) {
+    for (const [i, row] of step.rows.entries()) {
+      const made = encoder.row(row, await payloadsOf?.(row));
+      const piece = isPiece(made) ? made : await made;
+      const sent = out.add(piece);
+      if (encoder.waiting > 0 && piece.length > 0) progress.flushed();
+      progress.wrote(step, i);
+      // Hot path: most rows wait for nothing.
+      if (sent !== undefined) await sent;
+      const isFull = out.bytes + encoder.waiting >= request.maxBytes;
+      if (isFull || progress.rows === request.limit) return;
     }
-    return undefined;
-  } catch (error) {
-    const isExpected = error instanceof RetryableError || error instanceof Refusal;
-    if (!isExpected || !out.hasBegun || read.signal.aborted) throw error;
-    return error.code;
+    progress.passed(step);
+    if (exchange.stopping()) return;
   }
 }
 
@@ -176,8 +214,12 @@ async function payloadsIn(
   return (row) => read.turn(() => reader.read(row));
 }
 
-function encoderOf<Row>(request: ExportRequest, forms: RowForms<Row>): Encoder<Row> {
-  switch (request.format) {
+function encoderOf<Row>(
+  format: Exclude<ExportFormat, 'otlp'>,
+  request: ExportRequest,
+  forms: RowForms<Row>,
+): Encoder<Row> {
+  switch (format) {
     case 'jsonl':
       return jsonLines(forms, request);
     case 'csv':
@@ -191,12 +233,16 @@ const MEDIA: Readonly<Record<ExportFormat, string>> = {
   jsonl: 'application/x-ndjson',
   csv: 'text/csv; charset=utf-8; header=present',
   parquet: 'application/vnd.apache.parquet',
+  otlp: 'application/x-ndjson',
 };
+
+/** The end of the file's name, where it is not the format. */
+const EXTENSIONS: Partial<Record<ExportFormat, string>> = { otlp: 'otlp.jsonl' };
 
 function headersOf({ format, of }: ExportRequest): Readonly<Record<string, string>> {
   return {
     'content-type': MEDIA[format],
-    'content-disposition': `attachment; filename="${of}.${format}"`,
+    'content-disposition': `attachment; filename="${of}.${EXTENSIONS[format] ?? format}"`,
     'x-content-type-options': 'nosniff',
   };
 }

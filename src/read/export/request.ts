@@ -5,7 +5,7 @@ import { choice, count, one, traceQuery } from '../query.ts';
 import type { ExportColumn, ExportOf } from './columns.ts';
 import { columnsOf, KEY_MEMBERS } from './columns.ts';
 
-const EXPORT_FORMATS = ['jsonl', 'csv', 'parquet'] as const;
+const EXPORT_FORMATS = ['jsonl', 'csv', 'parquet', 'otlp'] as const;
 export type ExportFormat = (typeof EXPORT_FORMATS)[number];
 
 const OF = ['traces', 'observations'] as const;
@@ -36,9 +36,11 @@ export type ExportRequest = {
 /** Throws a `Refusal` (400). */
 export function exportRequest(query: URLSearchParams): ExportRequest {
   const format = choice(query, 'format', EXPORT_FORMATS, 'jsonl');
-  const of = choice(query, 'of', OF, 'traces');
-  const payloads = choice(query, 'payloads', PAYLOADS, 'false');
+  const isOtlp = format === 'otlp';
+  const of = choice(query, 'of', OF, isOtlp ? 'observations' : 'traces');
+  const payloads = choice(query, 'payloads', PAYLOADS, isOtlp ? 'true' : 'false');
   const fields = one(query, 'fields')?.split(',');
+  if (isOtlp) checkOtlp(of, payloads, fields);
   if (of === 'traces' && payloads !== 'false') {
     throw invalid('payloads', 'goes with of=observations: traces have none of their own');
   }
@@ -51,6 +53,18 @@ export function exportRequest(query: URLSearchParams): ExportRequest {
     limit: count(query, 'limit') ?? Infinity,
     maxBytes: count(query, 'max_bytes') ?? Infinity,
   };
+}
+
+/** A span is all of an observation. */
+function checkOtlp(
+  of: ExportOf,
+  payloads: ExportRequest['payloads'],
+  fields: readonly string[] | undefined,
+): void {
+  if (of !== 'observations') throw invalid('of', 'is observations with format=otlp');
+  if (payloads !== 'true') throw invalid('payloads', 'is true with format=otlp');
+  if (fields !== undefined)
+    throw invalid('fields', 'does not go with format=otlp: spans are whole');
 }
 
 /** A field is a column, or a member with all of its columns. The order is that of the columns. */

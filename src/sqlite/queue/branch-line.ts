@@ -16,6 +16,8 @@ export type LineEntry = {
 const WINDOW = 16_384;
 /** Waiting entries of one project in memory. */
 const PROJECT_WINDOW = 1024;
+/** Failures in a row behind which the exporter was away, and not one batch at fault. */
+const OUTAGE_FAILURES = 3;
 
 /**
  * The order in which one branch gets its entries. Each project has a lane; the lanes take turns, entry by entry:
@@ -57,6 +59,10 @@ export class BranchLine {
   /** Entries that left the line during the read of a page, which may still have them. */
   #goneInRead: Set<number> | undefined;
   #lastOldestAt: number | undefined;
+  /** Failed attempts since the last entry that left the line after one. */
+  #failures = 0;
+  /** Waiting counts from this time on: from the opening, a replay, or the end of an outage of the exporter. */
+  #countsFrom: number;
 
   constructor(state: LineState, clock: Clock) {
     this.branch = state.branch;
@@ -64,6 +70,7 @@ export class BranchLine {
     this.entries = state.entries;
     this.items = state.items;
     this.#clock = clock;
+    this.#countsFrom = clock.now();
     this.#lastSeq = state.lastSeq;
     if (state.entries > 0) this.#unread = { from: 0, to: state.lastSeq };
   }
@@ -82,6 +89,7 @@ export class BranchLine {
       return;
     }
     this.#insertions++;
+    this.#countsFrom = this.#clock.now();
     this.#enter(entry);
   }
 
@@ -233,7 +241,7 @@ export class BranchLine {
   }
 
   #takeFrom(lane: ProjectLane): LineEntry | undefined {
-    const entry = lane.waiting.shift();
+    const entry = lane.take();
     if (entry === undefined) return undefined;
     this.#inMemory.delete(entry.seq);
     this.leased.set(entry.seq, entry);
@@ -248,6 +256,7 @@ export class BranchLine {
   release(entry: LineEntry, due: number): void {
     this.#unlease(entry.seq);
     if (due > this.#clock.now()) {
+      this.#failures++;
       this.#deferUntil(entry, due);
       return;
     }
@@ -285,7 +294,11 @@ export class BranchLine {
     this.entries--;
     this.items -= items;
     this.#goneInRead?.add(seq);
-    if (this.#unlease(seq)) return;
+    if (this.#unlease(seq)) {
+      if (this.#failures >= OUTAGE_FAILURES) this.#countsFrom = this.#clock.now();
+      this.#failures = 0;
+      return;
+    }
     this.#later.get(seq)?.cancel();
     this.#later.delete(seq);
     const lane = this.#inMemory.get(seq);
@@ -322,6 +335,21 @@ export class BranchLine {
     for (const { entry } of this.#later.values()) older(entry);
     this.#lastOldestAt = oldest?.receivedAt ?? this.#lastOldestAt;
     return this.#lastOldestAt;
+  }
+
+  /**
+   * Since when the oldest entry without an attempt waits, of a project or of all. Undefined without such an entry, and while
+   * the exporter fails: a queue is there for outages. The retry of one batch does not count.
+   */
+  untriedSince(project?: string): number | undefined {
+    if (this.#failures > 0) return undefined;
+    const lanes = project === undefined ? this.#lanes.values() : [this.#lanes.get(project)];
+    let since: number | undefined;
+    for (const lane of lanes) {
+      const at = lane?.untriedAt;
+      if (at !== undefined && at < (since ?? Infinity)) since = at;
+    }
+    return since === undefined ? undefined : Math.max(since, this.#countsFrom);
   }
 
   onAvailable(listener: () => void): () => void {

@@ -6,6 +6,7 @@ import type {
   QueueEntry,
   QueueStats,
 } from '../../queue/queue.ts';
+import { earliest } from '../../queue/queue.ts';
 
 /**
  * A queue and what other queues of the same name still hold:
@@ -46,6 +47,7 @@ export function joinQueues(own: DurableQueue, leftovers: readonly DurableQueue[]
     append: (batch, request) => own.append(batch, request),
     lease: (branch, max, maxBytes) => leaseFrom(all, branch, max, maxBytes),
     leaseOfIdle: (branch, maxBytes) => leaseOfIdleFrom(all, branch, maxBytes),
+    untriedSince: (project) => earliest(all.map((queue) => queue.untriedSince?.(project))),
     onAvailable: (branch, listener) =>
       together(all.map((queue) => queue.onAvailable(branch, listener))),
     async ack(branch, entries) {

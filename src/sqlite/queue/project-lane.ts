@@ -9,6 +9,8 @@ export class ProjectLane {
   leased = 0;
   /** Entries with this number or a higher one may be on disk only; undefined if all are in memory. */
   diskFrom: number | undefined;
+  /** When the last entry that was taken was received: later ones of the lane are newer. */
+  #takenAt = 0;
 
   constructor(project: string) {
     this.project = project;
@@ -32,6 +34,18 @@ export class ProjectLane {
     let at = this.waiting.length;
     while (at > 0 && (this.waiting[at - 1]?.seq ?? 0) > entry.seq) at--;
     this.waiting.splice(at, 0, entry);
+  }
+
+  take(): LineEntry | undefined {
+    const entry = this.waiting.shift();
+    if (entry !== undefined) this.#takenAt = Math.max(this.#takenAt, entry.receivedAt);
+    return entry;
+  }
+
+  /** When the oldest entry without an attempt was received, or a time before that; undefined if there is none. */
+  get untriedAt(): number | undefined {
+    const untried = this.waiting.find(({ attempts }) => attempts === 0);
+    return untried?.receivedAt ?? (this.diskFrom === undefined ? undefined : this.#takenAt);
   }
 
   /** Notes an entry that is not in memory. */

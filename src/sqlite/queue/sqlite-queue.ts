@@ -16,6 +16,7 @@ import type {
   QueueOptions,
   QueueStats,
 } from '../../queue/queue.ts';
+import { earliest } from '../../queue/queue.ts';
 import { batchOf, RECORD, recordOf } from '../../queue/record.ts';
 import type { Database } from '../database.ts';
 import type { AnswerRecord, KnownEntry } from './append-operations.ts';
@@ -284,6 +285,10 @@ export class SqliteQueue implements DurableQueue {
     this.#quarantined++;
     this.#free(seq, first.bytes);
     for (const { branch, items } of places) this.#lineNumbered(branch)?.remove(seq, items);
+  }
+
+  untriedSince(project?: string): number | undefined {
+    return earliest(this.#targets.map((line) => line.untriedSince(project)));
   }
 
   onAvailable(branch: string, listener: () => void): () => void {

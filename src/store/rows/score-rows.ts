@@ -1,4 +1,5 @@
-import type { NewScore, Score, ScoreValue } from '../scores.ts';
+import type { FoundScore, NewScore, Score, ScoreValue } from '../scores.ts';
+import type { Key } from './observation-row.ts';
 
 /** The cells of a score as both stores keep them, beside its project and trace. */
 export type ScoreCells = {
@@ -35,6 +36,11 @@ export function scoresInOrder(
   found: readonly Omit<ScoreCells, 'number' | 'updated_at'>[],
 ): Score[] {
   return found.map(scoreOf).sort((a, b) => a.createdAt - b.createdAt || (a.id < b.id ? -1 : 1));
+}
+
+/** Undefined for the hash of a long id, which the id cannot be read from. */
+export function foundScore(key: Key, cells: ScoreCells): FoundScore | undefined {
+  return typeof key === 'string' ? { traceId: key, score: scoreOf(cells) } : undefined;
 }
 
 function scoreOf(cells: Omit<ScoreCells, 'number' | 'updated_at'>): Score {

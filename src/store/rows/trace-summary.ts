@@ -85,7 +85,7 @@ export function summarize(rows: readonly SummedRow[], receivedAt: number): Trace
     latency: latencyOf(times),
     ttft: ttftOf(ordered, times),
     root: root.n,
-    name: cutText(row[ROW.NAME]),
+    name: firstOf(ordered, ({ details }) => details?.traceName) ?? cutText(row[ROW.NAME]),
     status: row[ROW.STATUS],
     source: sourceNumberOf(row[ROW.FLAGS]),
     isEnded: isEnded(row[ROW.FLAGS]),
@@ -283,6 +283,7 @@ function nodeOf({ row, details }: Seen): UsageNode {
     end: millisecondsOf(row[ROW.END_MS], row[ROW.END_NS]),
     model: row[ROW.MODEL],
     scope: details?.scope ?? null,
+    responseId: details?.responseId ?? null,
     usage: usage === null ? null : (decodeJsonText(usage) as Record<string, number>),
     cost: nodeCostOf(details),
   };

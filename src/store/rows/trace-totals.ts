@@ -17,6 +17,8 @@ export type UsageNode = {
   readonly end: number | null;
   readonly model: string | null;
   readonly scope: string | null;
+  /** The provider's id of the response. */
+  readonly responseId: string | null;
   /** Counts of tokens by kind. */
   readonly usage: Readonly<Record<string, number>> | null;
   readonly cost: NodeCost | null;
@@ -170,8 +172,8 @@ function countedIn(
 }
 
 /**
- * The nodes whose call another instrumentation scope describes too: siblings of the same model, with the same tokens, at
- * overlapping times. Each call keeps its first span.
+ * The nodes whose call another instrumentation scope describes too: siblings at overlapping times with the same response, or
+ * of the same model with the same tokens. Each call keeps the span with the most tokens, else its first one.
  */
 function repeatedCalls(nodes: readonly UsageNode[]): ReadonlySet<UsageNode> {
   const repeated = new Set<UsageNode>();
@@ -179,28 +181,51 @@ function repeatedCalls(nodes: readonly UsageNode[]): ReadonlySet<UsageNode> {
   // Most traces have calls of one scope, which cannot repeat each other.
   const [first] = calls;
   if (first === undefined || calls.every(({ scope }) => scope === first.scope)) return repeated;
-  const groups = Map.groupBy(calls, ({ parentId, model, usage }) =>
-    JSON.stringify([parentId, model, Object.entries(usage ?? {}).sort()]),
+  addRepeatedBy(
+    ({ parentId, responseId }) => {
+      return responseId === null ? undefined : JSON.stringify([parentId, responseId]);
+    },
+    calls,
+    repeated,
   );
-  for (const group of groups.values()) {
-    if (group.length > 1) addRepeated(group.toSorted(byStart), repeated);
-  }
+  addRepeatedBy(
+    ({ parentId, model, usage }) => {
+      return JSON.stringify([parentId, model, Object.entries(usage ?? {}).sort()]);
+    },
+    calls,
+    repeated,
+  );
   return repeated;
 }
 
-/** A call that is kept, and the scopes whose span of it is left out. */
-type KeptCall = { readonly node: UsageNode; readonly scopes: Set<string | null> };
+/** Nodes with the same name may be one call; those without a name are not. */
+function addRepeatedBy(
+  nameOf: (node: UsageNode) => string | undefined,
+  calls: readonly UsageNode[],
+  repeated: Set<UsageNode>,
+): void {
+  const open = calls.filter((node) => !repeated.has(node));
+  for (const [name, group] of Map.groupBy(open, nameOf)) {
+    if (name !== undefined && group.length > 1) addRepeated(group.toSorted(byStart), repeated);
+  }
+}
+
+/** A call: its first span, the span that is kept, and the scopes of its spans. */
+type KeptCall = { readonly first: UsageNode; kept: UsageNode; readonly scopes: Set<string | null> };
 
 function addRepeated(group: readonly UsageNode[], repeated: Set<UsageNode>): void {
-  let kept: KeptCall[] = [];
+  let calls: KeptCall[] = [];
   for (const node of group) {
-    kept = kept.filter((call) => overlaps(call.node, node));
-    const call = kept.find(({ scopes }) => !scopes.has(node.scope));
-    if (call === undefined) kept.push({ node, scopes: new Set([node.scope]) });
-    else {
-      call.scopes.add(node.scope);
-      repeated.add(node);
+    calls = calls.filter((call) => overlaps(call.first, node));
+    const call = calls.find(({ scopes }) => !scopes.has(node.scope));
+    if (call === undefined) {
+      calls.push({ first: node, kept: node, scopes: new Set([node.scope]) });
+      continue;
     }
+    call.scopes.add(node.scope);
+    const isLarger = ownSum(node).tokens > ownSum(call.kept).tokens;
+    repeated.add(isLarger ? call.kept : node);
+    if (isLarger) call.kept = node;
   }
 }
 

@@ -94,6 +94,7 @@ export function usageNodeOf({
     end: endMs === null ? null : endMs + (endNs ?? 0) / 1e6,
     model,
     scope: details?.scope ?? null,
+    responseId: details?.responseId ?? null,
     usage: usage === null ? null : (decodeJsonText(usage) as TokenUsage),
     cost: details?.cost ?? null,
   };

@@ -421,7 +421,9 @@ t.test('answers malformed requests with a code and a message without values', as
     [{ method: 'POST', path: '/api/v1/projects/proj_none/keys', body: {} }, 404, 'unknown_project'],
     [{ method: 'DELETE', path: '/api/v1/keys/key_none' }, 404, 'unknown_key'],
     [{ method: 'GET', path: '/api/v1/nothing' }, 404, 'not_found'],
-    [{ method: 'GET', path: '/' }, 404, 'not_found'],
+    [{ method: 'GET', path: '/nothing' }, 404, 'not_found'],
+    [{ method: 'GET', path: '/index.html' }, 404, 'not_found'],
+    [{ method: 'POST', path: '/', body: {} }, 404, 'not_found'],
     [{ method: 'GET', path: '/api/v1/projects/' }, 404, 'not_found'],
     [{ method: 'PUT', path: project, body: {} }, 405, 'method_not_allowed'],
     [{ method: 'OPTIONS', path: project }, 405, 'method_not_allowed'],
@@ -495,7 +497,7 @@ t.test('refuses a Host or Origin of another site before the token is read', asyn
   const cases: [string, number][] = [
     [`Host: ${own}`, 200],
     ['Host: admin.test', 200],
-    ['Host: evil.test', 403],
+    ['Host: evil.test', 421],
     [`Host: ${own}\r\nOrigin: http://evil.test`, 403],
     [`Host: ${own}\r\nOrigin: http://${own}`, 200],
   ];
@@ -506,11 +508,12 @@ t.test('refuses a Host or Origin of another site before the token is read', asyn
     const answer = await wire.answer();
     t.equal(answer.status, status, headers);
     if (status === 403) t.match(String(answer.body), '"code":"foreign_site"');
+    if (status === 421) t.match(String(answer.body), '"code":"misdirected"');
     wire.close();
   }
   const wire = await dial(url);
   wire.send('GET /unknown HTTP/1.1\r\nHost: evil.test\r\n\r\n');
-  t.equal((await wire.answer()).status, 403, 'also for a path that is not served');
+  t.equal((await wire.answer()).status, 421, 'also for a path that is not served');
   wire.close();
 });
 

@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs';
 import { Ajv2020, type AnySchemaObject, type ValidateFunction } from 'ajv/dist/2020.js';
 import addFormats from 'ajv-formats';
 import t from 'tap';
+import { ControlError } from '../../../src/control/protocol.ts';
 import { rawEventId } from '../../../src/model/batch.ts';
 import { RetryableError } from '../../../src/model/errors.ts';
 import { EXPORT_PARAMETERS } from '../../../src/read/export/request.ts';
@@ -10,7 +11,7 @@ import type { FakeStore } from '../../helper/fake-store.ts';
 import { anObservation, aTrace } from '../../helper/fake-traces.ts';
 import { READ_LIMITS } from '../../helper/http.ts';
 import { aQuery } from '../../helper/query.ts';
-import { type Answered, type Ask, type Asked, serving } from './serving.ts';
+import { type Answered, type Ask, type Asked, serving, TOKEN } from './serving.ts';
 
 /**
  * The OpenAPI document is held against the running server: every status it names is asked for, every
@@ -76,20 +77,32 @@ const BODIES: Record<string, unknown> = {
   createKey: { name: 'k', permissions: ['traces:read'] },
   createProjectScore: { name: 'quality', value: 0.5 },
   createErasure: { q: 'user:u', dry_run: true },
+  signIn: { token: TOKEN },
+  replayDeadLetters: { ids: 'all' },
+  dropDeadLetters: { queue: 'disk_queue', ids: [1, 2] },
 };
+
+/** A request with a wrong credential. */
+function guessed(id: string): Asked {
+  return id === 'signIn' ? { body: { token: 'wrong' } } : { token: 'wrong', body: BODIES[id] };
+}
 
 /** How to bring every operation to each of the statuses it may answer. */
 const SCENES: Record<string, (scene: Scene, id: string) => Promise<Answered>> = {
   200: (scene, id) => scene.send({ body: BODIES[id] }),
   201: (scene, id) => scene.send({ body: BODIES[id] }),
   202: (scene, id) => scene.send({ body: BODIES[id] }),
-  204: (scene) => scene.send(),
+  204: (scene, id) => scene.send({ body: BODIES[id] }),
   400: (scene, id) =>
     id === 'getProjectRawEvent'
       ? scene.ask('GET', '/api/v1/projects/%zz/raw-events/a')
       : scene.send({ body: BODIES.none }, '?unknown=1&limit=0&trace_id=a&trace_id=b'),
-  401: (scene, id) => scene.send({ token: 'wrong', body: BODIES[id] }),
-  404: (scene, id) => scene.send({ body: BODIES[id] }, 'unknown'),
+  401: (scene, id) => scene.send(guessed(id)),
+  404: (scene, id) => {
+    if (id === 'listDeadLetters') return scene.send({}, '?queue=none');
+    const unknown = id.endsWith('DeadLetters') ? { queue: 'none', ids: 'all' } : BODIES[id];
+    return scene.send({ body: unknown }, 'unknown');
+  },
   409: async (scene, id) => {
     const { ask, store } = scene;
     if (id === 'deleteProject') {
@@ -112,11 +125,12 @@ const SCENES: Record<string, (scene: Scene, id: string) => Promise<Answered>> = 
   413: (scene) => scene.send({ body: { name: 'x'.repeat(70_000) } }),
   415: (scene) => scene.send({ raw: 'a', headers: { 'content-type': 'text/plain' } }),
   429: async (scene, id) => {
-    for (let guess = 0; guess < 10; guess++) await scene.send({ token: 'wrong' });
-    return scene.send({ token: 'wrong', body: BODIES[id] });
+    for (let guess = 0; guess < 10; guess++) await scene.send(guessed(id));
+    return scene.send(guessed(id));
   },
   503: (scene, id) => {
     scene.store.fail(new Error('away'));
+    scene.failControl(new ControlError('worker_down', 'no worker is running'));
     return scene.send({ body: BODIES[id] });
   },
   504: (scene, id) => {
@@ -128,12 +142,21 @@ const SCENES: Record<string, (scene: Scene, id: string) => Promise<Answered>> = 
 const [TRACE, OBSERVATION] = ['trace-1', 'o-1'];
 const BATCH = nativeBatch(1);
 
+/** Scenes of these statuses exhaust a limit, so each has a server of its own. */
+const EXHAUSTING = new Set(['401', '409', '429']);
+
 /** Gives the first project one trace. */
 function hold({ held }: FakeStore): void {
   const inputs = { batchId: BATCH.id, position: 0 };
   held.traces = [aTrace({ id: TRACE, sessionId: 'session-1', userId: 'user-1' })];
   held.observations = [anObservation({ id: OBSERVATION, traceId: TRACE, payload: { inputs } })];
   held.batches = [BATCH];
+}
+
+async function signedIn(ask: Ask): Promise<string> {
+  await ask('POST', '/api/v1/session', { body: { token: TOKEN } });
+  const [session] = (await ask('GET', '/api/v1/sessions/ui')).json.sessions;
+  return session.id;
 }
 
 async function sceneFor(rig: Rig, method: string, path: string): Promise<Scene> {
@@ -146,7 +169,9 @@ async function sceneFor(rig: Rig, method: string, path: string): Promise<Scene> 
   const by = { actor: 'admin-token', address: null };
   const asked = { query, isDryRun: false };
   const erasure = await rig.store.erasures.request(first.id, asked, by);
-  const id = path.startsWith('/api/v1/keys') ? key : project;
+  const session = path.startsWith('/api/v1/sessions/ui') ? await signedIn(ask) : project;
+  const ids = { '/api/v1/keys': key, '/api/v1/sessions/ui': session };
+  const id = Object.entries(ids).find(([prefix]) => path.startsWith(prefix))?.[1] ?? project;
   return {
     ...rig,
     project,
@@ -174,16 +199,20 @@ t.test('every operation answers each documented status in its documented shape',
   const first = await described(t);
   const operations = managed(first.document);
   t.ok(operations.length >= 20);
+  const shared = await serving(t);
   for (const { path, method, operation } of operations) {
     for (const status of Object.keys(operation.responses)) {
       const what = `${operation.operationId} ${status}`;
-      const scene = await sceneFor(await serving(t), method, path);
+      const rig = EXHAUSTING.has(status) ? await serving(t) : shared;
+      const scene = await sceneFor(rig, method, path);
       const play = SCENES[status];
       if (play === undefined) {
         t.fail(`${what} is documented, but no scene of this test produces it`);
         continue;
       }
       const answer = await play(scene, operation.operationId);
+      scene.store.fail(undefined);
+      scene.failControl(undefined);
       t.equal(String(answer.status), status, `${what} ${answer.text}`);
       const { content } = operation.responses[status] ?? {};
       if (content === undefined) {

@@ -4,7 +4,11 @@ import { createExtension as createAdmin } from '../../../extensions/admin/extens
 import { findOffer, offer } from '../../../src/component/capability.ts';
 import { createHealth, HEALTH } from '../../../src/component/health.ts';
 import { ADMIN_API } from '../../../src/control/admin-api.ts';
+import { createControlHandler } from '../../../src/control/commands.ts';
+import { CONTROL, pipelineReport } from '../../../src/control/pipelines.ts';
+import type { ControlHandler } from '../../../src/control/server.ts';
 import { createScanner } from '../../../src/http/scan-pool.ts';
+import type { QueueAdmin } from '../../../src/queue/queue.ts';
 import { PROJECT_READS } from '../../../src/read/project-reads.ts';
 import type { ReadLimits } from '../../../src/read/reads.ts';
 import { createReads } from '../../../src/read/reads.ts';
@@ -23,6 +27,8 @@ import {
 } from '../../helper/settings.ts';
 
 export const TOKEN = 'the-admin-token-of-this-test';
+
+const AT = Date.UTC(2026, 10, 20, 21, 30);
 
 export type Asked = {
   readonly token?: string | null;
@@ -50,18 +56,30 @@ export async function serving(
     plan?: PlanName;
     store?: FakeStore;
     directory?: string;
+    /** The directory of the built pages; by default one that does not exist. */
+    pages?: string;
     limits?: Partial<ReadLimits>;
+    control?: ControlHandler;
   } = {},
 ) {
   const store = options.store ?? fakeStore(options.plan);
-  const clock = fakeClock(Date.UTC(2026, 10, 20, 21, 30));
+  const clock = fakeClock(AT);
   const directory = options.directory;
   const reading = testReads(options.limits);
+  const control = options.control ?? testControl();
+  let controlFailure: Error | undefined;
   t.teardown(reading.close);
   const settings = testSettings('extension', 'admin', {
     clock,
     host: fakeHost({
-      services: [offer(HEALTH, createHealth(clock)), offer(PROJECT_READS, reading.routes)],
+      services: [
+        offer(HEALTH, createHealth(clock)),
+        offer(PROJECT_READS, reading.routes),
+        offer(CONTROL, async (request) => {
+          if (controlFailure !== undefined) throw controlFailure;
+          return control(request);
+        }),
+      ],
       extensions: {
         sqlite: [
           offer(STORE, store),
@@ -76,7 +94,7 @@ export async function serving(
     token: TOKEN,
     ...options.config,
   });
-  const admin = createAdmin(settings, config);
+  const admin = createAdmin(settings, config, options.pages ?? '/nonexistent');
   await admin.start();
   t.teardown(() => admin.shutdown(NO_DEADLINE));
   const url = findOffer(admin.offers, ADMIN_API)?.url ?? '';
@@ -88,8 +106,43 @@ export async function serving(
     url,
     ask: asker(url),
     reads: reading.reads,
+    /** From now on every command over the workers rejects with this; undefined ends it. */
+    failControl(error: Error | undefined) {
+      controlFailure = error;
+    },
     routes: reading.routes.routes,
   };
+}
+
+/** The commands of a daemon without pipelines, with one queue that has no dead letters. */
+export function testControl(
+  running: Partial<Parameters<typeof pipelineReport>[0]> = {},
+): ControlHandler {
+  const queue: QueueAdmin = {
+    stats: () => ({ branches: [], deadLetters: 0, deadLetterItems: 0 }),
+    onDrop: () => () => {},
+    deadLetters: async () => [],
+    replay: async (ids) => (ids === 'all' ? 3 : ids.length),
+    drop: async (ids) => (ids === 'all' ? 3 : ids.length),
+    removeProject: async () => {},
+  };
+  const report = {
+    flow: { since: AT, nodes: [], edges: [] },
+    queues: new Map([['disk_queue', queue]]),
+    health: createHealth(fakeClock(AT)).report(true),
+    ...running,
+  };
+  return createControlHandler({
+    stores: () => new Map(),
+    queues: () => report.queues,
+    reads: { routes: [] },
+    reload: async () => null,
+    pipelines: () => pipelineReport(report),
+    service: () => ({
+      version: '1.2.3',
+      endpoints: [{ url: 'http://0.0.0.0:4318', routes: ['POST /v1/traces'] }],
+    }),
+  });
 }
 
 /** The reading requests, as the engine offers them. */

@@ -1,3 +1,5 @@
+import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
 import t, { type Test } from 'tap';
 import { checksOf } from '../../../extensions/sqlite/tenancy/rows.ts';
 import { systemClock } from '../../../src/component/clock.ts';
@@ -60,6 +62,42 @@ t.test('adds up in steps, at one more and one less than a multiple of a step', a
     t.match(checks, [expected], `${step}`);
     t.same(noted, read, `${step}`);
   }
+});
+
+t.test('reports a ledger row whose events or bytes differ from its batch', async (t) => {
+  const place = sqlitePlace(t);
+  const { store, close } = await place.open();
+  const queue = await store.openQueue({ name: 'q', branches: ['a'], maxBytes: 1e9 });
+  const batches = Array.from({ length: 102 }, () =>
+    nativeBatch(3, { usage: { events: 3, bytes: 30 }, receivedAt: place.clock.now() }),
+  );
+  for (const batch of batches) await queue.append(batch);
+  await close();
+
+  const differencesAfter = async (change: string) => {
+    const db = new DatabaseSync(join(place.directory, 'store.db'));
+    db.exec(change);
+    db.close();
+    const opened = await place.open();
+    const found = await opened.store.usage.verify();
+    await opened.close();
+    return found;
+  };
+  const [{ id: one = '' } = {}, { id: other = '' } = {}] = batches;
+  const row = (id: string) => `in the row of batch ${id}`;
+  // The sum is right, so only the rows show it.
+  const moved = `UPDATE usage_ledger SET bytes = CASE batch_id WHEN '${one}' THEN 31 ELSE 29 END
+    WHERE batch_id IN ('${one}', '${other}')`;
+  t.match(await differencesAfter(moved), [
+    { what: row(one), expected: 30, found: 31 },
+    { what: row(other), expected: 30, found: 29 },
+  ]);
+  const exact = `UPDATE usage_ledger SET bytes = 30; UPDATE usage_ledger SET events = 4
+    WHERE batch_id = '${one}'`;
+  t.match(await differencesAfter(exact), [{ what: /^events in .* row of/, expected: 3, found: 4 }]);
+  const all = await differencesAfter('UPDATE usage_ledger SET events = 3, bytes = 31');
+  t.equal(all.length, 100, 'one hundred rows are named');
+  t.same(await differencesAfter('UPDATE usage_ledger SET bytes = 30'), []);
 });
 
 t.test('no usage moves to the sums by hour while they are read', async (t) => {

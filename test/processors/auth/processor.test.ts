@@ -218,6 +218,51 @@ t.test('answers every request without exactly one active key with the same 401',
   t.equal(lookups() + searches.length, asked, 'none of them was looked up');
 });
 
+t.test('takes the password of HTTP Basic as the key, whatever the user name', async (t) => {
+  const { ask, set } = await storeAuth(t);
+  set(TOKEN, aKey());
+  const basic = (user: string, password = TOKEN) =>
+    `Basic ${Buffer.from(`${user}:${password}`).toString('base64')}`;
+  for (const user of ['', 'pk-lf-1', 'proj_a', 'any \u00e9 text', 'a'.repeat(300)]) {
+    t.match(await ask({ authorization: basic(user) }), { keyId: 'key_a' }, user.slice(0, 20));
+  }
+  t.match(await ask({ authorization: basic('a').replace('Basic', 'basic  ') }), {});
+  t.match(await ask({ authorization: basic('a'), 'x-api-key': TOKEN }), { keyId: 'key_a' });
+  for (const authorization of [
+    basic('a', ''),
+    basic(TOKEN, ''),
+    basic('a', ` ${TOKEN}`),
+    basic('a', `b:${TOKEN}`),
+    `Basic ${Buffer.from(TOKEN).toString('base64')}`,
+    `${basic('a')} x`,
+    `Basic ${Buffer.from(`a:${TOKEN}`).toString('base64')}===`,
+  ]) {
+    const unknown = { code: 'unauthorized', message: 'The API key is missing or invalid.' };
+    await t.rejects(ask({ authorization }), unknown, authorization);
+  }
+  await t.rejects(ask({ authorization: basic('a'), 'x-api-key': makeToken() }), {
+    message: 'The API key is missing or invalid.',
+  });
+});
+
+t.test('refuses the id of another project as the user name of HTTP Basic', async (t) => {
+  const { ask, set, touched, know } = await storeAuth(t);
+  const revoked = makeToken();
+  await know([TOKEN, revoked]);
+  set(TOKEN, aKey());
+  const basic = (password: string) => Buffer.from(`proj_b:${password}`).toString('base64');
+  await t.rejects(ask({ authorization: `Basic ${basic(TOKEN)}` }), {
+    code: 'unauthorized',
+    message: /id of another project/,
+  });
+  t.strictSame(touched, []);
+  await t.rejects(
+    ask({ authorization: `Basic ${basic(revoked)}` }),
+    { message: 'The API key is missing or invalid.' },
+    'a client without a valid key learns nothing',
+  );
+});
+
 t.test('looks a known key up again only after its time', async (t) => {
   const { ask, set, lookups, clock, processor } = await storeAuth(t);
   set(TOKEN, aKey());

@@ -67,6 +67,13 @@ t.test('keeps the sound members of details from another program', async (t) => {
   };
   t.same(checkedDetails(sound), sound);
   t.same(checkedDetails({ ...sound, more: 1 }), sound);
+  const ignored = [{ path: 'usage.total', reason: 'is no count of tokens' }];
+  t.same(checkedDetails({ ignored, responseId: 'r', traceName: 'n' }), {
+    ...{ ignored, responseId: 'r', traceName: 'n' },
+  });
+  for (const wrong of [5, [], ['x'], [{ path: 5, reason: 'r' }], new Array(17).fill(ignored[0])]) {
+    t.equal(checkedDetails({ ignored: wrong }), null);
+  }
   t.equal(checkedDetails(null), null);
   t.equal(checkedDetails([sound]), null);
   t.equal(checkedDetails({ provider: 1, tags: 'a', ttftMs: '1', cost: 5 }), null);

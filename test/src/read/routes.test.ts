@@ -205,6 +205,7 @@ t.test('reads payload fields back as the text that was sent', async (t) => {
       events: null,
       custom_fields: {},
       project_id: 'proj_test',
+      raw_event_ids: [rawEventId(batch.id, 0)],
     });
     const whole = await get('/traces/trace-1?payloads=true');
     t.ok(whole.text.includes(`"inputs":${ODD_INPUTS}`));

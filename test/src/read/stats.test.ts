@@ -239,6 +239,7 @@ t.test('mistakes of stats and facets are 400', async (t) => {
     ['/facets', 'field must be one of'],
     ['/facets?field=all', 'field must be one of'],
     ['/facets?field=latency', 'field must be one of'],
+    ['/facets?field=tool.x', 'span, kind, model, provider, error, tool, prompt'],
     ['/facets?field=user&limit=1001', 'limit must be 1 to 1000'],
   ] as const) {
     const { status, body } = await get(path);
@@ -274,4 +275,42 @@ t.test('facets count the traces of each value', async (t) => {
       others: 0,
     },
   });
+});
+
+t.test('facets count the traces of each value of an observation', async (t) => {
+  const { write, facet, get } = await reading(t, { page_time: 10_000 });
+  const failed = { message: 'slow down', type: 'rate_limit', stacktrace: null };
+  const prompted = { provider: 'openai', promptName: 'greet' };
+  await write([
+    { traceId: 'a', id: 'a', name: 'root', startTime: at(0), details: { provider: 'openai' } },
+    { traceId: 'a', id: 'b', name: 'root', startTime: at(1), details: prompted },
+    { traceId: 'a', id: 'c', name: 'ask', startTime: at(2), error: failed, userId: 'u' },
+    { traceId: 'b', id: 'd', name: 'ask', startTime: at(3), error: failed },
+    { traceId: 'b', id: 'e', name: 'ask', startTime: at(4), error: { ...failed, type: null } },
+  ]);
+  t.same(await facet('field=span'), { ask: 2, root: 1 });
+  t.same(await facet('field=span&prefix=r'), { root: 1 });
+  t.same(await facet('field=span&limit=1'), { ask: 2 });
+  t.same(await facet('field=provider'), { openai: 1 });
+  t.same(await facet('field=prompt'), { greet: 1 });
+  t.same(await facet('field=error'), { rate_limit: 2 });
+  t.same(await facet('field=error&q=user:u'), { rate_limit: 1 });
+  const { body } = await get('/facets?field=span&from=2026-01-15T12:00:00Z');
+  t.match(body, { others: 0, partial: false, searched_to: null });
+});
+
+t.test('a facet whose budget ends says how far it looked', async (t) => {
+  const { write, get } = await reading(t, { page_time: 0 });
+  for (let i = 0; i < 600; i += 100) {
+    await write(
+      Array.from({ length: 100 }, (_, j) => ({
+        ...{ traceId: `t-${i + j}`, id: `o-${i + j}`, name: 'n', startTime: at(i + j) },
+      })),
+    );
+  }
+  const { body } = await get(
+    '/facets?field=span&from=2026-01-15T00:00:00Z&to=2026-01-16T00:00:00Z',
+  );
+  t.match(body, { values: [{ value: 'n', traces: 512 }], partial: true });
+  t.equal(body.searched_to, '2026-01-15T12:00:00.088Z');
 });

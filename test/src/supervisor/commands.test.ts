@@ -14,6 +14,7 @@ function workersOf(count: number, down: readonly number[] = []) {
     const started = fakeProcess();
     const worker = new WorkerHandle({
       ...{ index, clock: fakeClock(), logger: recordingLogger(), onReady: () => {} },
+      onCommand: async () => null,
       spawn: () => started,
       onEnd: () => true,
     });

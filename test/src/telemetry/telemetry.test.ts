@@ -262,7 +262,7 @@ t.test('refuses a Host or Origin of another site, and accepts allowed_hosts', as
     raw(address, `GET /metrics HTTP/1.1\r\nConnection: close\r\n${headers}\r\n\r\n`);
   t.match(await ask(`Host: ${address}`), /^HTTP\/1.1 200/);
   t.match(await ask('Host: metrics.test:8888'), /^HTTP\/1.1 200/);
-  t.match(await ask('Host: evil.test'), /^HTTP\/1.1 403/);
+  t.match(await ask('Host: evil.test'), /^HTTP\/1.1 421/);
   t.match(await ask(`Host: ${address}\r\nOrigin: http://evil.test`), /^HTTP\/1.1 403/);
 });
 

@@ -48,7 +48,7 @@ t.test('observes an event with all its fields', (t) => {
       endTime: { ms: Date.UTC(2026, 0, 15, 11, 59, 59, 500), ns: 0 },
       ended: true,
       model: 'a-model',
-      usage: { input_tokens: 3, output_tokens: 4 },
+      usage: { input_tokens: 3, output_tokens: 4, total_tokens: 7 },
       sessionId: 's',
       userId: 'u',
       error: { message: 'm', type: 'T', stacktrace: 'at' },
@@ -67,6 +67,68 @@ t.test('observes an event with all its fields', (t) => {
       },
       payloadMask: 0b11011,
     },
+  );
+  t.end();
+});
+
+t.test('counts each kind of tokens under one name', (t) => {
+  const usageOf = (usage: object) => observe({ usage }).usage;
+  t.same(
+    usageOf({
+      ...{ prompt_tokens: 10, completion_tokens: 4, requests: 2 },
+      prompt_tokens_details: { cached_tokens: 3, audio_tokens: 1, other: 5 },
+      completion_tokens_details: { reasoning_tokens: 2 },
+      unknown_details: { cached_tokens: 9 },
+    }),
+    {
+      ...{ input_tokens: 10, output_tokens: 4, total_tokens: 14, requests: 2 },
+      ...{ cached_tokens: 3, input_audio_tokens: 1, reasoning_tokens: 2 },
+    },
+  );
+  t.same(
+    usageOf({ prompt_tokens: 1, input_tokens: 2, input: 3, total_tokens: 9 }),
+    { input_tokens: 2, total_tokens: 9 },
+    'the own name of the kind precedes the others, and a sent total stays',
+  );
+  t.same(usageOf({ input_tokens: 5, cached_tokens: -1 }), {
+    ...{ input_tokens: 5, cached_tokens: -1, total_tokens: 5 },
+  });
+  t.end();
+});
+
+t.test('notes malformed counts of known kinds, and keeps the others', (t) => {
+  const usage = {
+    ...{ input_tokens: 5, output_tokens: null, cached_tokens: '3', total: 1.5, other: 'x' },
+    prompt_tokens_details: { audio_tokens: [], unknown: 'y' },
+    completion_tokens_details: 'none',
+  };
+  const { usage: read, details } = observe({ usage });
+  t.same(read, { input_tokens: 5, total_tokens: 5 });
+  t.same(details?.ignored, [
+    { path: 'usage.cached_tokens', reason: 'is no count of tokens' },
+    { path: 'usage.total', reason: 'is no count of tokens' },
+    { path: 'usage.prompt_tokens_details.audio_tokens', reason: 'is no count of tokens' },
+    { path: 'usage.completion_tokens_details', reason: 'is no count of tokens' },
+  ]);
+  t.equal(observe({ usage: { input_tokens: 1 } }).details?.ignored, undefined);
+  t.end();
+});
+
+t.test('adds the cached tokens of an Anthropic usage object to the input', (t) => {
+  const anthropic = { input_tokens: 13, output_tokens: 9, cache_read_input_tokens: 5 };
+  t.match(observe({ usage: { ...anthropic, cache_creation_input_tokens: 3 } }).usage, {
+    ...{ input_tokens: 21, output_tokens: 9, total_tokens: 30 },
+    ...{ cached_tokens: 5, cache_write_tokens: 3 },
+  });
+  t.match(
+    observe({ usage: { ...anthropic, total_tokens: 22 } }).usage,
+    { input_tokens: 13, total_tokens: 22 },
+    'the total shows that they are included',
+  );
+  t.match(
+    observe({ usage: { input_tokens: 13, cached_tokens: 5 } }).usage,
+    { input_tokens: 13 },
+    'other names include them',
   );
   t.end();
 });
@@ -98,8 +160,16 @@ t.test('reads details from the metadata if the event lacks them', async (t) => {
 
 t.test('leaves out details of a wrong type, and keeps the event', async (t) => {
   const wrong = { provider: 5, environment: {}, tags: 'a', prompt: 'p', ttft_ms: -1, cost: 'free' };
-  t.same(observe({ ...wrong, metadata: [] }).details, SIZES);
-  t.same(observe({ cost: -1 }).details, SIZES);
+  const ignored = [
+    { path: 'tags', reason: 'is no list of texts' },
+    { path: 'ttft_ms', reason: 'is no duration' },
+    { path: 'cost', reason: 'is no amount' },
+  ];
+  t.same(observe({ ...wrong, metadata: [] }).details, { ...SIZES, ignored });
+  t.same(observe({ cost: -1 }).details, {
+    ...SIZES,
+    ignored: [{ path: 'cost', reason: 'is no amount' }],
+  });
   t.same(observe({ cost: 0 }).details?.cost, {
     input: null,
     output: null,

@@ -61,8 +61,9 @@ t.test('tags are an array, a JSON array or a text with commas', async (t) => {
   for (const tags of [['a', 'b'], '["a","b"]', 'a, b', ' ["a", "b"]']) {
     t.same(details({ 'langsmith.span.tags': tags }), { tags: ['a', 'b'] }, String(tags));
   }
-  t.equal(details({ 'tag.tags': '[broken' }), null);
-  t.equal(details({ 'tag.tags': 5 }), null);
+  const ignored = [{ path: 'attributes.tag.tags', reason: 'is no list of texts' }];
+  t.same(details({ 'tag.tags': '[broken' }), { ignored });
+  t.same(details({ 'tag.tags': 5 }), { ignored });
 });
 
 t.test('an attribute of its own precedes an object of amounts', async (t) => {
@@ -77,8 +78,13 @@ t.test('an attribute of its own precedes an object of amounts', async (t) => {
     total: 500_000_000,
     source: 'sent',
   });
-  t.equal(details({ 'langfuse.observation.cost_details': '{"total":"free"}' }), null);
-  t.equal(details({ 'llm.cost.total': -1 }), null);
+  const key = 'langfuse.observation.cost_details';
+  t.same(details({ [key]: '{"total":"free"}' }), {
+    ignored: [{ path: `attributes.${key}.total`, reason: 'is no amount' }],
+  });
+  t.same(details({ 'llm.cost.total': -1 }), {
+    ignored: [{ path: 'attributes.llm.cost.total', reason: 'is no amount' }],
+  });
 });
 
 t.test('the first token is a duration or an instant after the start', async (t) => {
@@ -89,7 +95,9 @@ t.test('the first token is a duration or an instant after the start', async (t) 
   t.same(at('2026-01-15T11:59:58.500Z'), { ttftMs: 500 });
   t.equal(at('2026-01-15T11:59:57Z'), null, 'before the start');
   t.same(details({ 'ai.response.msToFirstChunk': 12.5 }), { ttftMs: 12.5 });
-  t.equal(details({ 'ai.response.msToFirstChunk': 'soon' }), null);
+  t.same(details({ 'ai.response.msToFirstChunk': 'soon' }), {
+    ignored: [{ path: 'attributes.ai.response.msToFirstChunk', reason: 'is no duration' }],
+  });
 });
 
 t.test(

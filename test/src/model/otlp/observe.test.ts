@@ -102,7 +102,7 @@ t.test('a span as an observation', async (t) => {
       input_tokens: 12,
       output_tokens: 34,
       total_tokens: 46,
-      cache_read_input_tokens: 3,
+      cached_tokens: 3,
     });
     t.same(
       payload.metadata,
@@ -124,7 +124,7 @@ t.test('a span as an observation', async (t) => {
       input_tokens: 5,
       output_tokens: 6,
       total_tokens: 11,
-      cache_read_input_tokens: 2,
+      cached_tokens: 2,
     });
     for (const value of ['many', -1, 1.5, true, [1], '', Number.NaN]) {
       t.equal(withAttributes({ 'gen_ai.usage.input_tokens': value }).observation.usage, null);
@@ -138,7 +138,8 @@ t.test('a span as an observation', async (t) => {
     t.same(usageOf({ input: 10, output: 5, cache_read_input_tokens: 90 }), {
       input_tokens: 100,
       output_tokens: 5,
-      cache_read_input_tokens: 90,
+      total_tokens: 105,
+      cached_tokens: 90,
     });
     const apart = { input: 10, output: 5, input_cached_tokens: 2, output_reasoning_tokens: 3 };
     t.match(usageOf({ ...apart, total: 20 }), { input_tokens: 12, output_tokens: 8 });

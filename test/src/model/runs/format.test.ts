@@ -71,8 +71,8 @@ t.test('observes a run with all its fields', (t) => {
         input_tokens: 11,
         output_tokens: 7,
         total_tokens: 18,
-        cache_read_input_tokens: 2,
-        reasoning_output_tokens: 3,
+        cached_tokens: 2,
+        reasoning_tokens: 3,
       },
       sessionId: 's',
       userId: 'u',
@@ -107,8 +107,85 @@ t.test('derives status and operation from error and end time', (t) => {
     ended: true,
     error: { message: 'boom', type: null },
   });
+  t.match(
+    posted({ id: 'a', end_time: 'soon', start_time: 5 }),
+    {
+      ...{ operation: 'finish', ended: true, startTime: null, endTime: null },
+      details: {
+        ignored: [
+          { path: 'start_time', reason: 'is no time' },
+          { path: 'end_time', reason: 'is no time' },
+        ],
+      },
+    },
+    'a malformed time costs the time',
+  );
+  t.match(posted({ id: 'a', end_time: '' }), { operation: 'start', details: null });
   t.match(posted({ id: 'a', error: '', end_time: 5 }), { operation: 'finish', error: null });
   t.match(posted({ id: 'a', error: ['x'] }), { operation: 'error', error: { message: null } });
+  t.end();
+});
+
+t.test('reads times in seconds, as LiteLLM sends them, and in milliseconds', (t) => {
+  t.match(posted({ id: 'a', start_time: 1795319960.5, end_time: 1795319961500 }), {
+    startTime: { ms: 1795319960500, ns: 0 },
+    endTime: { ms: 1795319961500, ns: 0 },
+  });
+  t.end();
+});
+
+t.test('keeps the tags and the example of a run, also of an update', (t) => {
+  const sent = { id: 'a', tags: ['t1'], reference_example_id: 'example-1' };
+  for (const run of [posted(sent), patched(sent)]) {
+    t.match(run, {
+      details: { tags: ['t1'] },
+      external: { reference_example_id: 'example-1' },
+    });
+  }
+  t.same(posted({ id: 'a', tags: 't1' }).details, {
+    ignored: [{ path: 'tags', reason: 'is no list of texts' }],
+  });
+  t.end();
+});
+
+t.test('reads what LiteLLM sends: metadata in extra, the model in inputs and outputs', (t) => {
+  const extra = { session_id: 's', user_api_key_end_user_id: 'u', key: 'v' };
+  const usage = { prompt_tokens: 21, prompt_tokens_details: { cached_tokens: 8 } };
+  const run = {
+    ...{ id: 'a', run_type: 'llm', extra, inputs: { model: 'requested', messages: [] } },
+    outputs: {
+      ...{ model: 'answering', usage },
+      usage_metadata: { input_tokens: 21, output_tokens: 9, total_tokens: 30 },
+    },
+  };
+  t.match(posted(run), {
+    ...{ model: 'answering', sessionId: 's', userId: 'u', payloadMask: 0b01011 },
+    usage: { input_tokens: 21, output_tokens: 9, total_tokens: 30, cached_tokens: 8 },
+  });
+  const index = scan(JSON.stringify({ post: [run] }));
+  t.same(JSON.parse(runs.payload(index, 0, ['metadata']).metadata ?? ''), extra);
+  t.notOk('metadata' in runs.payload(index, 0, ['inputs']));
+  t.equal(posted({ ...run, outputs: {} }).model, 'requested');
+  t.match(posted({ ...run, run_type: 'chain' }), { model: null, usage: null });
+  const langsmith = { ...run, extra: { runtime: { sdk: 'x' }, session_id: 's' } };
+  t.match(posted(langsmith), { sessionId: null, payloadMask: 0b00011 });
+  t.match(posted({ ...run, extra: { metadata: { a: 1 }, session_id: 's' } }), { sessionId: null });
+  t.match(posted({ ...run, extra: 5 }), { payloadMask: 0b00011 });
+  t.end();
+});
+
+t.test('reads the usage that a provider answered', (t) => {
+  const usageOf = (run_type: string | null, usage: unknown) =>
+    posted({ id: 'a', run_type, outputs: { usage } });
+  const anthropic = { input_tokens: 13, output_tokens: 9, cache_read_input_tokens: 8 };
+  t.same(usageOf('llm', anthropic).usage, {
+    ...{ input_tokens: 21, output_tokens: 9, total_tokens: 30, cached_tokens: 8 },
+  });
+  t.equal(usageOf(null, anthropic).usage, null, 'an update may be of a chain');
+  t.equal(usageOf('llm', 'none').usage, null);
+  t.same(usageOf('llm', { prompt_tokens: 'x' }).details?.ignored, [
+    { path: 'outputs.usage.prompt_tokens', reason: 'is no count of tokens' },
+  ]);
   t.end();
 });
 
@@ -146,7 +223,7 @@ t.test('finds the trace and parent of a run', (t) => {
 });
 
 t.test('counts tokens only on model calls', (t) => {
-  const usage_metadata = { input_tokens: 1, output_tokens: 2 };
+  const usage_metadata = { input_tokens: 1, output_tokens: 2, total_tokens: 3 };
   const usageOf = (run_type: string | null) =>
     posted({ id: 'a', run_type, outputs: { usage_metadata } }).usage;
   t.same(usageOf('llm'), usage_metadata);

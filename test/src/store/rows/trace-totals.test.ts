@@ -7,7 +7,8 @@ type Usage = Readonly<Record<string, number>>;
 
 function node(id: string, parentId: string | null, more: Partial<UsageNode> = {}): UsageNode {
   return {
-    ...{ id, parentId, start: 0, end: 10, model: 'm', scope: null, usage: null, cost: null },
+    ...{ id, parentId, start: 0, end: 10, model: 'm', scope: null, responseId: null },
+    ...{ usage: null, cost: null },
     ...more,
   };
 }
@@ -123,6 +124,33 @@ t.test('siblings of two scopes for one call count once', async (t) => {
   );
 });
 
+t.test('siblings of two scopes with one response count once, with the most tokens', async (t) => {
+  const call = (id: string, scope: string, more: Partial<UsageNode> = {}) =>
+    node(id, 'root', { scope, responseId: 'r', usage: used(10, 2), ...more });
+  const root = node('root', null);
+  const more = { ...used(13, 2), cached_tokens: 5 };
+  for (const [first, second] of [
+    [used(10, 2), more],
+    [more, used(10, 2)],
+  ]) {
+    const a = call('a', 'x', { usage: first ?? null });
+    const b = call('b', 'y', { usage: second ?? null, start: 1, model: 'other' });
+    t.same(usageOf(root, a, b), { ...all(13, 2), cached_tokens: 5 });
+    t.same(counted(root, a, b), [first === more ? 'a' : 'b']);
+  }
+  const different: [string, Partial<UsageNode>][] = [
+    ['another response', { responseId: 's' }],
+    ['no response', { responseId: null }],
+    ['the same scope', { scope: 'x' }],
+    ['a later time', { start: 11, end: 12 }],
+    ['another parent', { parentId: null }],
+  ];
+  for (const [name, other] of different) {
+    const nodes = [root, call('a', 'x'), call('b', 'y', { usage: used(11, 2), ...other })];
+    t.equal(usageOf(...nodes)?.input_tokens, 21, name);
+  }
+});
+
 t.test('a cycle is broken at its earliest observation, which counts as a root', async (t) => {
   const nodes = [
     node('late', 'early', { start: 2, usage: used(1, 0) }),
@@ -226,6 +254,7 @@ t.test('any parents, scopes and times give the same totals in any order', async 
         .record({
           parentId: maybe(fc.constantFrom(...ids, 'unknown')),
           scope: maybe(fc.constantFrom('x', 'y', 'z')),
+          responseId: maybe(fc.constantFrom('r', 's')),
           start: maybe(fc.nat(3)),
           end: maybe(fc.nat(6)),
           usage: maybe(fc.constantFrom(used(1, 1), used(2, 1), { total_tokens: 3 })),

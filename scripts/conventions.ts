@@ -1,0 +1,112 @@
+import * as data from '../src/model/conventions.ts';
+
+/** The tables of docs/conventions.md, made of the mapping. */
+export function conventionTables(): string {
+  const { input: inputCost, output: outputCost, total: totalCost } = data.COSTS;
+  const details = Object.entries(data.DETAIL_TEXTS).map(
+    ([detail, keys]): Row => [DETAIL_FIELDS[detail] ?? detail, listed(keys)],
+  );
+  return [
+    section(
+      'Attributes of spans',
+      ['field', 'attributes, in order of precedence'],
+      [
+        ['`inputs`', listed(data.INPUTS)],
+        ['`outputs`', listed(data.OUTPUTS)],
+        ['`model`', listed([...data.MODELS, ...data.AGENT_MODELS])],
+        ['`session_id`', listed(data.SESSIONS)],
+        ['`user_id`', listed(data.USERS)],
+        ...details,
+        ['`tags`', listed(data.TAGS)],
+        [
+          '`ttft_ms`',
+          data.TTFT.map(({ key, unitMs }) => `\`${key}\` (${unitOf(unitMs)})`).join(', '),
+        ],
+        ['`cost.total`', listed([...totalCost, ...data.COST_OBJECTS])],
+        ['`cost.input`', listed([...inputCost, ...data.COST_OBJECTS])],
+        ['`cost.output`', listed([...outputCost, ...data.COST_OBJECTS])],
+        ['`error.message`', listed(data.ERROR_MESSAGES)],
+        ['`error.type`', listed(data.ERROR_TYPES)],
+        ['`error.stacktrace`', listed(data.ERROR_STACKTRACES)],
+      ],
+    ),
+    section('Tokens', ['kind', 'attributes of spans', 'names in an object of counts'], tokenRows()),
+    section(
+      'Objects within an object of counts',
+      ['object', 'members'],
+      Object.entries(data.NESTED_COUNTS).map(([name, kinds]) => [
+        `\`${name}\``,
+        Object.entries(kinds)
+          .map(([member, kind]) => `\`${member}\` → \`${kind}\``)
+          .join(', '),
+      ]),
+    ),
+    section('Kinds', ['attribute', 'kind by value'], data.KINDS.map(kindRow)),
+    section(
+      'Events of spans',
+      ['event', 'meaning'],
+      Object.entries(data.EVENTS).map(([name, role]) => [`\`${name}\``, EVENT_MEANINGS[role]]),
+    ),
+    section(
+      'JSON in texts of the metadata',
+      ['attributes', 'read as JSON'],
+      data.JSON_TEXTS.map(({ key, values }) => [
+        `\`${key}${key.endsWith('.') ? '*' : ''}\``,
+        values === true ? 'any value' : 'objects, arrays and quoted texts',
+      ]),
+    ),
+  ].join('\n\n');
+}
+
+type Row = readonly string[];
+
+/** The public names of details whose name differs. */
+const DETAIL_FIELDS: Readonly<Record<string, string>> = {
+  provider: '`provider`',
+  environment: '`environment`',
+  release: '`release`',
+  promptName: '`prompt.name`',
+  promptVersion: '`prompt.version`',
+  tool: '`tool`',
+  responseId: 'the response, which spans of one call share',
+  traceName: '`name` of the trace',
+  firstToken: '`ttft_ms`, as the time of the first token',
+};
+
+const EVENT_MEANINGS: Readonly<Record<data.EventRole, string>> = {
+  exception: 'the error',
+  input: 'a message of the inputs',
+  output: 'a message of the outputs',
+  both: 'inputs and outputs',
+  token: 'the time of the first token',
+};
+
+function tokenRows(): Row[] {
+  return Object.entries(data.TOKEN_KINDS).map(([kind, { attributes, names }]) => [
+    `\`${kind}\``,
+    listed(attributes),
+    listed([kind, ...names]),
+  ]);
+}
+
+function kindRow({ key, values, presence, vercel }: data.KindRule): Row {
+  if (presence !== undefined) return [`\`${key}\``, `any value: \`${presence}\``];
+  if (vercel === true) return [`\`${key}\``, 'an operation of the Vercel AI SDK'];
+  const pairs = Object.entries(values ?? {}).map(([value, kind]) =>
+    value === kind ? `\`${value}\`` : `\`${value}\` → \`${kind}\``,
+  );
+  return [`\`${key}\``, pairs.join(', ')];
+}
+
+function unitOf(unitMs: number): string {
+  return unitMs === 1 ? 'milliseconds' : 'seconds';
+}
+
+function listed(keys: readonly string[]): string {
+  return keys.map((key) => `\`${key}\``).join(', ');
+}
+
+function section(title: string, columns: readonly string[], rows: readonly Row[]): string {
+  const lines = [columns, columns.map(() => '---'), ...rows].map((row) => `| ${row.join(' | ')} |`);
+  return [`## ${title}`, '', ...lines].join('\n');
+}

@@ -1,0 +1,102 @@
+/** Clients of other services that come with a path that is not served, and what their users have to change. */
+
+const NOT_SERVED = 'Nothing is served at this path.';
+
+const BASE_OF_OTLP =
+  'Set OTEL_EXPORTER_OTLP_ENDPOINT to the base URL, to which exporters append /v1/traces, or ' +
+  'OTEL_EXPORTER_OTLP_TRACES_ENDPOINT to the whole URL that ends in /v1/traces.';
+
+type NearMiss = {
+  readonly pattern: RegExp;
+  /** The message is for a listener that serves this path. */
+  readonly needs?: string;
+  readonly message: string;
+};
+
+const SPANS = '/api/public/otel/v1/traces';
+const RUNS = '/api/v1/runs/batch';
+const SCORES = '/api/public/scores';
+
+/** In the order in which they are tried. */
+const NEAR_MISSES: readonly NearMiss[] = [
+  {
+    pattern: /\/v1\/(?:traces|metrics|logs)\/+v1\/(?:traces|metrics|logs)\/*$/,
+    needs: SPANS,
+    message: `The path of the signal is twice in this path. ${BASE_OF_OTLP}`,
+  },
+  {
+    pattern: /^\/+api\/v1\/+api\/(?:v1|public)(?:\/|$)/,
+    message:
+      'The base URL of the client ends in /api/v1, and the client appends it again. Remove /api/v1 from the base URL.',
+  },
+  {
+    pattern: /^\/+api\/public\/otel\/+api\/(?:v1|public)(?:\/|$)/,
+    message:
+      'The base URL of the client ends in /api/public/otel, and the client appends a whole path. Set it to the address without a path.',
+  },
+  {
+    pattern: /^\/+api\/v1\/+v1\/(?:traces|metrics|logs)\/*$/,
+    needs: SPANS,
+    message:
+      'Spans are accepted at /v1/traces. Remove /api/v1 from OTEL_EXPORTER_OTLP_ENDPOINT, to which exporters append /v1/traces.',
+  },
+  {
+    pattern: /^\/+(?:api\/public\/otel|api\/v1\/otel|otel|v1)(?:\/v1)?\/*$/,
+    needs: SPANS,
+    message: `Spans are accepted at /v1/traces and /api/public/otel/v1/traces. ${BASE_OF_OTLP}`,
+  },
+  {
+    pattern: /^\/+api\/public\/(?:v2\/)?prompts(?:\/|$)/,
+    message: 'Prompts are not managed here. A fallback that the caller gives is used instead.',
+  },
+  {
+    pattern: /^\/+api\/public(?:\/|$)/,
+    needs: SCORES,
+    message:
+      'Of the API of Langfuse, /api/public/otel/v1/traces, /api/public/projects, /api/public/scores and, for scores, ' +
+      '/api/public/ingestion are served. Traces are read at /api/v1/traces.',
+  },
+  {
+    pattern: /^\/+(?:api\/v1\/+)?(?:runs|feedback|sessions|info|otel)(?:\/|$)/,
+    needs: RUNS,
+    message:
+      'Of the API of LangSmith, runs, feedback, sessions and info are served, with and without /api/v1 before them. ' +
+      'Traces are read at /api/v1/traces.',
+  },
+  {
+    pattern:
+      /^\/+(?:api\/v1\/+)?(?:datasets|examples|annotation-queues|commits|repos|public|prompts|orgs|workspaces|charts|feedback-configs)(?:\/|$)/,
+    needs: RUNS,
+    message:
+      'Datasets, examples, prompts, annotation queues and sharing of LangSmith are not served here. Runs and feedback are.',
+  },
+  {
+    pattern: /^\/*$/,
+    message:
+      'Nothing is served at the root. Spans are accepted at /v1/traces, runs at /api/v1/runs/batch, and observation events at ' +
+      '/api/v1/observations/batch.',
+  },
+];
+
+/** The message of a 404: what the path misses, if a client is known that sends it. It does not repeat the path. */
+export function notServed(path: string, isServed: (path: string) => boolean): string {
+  if (path.length > 1 && path.endsWith('/') && isServed(withoutSlashes(path))) {
+    return 'This path is served without the slash at its end.';
+  }
+  const found = NEAR_MISSES.find(
+    ({ pattern, needs }) => pattern.test(path) && (needs === undefined || isServed(needs)),
+  );
+  return found?.message ?? NOT_SERVED;
+}
+
+function withoutSlashes(path: string): string {
+  let end = path.length;
+  while (end > 1 && path[end - 1] === '/') end--;
+  return path.slice(0, end);
+}
+
+/** The hint behind a 405: an exporter whose base URL ends in `/api` sends spans to the path that lists traces. */
+export function wrongMethodHint(method: string, path: string): string {
+  const isExport = method === 'POST' && path === '/api/v1/traces';
+  return isExport ? ' Spans are accepted at /v1/traces and /api/public/otel/v1/traces.' : '';
+}

@@ -1,0 +1,574 @@
+import type { ObservationKind } from './observation.ts';
+import { OBSERVATION_KINDS } from './observation.ts';
+
+/**
+ * The mapping of the conventions, as data: from span attributes and the counts of clients to the fields of an
+ * observation. Every list is in order of precedence: the first attribute with a non-empty value gives the field.
+ * docs/conventions.md is generated from this file.
+ *
+ * The conventions: tracectl's own six attributes, OpenTelemetry GenAI (current, deprecated, and its events),
+ * OpenInference, OpenLLMetry (Traceloop), Vercel AI SDK, MLflow, Langfuse, LangSmith, Logfire (pydantic-ai), LiteLLM, Laminar,
+ * Sentry and others.
+ */
+
+/** A key that ends in `.*` matches a numbered family, such as `llm.input_messages.0.message.role`. */
+export const INPUTS = [
+  'input',
+  'llm.input_messages',
+  'langfuse.observation.input',
+  'input.value',
+  'gen_ai.input.messages',
+  'gen_ai.prompt',
+  'gen_ai.prompt.*',
+  'llm.input_messages.*',
+  'llm.prompts',
+  'llm.prompts.*',
+  'ai.prompt.messages',
+  'ai.prompt',
+  'ai.toolCall.args',
+  'ai.values',
+  'ai.value',
+  'gen_ai.tool.call.arguments',
+  'traceloop.entity.input',
+  'lmnr.span.input',
+  'mlflow.spanInputs',
+  'genkit:input',
+  'gcp.vertex.agent.llm_request',
+  'gcp.vertex.agent.tool_call_args',
+  'pydantic_ai.all_messages',
+  'all_messages_events',
+  'tool_arguments',
+  'prompt',
+  'gen_ai.retrieval.query.text',
+  'gen_ai.memory.query.text',
+  'langfuse.trace.input',
+] as const;
+
+export const OUTPUTS = [
+  'output',
+  'llm.output_messages',
+  'langfuse.observation.output',
+  'output.value',
+  'gen_ai.output.messages',
+  'gen_ai.completion',
+  'gen_ai.completion.*',
+  'llm.output_messages.*',
+  'llm.completions.*',
+  'ai.response.text',
+  'ai.response.object',
+  'ai.response.toolCalls',
+  'ai.toolCall.result',
+  'ai.result.text',
+  'ai.result.object',
+  'ai.result.toolCalls',
+  'gen_ai.tool.call.result',
+  'traceloop.entity.output',
+  'lmnr.span.output',
+  'mlflow.spanOutputs',
+  'genkit:output',
+  'gcp.vertex.agent.llm_response',
+  'gcp.vertex.agent.tool_response',
+  'retrieval.documents.*',
+  'gen_ai.retrieval.documents',
+  'gen_ai.memory.records',
+  'tool_response',
+  'final_result',
+  'langfuse.trace.output',
+] as const;
+
+/** Numbered families that repeat an attribute with JSON: the metadata has them only without that attribute. */
+export const REPEATED_FAMILIES = [
+  { family: 'llm.input_messages.', of: 'input.value' },
+  { family: 'llm.output_messages.', of: 'output.value' },
+] as const;
+
+/** Their presence also makes a span a generation. */
+export const MODELS = [
+  'langfuse.observation.model.name',
+  'gen_ai.response.model',
+  'gen_ai.request.model',
+  'ai.response.model',
+  'ai.model.id',
+  'llm.model_name',
+  'embedding.model_name',
+  'reranker.model_name',
+  'langsmith.metadata.ls_model_name',
+  'mlflow.llm.model',
+  'llm.response.model',
+  'llm.request.model',
+  'model',
+] as const;
+
+/** Models of agents, which make no model call themselves. */
+export const AGENT_MODELS = ['model_name'] as const;
+
+export const SESSIONS = [
+  'langfuse.session.id',
+  'langfuse.trace.session.id',
+  'session.id',
+  'gen_ai.conversation.id',
+  'ai.telemetry.metadata.sessionId',
+  'langsmith.metadata.session_id',
+  'langsmith.metadata.thread_id',
+  'langsmith.metadata.conversation_id',
+  'traceloop.association.properties.session_id',
+  'lmnr.association.properties.session_id',
+  'mlflow.trace.session',
+  'thread_id',
+] as const;
+
+export const USERS = [
+  'langfuse.user.id',
+  'langfuse.trace.user.id',
+  'user.id',
+  'enduser.id',
+  'ai.telemetry.metadata.userId',
+  'traceloop.association.properties.user_id',
+  'lmnr.association.properties.user_id',
+  'langsmith.metadata.user_id',
+  'mlflow.trace.user',
+] as const;
+
+/**
+ * The kinds of tokens: the names of an observation's counts, whatever the convention. Cached and cache-write tokens are part
+ * of the input, tokens of reasoning are part of the output, and so are the modalities.
+ *
+ * `attributes` hold one count. `names` are spellings of the kind in an object of counts: the usage of a native event or run,
+ * and attributes with JSON.
+ */
+export const TOKEN_KINDS = {
+  input_tokens: {
+    attributes: [
+      'gen_ai.usage.input_tokens',
+      'gen_ai.usage.prompt_tokens',
+      'llm.token_count.prompt',
+      'ai.usage.inputTokens',
+      'ai.usage.promptTokens',
+      'llm.usage.prompt_tokens',
+    ],
+    names: ['prompt_tokens', 'input', 'inputTokens', 'promptTokens'],
+  },
+  output_tokens: {
+    attributes: [
+      'gen_ai.usage.output_tokens',
+      'gen_ai.usage.completion_tokens',
+      'llm.token_count.completion',
+      'ai.usage.outputTokens',
+      'ai.usage.completionTokens',
+      'llm.usage.completion_tokens',
+    ],
+    names: ['completion_tokens', 'output', 'outputTokens', 'completionTokens'],
+  },
+  total_tokens: {
+    attributes: [
+      'gen_ai.usage.total_tokens',
+      'llm.usage.total_tokens',
+      'llm.token_count.total',
+      'ai.usage.totalTokens',
+      'ai.usage.tokens',
+    ],
+    names: ['total', 'totalTokens'],
+  },
+  cached_tokens: {
+    attributes: [
+      'gen_ai.usage.cache_read.input_tokens',
+      'gen_ai.usage.cache_read_input_tokens',
+      'gen_ai.usage.input_tokens.cached',
+      'llm.token_count.prompt_details.cache_read',
+      'ai.usage.cachedInputTokens',
+      'ai.usage.inputTokenDetails.cacheReadTokens',
+      'llm.usage.cache_read_input_tokens',
+    ],
+    names: [
+      'cache_read_input_tokens',
+      'input_cached_tokens',
+      'cached_input_tokens',
+      'cache_read_tokens',
+      'input_cache_read',
+      'cachedInputTokens',
+    ],
+  },
+  cache_write_tokens: {
+    attributes: [
+      'gen_ai.usage.cache_write.input_tokens',
+      'gen_ai.usage.cache_creation.input_tokens',
+      'gen_ai.usage.cache_creation_input_tokens',
+      'gen_ai.usage.input_tokens.cache_write',
+      'llm.token_count.prompt_details.cache_write',
+      'ai.usage.inputTokenDetails.cacheWriteTokens',
+      'llm.usage.cache_creation_input_tokens',
+    ],
+    names: [
+      'cache_creation_input_tokens',
+      'cache_write_input_tokens',
+      'cache_creation_tokens',
+      'input_cache_creation',
+    ],
+  },
+  reasoning_tokens: {
+    attributes: [
+      'gen_ai.usage.reasoning.output_tokens',
+      'gen_ai.usage.reasoning_tokens',
+      'gen_ai.usage.output_tokens.reasoning',
+      'llm.token_count.completion_details.reasoning',
+      'ai.usage.reasoningTokens',
+      'ai.usage.outputTokenDetails.reasoningTokens',
+      'llm.usage.reasoning_tokens',
+    ],
+    names: ['reasoning_output_tokens', 'output_reasoning_tokens', 'output_reasoning'],
+  },
+  input_audio_tokens: {
+    attributes: [
+      'gen_ai.usage.audio.input_tokens',
+      'llm.token_count.prompt_details.audio',
+      'gen_ai.usage.details.audio_input_tokens',
+    ],
+    names: ['audio_input_tokens'],
+  },
+  output_audio_tokens: {
+    attributes: [
+      'gen_ai.usage.audio.output_tokens',
+      'llm.token_count.completion_details.audio',
+      'gen_ai.usage.details.audio_output_tokens',
+    ],
+    names: ['audio_output_tokens'],
+  },
+  input_text_tokens: { attributes: ['gen_ai.usage.text.input_tokens'], names: [] },
+  output_text_tokens: { attributes: ['gen_ai.usage.text.output_tokens'], names: [] },
+  input_image_tokens: { attributes: ['gen_ai.usage.image.input_tokens'], names: [] },
+  output_image_tokens: { attributes: ['gen_ai.usage.image.output_tokens'], names: [] },
+  input_video_tokens: { attributes: ['gen_ai.usage.video.input_tokens'], names: [] },
+  output_video_tokens: { attributes: ['gen_ai.usage.video.output_tokens'], names: [] },
+} as const;
+
+/** Objects of counts within an object of counts, with the kinds of tokens of their members. */
+const INPUT_DETAILS = {
+  cached_tokens: 'cached_tokens',
+  cache_read: 'cached_tokens',
+  cache_read_tokens: 'cached_tokens',
+  cache_creation: 'cache_write_tokens',
+  cache_write: 'cache_write_tokens',
+  cache_write_tokens: 'cache_write_tokens',
+  cache_creation_tokens: 'cache_write_tokens',
+  audio: 'input_audio_tokens',
+  audio_tokens: 'input_audio_tokens',
+  text_tokens: 'input_text_tokens',
+  image_tokens: 'input_image_tokens',
+} as const;
+const OUTPUT_DETAILS = {
+  reasoning: 'reasoning_tokens',
+  reasoning_tokens: 'reasoning_tokens',
+  audio: 'output_audio_tokens',
+  audio_tokens: 'output_audio_tokens',
+  text_tokens: 'output_text_tokens',
+  image_tokens: 'output_image_tokens',
+} as const;
+export const NESTED_COUNTS = {
+  input_token_details: INPUT_DETAILS,
+  input_tokens_details: INPUT_DETAILS,
+  prompt_tokens_details: INPUT_DETAILS,
+  output_token_details: OUTPUT_DETAILS,
+  output_tokens_details: OUTPUT_DETAILS,
+  completion_tokens_details: OUTPUT_DETAILS,
+} as const;
+
+/** The attribute whose counts exclude each other: its input is without cached tokens, its output without reasoning. */
+export const LANGFUSE_USAGE = 'langfuse.observation.usage_details';
+
+/** Attributes with an object of counts, as JSON or as a kvlist. */
+export const USAGE_OBJECTS = [
+  LANGFUSE_USAGE,
+  'langsmith.usage_metadata',
+  'langsmith.metadata.usage_metadata',
+  'mlflow.chat.tokenUsage',
+] as const;
+
+/** Counts of pydantic-ai, `gen_ai.usage.details.NAME`, with the names of `TOKEN_KINDS`. */
+export const DETAILED_USAGE = 'gen_ai.usage.details.';
+
+/** Attributes of a span precede those of its exception events; the status message is last. */
+export const ERROR_MESSAGES = [
+  'error',
+  'exception.message',
+  'event:exception.message',
+  'error.message',
+] as const;
+export const ERROR_TYPES = ['exception.type', 'event:exception.type', 'error.type'] as const;
+export const ERROR_STACKTRACES = [
+  'exception.stacktrace',
+  'event:exception.stacktrace',
+  'error.stacktrace',
+  'error.stack',
+] as const;
+
+/** A span with this value has failed, whatever its status; the message is that of its error. */
+export const FAILURE = {
+  key: 'langfuse.observation.level',
+  value: 'ERROR',
+  message: 'langfuse.observation.status_message',
+} as const;
+
+/** Values are compared in lower case, without the quotes that MLflow adds. */
+export type KindRule = {
+  readonly key: string;
+  readonly values?: Readonly<Record<string, ObservationKind>>;
+  /** The kind of every span with this attribute, whatever its value. */
+  readonly presence?: ObservationKind;
+  /** The value is an operation id of the Vercel AI SDK, such as `ai.generateText.doGenerate`. */
+  readonly vercel?: boolean;
+};
+
+const SAME = Object.fromEntries(OBSERVATION_KINDS.map((kind) => [kind, kind]));
+
+export const KINDS: readonly KindRule[] = [
+  { key: 'langfuse.observation.type', values: SAME },
+  { key: 'langsmith.span.kind', values: { ...SAME, prompt: 'chain', parser: 'chain' } },
+  {
+    key: 'openinference.span.kind',
+    values: {
+      ...SAME,
+      llm: 'generation',
+      reranker: 'retriever',
+      prompt: 'chain',
+      unknown: 'span',
+    },
+  },
+  {
+    key: 'lmnr.span.type',
+    values: {
+      ...SAME,
+      default: 'span',
+      llm: 'generation',
+      executor: 'chain',
+      pipeline: 'chain',
+      evaluation: 'evaluator',
+      human_evaluator: 'evaluator',
+      cached: 'span',
+    },
+  },
+  {
+    key: 'traceloop.span.kind',
+    values: { ...SAME, workflow: 'chain', task: 'span', llm: 'generation' },
+  },
+  {
+    key: 'mlflow.spanType',
+    values: {
+      ...SAME,
+      llm: 'generation',
+      chat_model: 'generation',
+      reranker: 'retriever',
+      workflow: 'chain',
+      task: 'span',
+      parser: 'chain',
+      memory: 'span',
+      unknown: 'span',
+    },
+  },
+  {
+    key: 'gen_ai.operation.name',
+    values: {
+      chat: 'generation',
+      text_completion: 'generation',
+      completion: 'generation',
+      generate_content: 'generation',
+      generate: 'generation',
+      response: 'generation',
+      embeddings: 'embedding',
+      embedding: 'embedding',
+      execute_tool: 'tool',
+      invoke_agent: 'agent',
+      create_agent: 'agent',
+      agent_step: 'chain',
+      invoke_workflow: 'chain',
+      plan: 'chain',
+      chain: 'chain',
+      retrieval: 'retriever',
+      search_memory: 'retriever',
+      create_memory: 'span',
+      update_memory: 'span',
+      upsert_memory: 'span',
+      delete_memory: 'span',
+      create_memory_store: 'span',
+      delete_memory_store: 'span',
+    },
+  },
+  { key: 'ai.operationId', vercel: true },
+  { key: 'operation.name', vercel: true },
+  {
+    key: 'llm.request.type',
+    values: {
+      chat: 'generation',
+      completion: 'generation',
+      embedding: 'embedding',
+      rerank: 'retriever',
+    },
+  },
+  { key: 'gen_ai.tool.name', presence: 'tool' },
+  { key: 'gen_ai.tool.call.id', presence: 'tool' },
+  { key: 'agent_name', presence: 'agent' },
+  { key: 'embedding.model_name', presence: 'embedding' },
+  { key: 'reranker.model_name', presence: 'retriever' },
+  ...MODELS.map((key) => ({ key, presence: 'generation' }) as const),
+];
+
+export type EventRole = 'exception' | 'input' | 'output' | 'both' | 'token';
+
+/**
+ * Events of a span that hold its inputs or outputs if no attribute does, its error, or the time of its first token
+ * (`token`).
+ */
+export const EVENTS: Readonly<Record<string, EventRole>> = {
+  exception: 'exception',
+  'gen_ai.client.operation.exception': 'exception',
+  'gen_ai.system.message': 'input',
+  'gen_ai.user.message': 'input',
+  'gen_ai.assistant.message': 'input',
+  'gen_ai.tool.message': 'input',
+  'gen_ai.content.prompt': 'input',
+  'gen_ai.choice': 'output',
+  'gen_ai.content.completion': 'output',
+  'gen_ai.client.inference.operation.details': 'both',
+  'First Token Stream Event': 'token',
+  'gen_ai.content.completion.chunk': 'token',
+  'llm.content.completion.chunk': 'token',
+  'ai.stream.firstChunk': 'token',
+  new_token: 'token',
+};
+
+/** Details with a text. */
+export const DETAIL_TEXTS = {
+  provider: [
+    'gen_ai.provider.name',
+    'gen_ai.system',
+    'llm.provider',
+    'llm.system',
+    'ai.model.provider',
+    'langsmith.metadata.ls_provider',
+    'mlflow.llm.provider',
+  ],
+  environment: [
+    'langfuse.environment',
+    'langfuse.trace.environment',
+    'deployment.environment.name',
+    'deployment.environment',
+    'langsmith.metadata.environment',
+    'environment',
+  ],
+  release: [
+    'langfuse.release',
+    'langfuse.trace.release',
+    'service.version',
+    'langsmith.metadata.release',
+    'release',
+  ],
+  promptName: [
+    'langfuse.observation.prompt.name',
+    'gen_ai.prompt.name',
+    'traceloop.prompt.key',
+    'langsmith.metadata.prompt_name',
+    'prompt_name',
+  ],
+  promptVersion: [
+    'langfuse.observation.prompt.version',
+    'gen_ai.prompt.version',
+    'llm.prompt_template.version',
+    'traceloop.prompt.version',
+    'langsmith.metadata.prompt_version',
+    'prompt_version',
+  ],
+  tool: ['gen_ai.tool.name', 'tool.name', 'ai.toolCall.name'],
+  /** Spans with one response describe one call. */
+  responseId: ['gen_ai.response.id', 'ai.response.id'],
+  /** The name of the trace, if a client names it apart from its root. */
+  traceName: ['langfuse.trace.name'],
+  /** An instant in ISO 8601, with or without the quotes of JSON. */
+  firstToken: ['langfuse.observation.completion_start_time'],
+} as const;
+
+/** An array, a JSON array, or a text with commas. */
+export const TAGS = [
+  'tag.tags',
+  'langfuse.trace.tags',
+  'langsmith.span.tags',
+  'logfire.tags',
+  'ai.telemetry.metadata.tags',
+  'tags',
+] as const;
+
+/** Times to the first token, with the milliseconds of their unit. */
+export const TTFT = [
+  { key: 'gen_ai.response.time_to_first_chunk', unitMs: 1000 },
+  { key: 'gen_ai.client.operation.time_to_first_chunk', unitMs: 1000 },
+  { key: 'gen_ai.server.time_to_first_token', unitMs: 1000 },
+  { key: 'ai.response.msToFirstChunk', unitMs: 1 },
+] as const;
+
+/** Amounts in USD. */
+export const COSTS = {
+  total: [
+    'gen_ai.usage.cost',
+    'gen_ai.cost.total_cost',
+    'llm.cost.total',
+    'llm.usage.total_cost',
+    'gen_ai.usage.total_cost',
+    'langsmith.metadata.total_cost',
+    'operation.cost',
+  ],
+  input: ['gen_ai.cost.input_cost', 'llm.cost.prompt', 'gen_ai.usage.input_cost'],
+  output: ['gen_ai.cost.output_cost', 'llm.cost.completion', 'gen_ai.usage.output_cost'],
+} as const;
+
+/** Attributes with an object of amounts in USD, as JSON or as a kvlist. */
+export const COST_OBJECTS = [
+  'langfuse.observation.cost_details',
+  'langsmith.usage_metadata',
+  'langsmith.metadata.usage_metadata',
+  'mlflow.llm.cost',
+  'gen_ai.usage.cost_details',
+] as const;
+
+/** Names of amounts in such objects. */
+export const COST_NAMES = {
+  input: 'input',
+  input_cost: 'input',
+  output: 'output',
+  output_cost: 'output',
+  total: 'total',
+  total_cost: 'total',
+} as const satisfies Readonly<Record<string, keyof typeof COSTS>>;
+
+/**
+ * Attributes whose text is JSON by their convention, so that the metadata has the value. `values`: any JSON value; otherwise
+ * objects, arrays and quoted texts, because the convention also has plain texts there. A key that ends in `.` is a prefix.
+ */
+export const JSON_TEXTS: readonly { readonly key: string; readonly values?: boolean }[] = [
+  { key: 'mlflow.', values: true },
+  { key: 'langfuse.observation.metadata.' },
+  { key: 'langfuse.trace.metadata.' },
+  { key: 'metadata' },
+  ...[
+    'langfuse.observation.metadata',
+    'langfuse.observation.model.parameters',
+    'langfuse.observation.usage_details',
+    'langfuse.observation.cost_details',
+    'langfuse.trace.metadata',
+    'langfuse.trace.tags',
+    'langfuse.trace.public',
+    'langsmith.usage_metadata',
+    'langsmith.metadata.usage_metadata',
+    'llm.invocation_parameters',
+    'llm.prompt_template.variables',
+    'gen_ai.system_instructions',
+    'gen_ai.tool.definitions',
+    'model_request_parameters',
+    'logfire.json_schema',
+    'ai.prompt.toolChoice',
+    'ai.response.providerMetadata',
+  ].map((key) => ({ key, values: true })),
+];
+
+/** Attributes that say whether the text of another one is JSON. */
+export const MIME_TYPES = [
+  { key: 'input.mime_type', of: 'input.value' },
+  { key: 'output.mime_type', of: 'output.value' },
+] as const;

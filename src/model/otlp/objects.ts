@@ -1,0 +1,68 @@
+import type { IgnoredReason } from '../ignored.ts';
+import { decodeCheckedText } from '../json/checked.ts';
+import { kindOfCount, nestedKinds, type UsageCounts } from '../usage.ts';
+import type { OtlpKeyValue, OtlpValue } from './span.ts';
+import { scalarOf } from './value.ts';
+
+/** Objects in attributes: JSON in a text, or a kvlist. */
+
+/** The members of an object, each with a scalar or with its own members; undefined for any other value. */
+type Members = readonly (readonly [name: string, value: unknown])[];
+
+/** The members of an attribute's object; undefined for any other value. */
+export function membersOfValue(value: OtlpValue | undefined): Members | undefined {
+  const text = value?.stringValue;
+  return typeof text === 'string' ? membersOfJson(decodeCheckedText(text)) : membersOfList(value);
+}
+
+function membersOfList(value: OtlpValue | undefined): Members | undefined {
+  return value?.kvlistValue?.values?.map(memberOf);
+}
+
+function memberOf({ key = '', value }: OtlpKeyValue): readonly [string, unknown] {
+  return [key, membersOfList(value) ?? scalarOf(value)];
+}
+
+function membersOfJson(value: unknown): Members | undefined {
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) return undefined;
+  return Object.entries(value).map(([name, member]) => [name, membersOfJson(member) ?? member]);
+}
+
+/** Notes that a value, or a member of it, is malformed. */
+export type NoteIgnored = (reason: IgnoredReason, member?: string) => void;
+
+/** Adds the known counts of an attribute's object and of the objects in it. */
+export function takeAttributeCounts(
+  counts: UsageCounts,
+  value: OtlpValue | undefined,
+  countOf: (value: unknown) => number | undefined,
+  note: NoteIgnored,
+): void {
+  const members = membersOfValue(value);
+  if (members === undefined) note('counts');
+  for (const [name, member] of members ?? []) {
+    const kinds = nestedKinds(name);
+    if (kinds === undefined) {
+      const count = countOf(member);
+      if (count !== undefined) counts.add(name, count, false);
+      else if (member !== null && kindOfCount(name) !== undefined) note('count', name);
+    } else if (isMembers(member)) {
+      for (const [inner, innerValue] of member) {
+        const count = countOf(innerValue);
+        if (count !== undefined) counts.addNested(kinds, inner, count);
+        else if (innerValue !== null && kinds.has(inner)) note('count', `${name}.${inner}`);
+      }
+    } else if (member !== null) note('counts', name);
+  }
+}
+
+function isMembers(value: unknown): value is Members {
+  return Array.isArray(value) && value.every((member) => Array.isArray(member));
+}
+
+/** The content of a text that is a JSON string, as MLflow sends names; any other text as it is. */
+export function unquoted(text: string): string {
+  if (text.length < 2 || !text.startsWith('"') || !text.endsWith('"')) return text;
+  const content = decodeCheckedText(text);
+  return typeof content === 'string' ? content : text;
+}

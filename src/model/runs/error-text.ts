@@ -1,0 +1,86 @@
+import type { ObservationError } from '../observation.ts';
+
+/**
+ * The parts of the text with which LangSmith's clients and LangChain send an error:
+ *
+ *   Python           ValueError('x')\n\nTraceback (most recent call last):\n…   LangChain leaves out the empty line
+ *   JS               TypeError: x
+ *   LangChain JS     x\n\nTypeError: x\n    at …
+ *
+ * Any other text is a message.
+ */
+export function errorOfText(text: string): ObservationError {
+  return pythonError(text) ?? javaScriptStack(text) ?? namedError(text) ?? messageOnly(text);
+}
+
+function messageOnly(message: string): ObservationError {
+  return { message, type: null, stacktrace: null };
+}
+
+const TRACEBACK = 'Traceback (most recent call last):';
+/** The beginning of the traceback of a group. */
+const GROUP = '+ Exception Group ';
+/** Longer beginnings are not taken apart. */
+const MAX_HEAD = 32_768;
+
+function pythonError(text: string): ObservationError | undefined {
+  const at = text.indexOf(TRACEBACK);
+  const before = at === -1 ? text : text.slice(0, at);
+  if (before.length > MAX_HEAD) return undefined;
+  const trimmed = before.trimEnd();
+  const isGroup = at !== -1 && trimmed.endsWith(GROUP.trimEnd());
+  const head = (isGroup ? trimmed.slice(0, -GROUP.length + 1) : trimmed).trim();
+  const stacktrace = at === -1 ? null : text.slice(isGroup ? before.lastIndexOf(GROUP) : at);
+  if (head === '' && stacktrace !== null) return { ...lastLine(stacktrace), stacktrace };
+  const raised = /^([A-Za-z_][\w.]{0,255})\(([\s\S]*)\)$/.exec(head);
+  if (raised !== null && (stacktrace !== null || isErrorName(raised[1] ?? ''))) {
+    return { message: argumentText(raised[2] ?? ''), type: raised[1] ?? null, stacktrace };
+  }
+  return stacktrace === null
+    ? undefined
+    : { ...(namedError(head) ?? messageOnly(head)), stacktrace };
+}
+
+/** The last line of a traceback: `ValueError: x`. */
+function lastLine(stacktrace: string): ObservationError {
+  const line = stacktrace.trimEnd().slice(-MAX_HEAD).split('\n').at(-1) ?? '';
+  const named = /^([A-Za-z_][\w.]{0,255})(?:: ([\s\S]*))?$/.exec(line);
+  if (named === null) return messageOnly(line);
+  return { message: named[2] ?? null, type: named[1] ?? null, stacktrace: null };
+}
+
+/** The content of the only argument, if it is a text; else the arguments as Python prints them. */
+function argumentText(text: string): string {
+  const quote = text[0];
+  if ((quote !== "'" && quote !== '"') || text.length < 2 || !text.endsWith(quote)) return text;
+  const content = text.slice(1, -1);
+  const plain = content.replace(/\\[\s\S]/g, '');
+  if (plain.includes(quote) || plain.includes('\\')) return text;
+  return content.replace(/\\([nrt\\'"])/g, (_, name: string) => ESCAPES[name] ?? name);
+}
+
+const ESCAPES: Readonly<Record<string, string>> = { n: '\n', r: '\r', t: '\t' };
+
+function javaScriptStack(text: string): ObservationError | undefined {
+  const first = /\n\s+at /.exec(text.slice(0, MAX_HEAD));
+  if (first === null) return undefined;
+  const head = text.slice(0, first.index);
+  // LangChain repeats the message before the stack, which begins with the type and the message.
+  for (let at = head.indexOf('\n\n'); at !== -1; at = head.indexOf('\n\n', at + 1)) {
+    const named = namedError(head.slice(at + 2));
+    if (named?.message === head.slice(0, at)) return { ...named, stacktrace: text.slice(at + 2) };
+  }
+  const named = namedError(head);
+  return named === undefined ? undefined : { ...named, stacktrace: text };
+}
+
+function namedError(text: string): ObservationError | undefined {
+  const named = /^([A-Za-z_$][\w$.]{0,255}): ([\s\S]*)$/.exec(text);
+  if (named === null || !isErrorName(named[1] ?? '')) return undefined;
+  return { message: named[2] ?? null, type: named[1] ?? null, stacktrace: null };
+}
+
+/** A word before a colon is the name of an error only if it sounds like one. */
+function isErrorName(name: string): boolean {
+  return /(?:Error|Exception|Interrupt|Timeout|Exit|Warning)$/.test(name);
+}

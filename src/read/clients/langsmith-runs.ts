@@ -1,0 +1,222 @@
+import { Refusal } from '../../model/errors.ts';
+import { parseInstant } from '../../model/instant.ts';
+import { printQuery } from '../../query/print.ts';
+import type { Query } from '../../query/query.ts';
+import type { StoredObservation } from '../../store/store.ts';
+import { answerJson } from '../answer.ts';
+import { jsonBody } from '../json-body.ts';
+import { listCursors } from '../list-cursor.ts';
+import { startTerm } from '../query.ts';
+import type { StoreReading } from '../stored-request.ts';
+import { unknown } from '../stored-request.ts';
+import type { ClientRequest } from './client-request.ts';
+import { langsmithProject, langsmithProjects } from './langsmith-projects.ts';
+import { runJson } from './langsmith-run.ts';
+import type { Members } from './members.ts';
+import { objectOf, textIn } from './members.ts';
+import { uuidOf } from './uuid.ts';
+
+const MAX_BODY_BYTES = 65_536;
+/** Runs of a page, without `limit`. */
+const DEFAULT_RUNS = 100;
+/** The most runs of a trace in one answer. */
+const RUNS_OF_TRACE = 1000;
+/** Traces whose runs are read together. */
+const TRACES_OF_STEP = 20;
+
+/** The reading requests of LangSmith's clients. `/api/v1/sessions` is shared with the sessions of this service. */
+export const RUN_REQUESTS: readonly ClientRequest[] = [
+  {
+    method: 'GET',
+    paths: ['/api/v1/runs/:id', '/runs/:id'],
+    permissions: ['traces:read'],
+    work: readRun,
+  },
+  {
+    method: 'POST',
+    paths: ['/api/v1/runs/query', '/runs/query'],
+    permissions: ['traces:read'],
+    work: queryRuns,
+  },
+  { method: 'GET', paths: ['/sessions'], permissions: ['traces:read'], work: langsmithProjects },
+  { method: 'GET', paths: ['/sessions/:id'], permissions: ['traces:read'], work: langsmithProject },
+];
+
+async function readRun(reading: StoreReading): Promise<void> {
+  const { exchange, store, tenant, read } = reading;
+  const id = exchange.params.id ?? '';
+  const stored = await read.turn(() => store.traces.getObservation(tenant.projectId, id));
+  if (stored === undefined) throw unknown('run');
+  const payloads = await reading.payloads({ kind: 'trace', id: stored.traceId });
+  const texts = await read.turn(() => payloads.read(stored));
+  answerJson(exchange, read, runJson(stored, texts, []));
+}
+
+/** What a query asks for; every condition holds. */
+type RunQuery = {
+  readonly ids: readonly string[] | undefined;
+  readonly traceId: string | undefined;
+  readonly parentId: string | undefined;
+  readonly isRoot: boolean | undefined;
+  readonly runType: string | undefined;
+  readonly hasError: boolean | undefined;
+  readonly since: Query;
+  readonly limit: number;
+  readonly cursor: string | undefined;
+};
+
+async function queryRuns(reading: StoreReading): Promise<void> {
+  const { exchange, read, tenant } = reading;
+  const given = objectOf(await jsonBody(exchange, read, MAX_BODY_BYTES), 'The body');
+  const sessions = given.session;
+  const isOther = Array.isArray(sessions) && !sessions.includes(uuidOf(tenant.projectId));
+  const asked = runQuery(given);
+  const page = new RunPage(reading, asked);
+  const next = isOther ? null : await page.fill();
+  const cursors = JSON.stringify({ next });
+  answerJson(exchange, read, `{"runs":[${page.runs.join()}],"cursors":${cursors}}`);
+}
+
+/** Conditions in LangSmith's own language would be another answer than the client expects if they were ignored. */
+const UNSUPPORTED = ['filter', 'trace_filter', 'tree_filter', 'query', 'search_filter'];
+
+function runQuery(given: Members): RunQuery {
+  for (const name of [...UNSUPPORTED, 'reference_example']) {
+    if (given[name] === undefined || given[name] === null) continue;
+    throw new Refusal(
+      'invalid_request',
+      `${name} is not served here. Search with GET /api/v1/traces?q=, and list the runs of a trace by trace_id.`,
+    );
+  }
+  const { id, is_root: isRoot, error, limit } = given;
+  const from = parseInstant(textIn(given, 'start_time') ?? '');
+  const range = from === undefined ? [] : [startTerm({ from, to: null, text: '' })];
+  return {
+    ids: Array.isArray(id) ? id.filter((one) => typeof one === 'string') : undefined,
+    traceId: textIn(given, 'trace'),
+    parentId: textIn(given, 'parent_run'),
+    isRoot: typeof isRoot === 'boolean' ? isRoot : undefined,
+    runType: textIn(given, 'run_type'),
+    hasError: typeof error === 'boolean' ? error : undefined,
+    since: { terms: range },
+    limit: typeof limit === 'number' && limit >= 1 ? Math.min(limit, DEFAULT_RUNS) : DEFAULT_RUNS,
+    cursor: textIn(given, 'cursor'),
+  };
+}
+
+/** A page of runs: of a trace, by their ids, or of the newest traces. */
+class RunPage {
+  readonly runs: string[] = [];
+  readonly #reading: StoreReading;
+  readonly #asked: RunQuery;
+  #characters = 0;
+
+  constructor(reading: StoreReading, asked: RunQuery) {
+    this.#reading = reading;
+    this.#asked = asked;
+  }
+
+  /** Resolves with the cursor of the next page; null after the last one. */
+  async fill(): Promise<string | null> {
+    const { ids, traceId, parentId } = this.#asked;
+    if (ids !== undefined) return this.#ofIds(ids);
+    if (traceId !== undefined) return this.#ofTrace(traceId);
+    if (parentId === undefined) return this.#ofNewestTraces();
+    const { store, tenant, read } = this.#reading;
+    const parent = await read.turn(() => store.traces.getObservation(tenant.projectId, parentId));
+    return parent === undefined ? null : this.#ofTrace(parent.traceId);
+  }
+
+  async #ofIds(ids: readonly string[]): Promise<null> {
+    const { store, tenant, read } = this.#reading;
+    for (const id of ids.slice(0, this.#asked.limit)) {
+      const stored = await read.turn(() => store.traces.getObservation(tenant.projectId, id));
+      if (stored !== undefined) await this.#add(stored, []);
+    }
+    return null;
+  }
+
+  async #ofTrace(traceId: string): Promise<null> {
+    const { store, tenant, read } = this.#reading;
+    const known = new Map<string, StoredObservation>();
+    let cursor: string | undefined;
+    do {
+      const page = { limit: 200, ...(cursor === undefined ? {} : { cursor }) };
+      const found = await read.turn(() =>
+        store.traces.listObservations(tenant.projectId, traceId, page),
+      );
+      for (const one of found.items) known.set(one.id, one);
+      cursor = found.nextCursor ?? undefined;
+    } while (cursor !== undefined && known.size < RUNS_OF_TRACE && !this.#isFull());
+    for (const stored of known.values()) {
+      if (this.#isFull()) break;
+      await this.#add(stored, ancestorsOf(stored, known));
+    }
+    return null;
+  }
+
+  async #ofNewestTraces(): Promise<string | null> {
+    const { store, tenant, read } = this.#reading;
+    const { since, limit } = this.#asked;
+    const cursors = listCursors('langsmith-runs', tenant.projectId, printQuery(since));
+    let cursor = cursors.read(this.#asked.cursor);
+    for (;;) {
+      const rows = Math.min(TRACES_OF_STEP, limit - this.runs.length);
+      const page = { query: since, limit: rows, ...(cursor === undefined ? {} : { cursor }) };
+      const found = await read.turn(() => store.traces.listTraces(tenant.projectId, page));
+      for (const [i, { id }] of found.items.entries()) {
+        if (this.#asked.isRoot === true) await this.#root(id);
+        else await this.#ofTrace(id);
+        if (this.#isFull()) return cursors.write(found.cursorAfter(i));
+      }
+      if (found.nextCursor === null) return null;
+      cursor = found.nextCursor;
+    }
+  }
+
+  async #root(traceId: string): Promise<void> {
+    const { store, tenant, read } = this.#reading;
+    const root = await read.turn(() => store.traces.getRoot(tenant.projectId, traceId));
+    if (root !== undefined) await this.#add(root, []);
+  }
+
+  #isFull(): boolean {
+    const { limits } = this.#reading.reads;
+    return this.runs.length >= this.#asked.limit || this.#characters >= limits.page_bytes;
+  }
+
+  async #add(stored: StoredObservation, ancestors: readonly StoredObservation[]): Promise<void> {
+    if (!this.#matches(stored)) return;
+    const { read } = this.#reading;
+    const payloads = await this.#reading.payloads({ kind: 'trace', id: stored.traceId });
+    const texts = await read.turn(() => payloads.read(stored));
+    const text = runJson(stored, texts, ancestors);
+    this.#characters += text.length;
+    // The text is held beside the answer that it becomes a part of.
+    read.hold(this.#characters * 3);
+    this.runs.push(text);
+  }
+
+  #matches(stored: StoredObservation): boolean {
+    const { isRoot, hasError, parentId, runType, traceId } = this.#asked;
+    if (isRoot !== undefined && (stored.parentId === null) !== isRoot) return false;
+    if (hasError !== undefined && (stored.error !== null) !== hasError) return false;
+    if (parentId !== undefined && stored.parentId !== parentId) return false;
+    if (traceId !== undefined && stored.traceId !== traceId) return false;
+    return runType === undefined || (stored.external?.run_type ?? stored.kind) === runType;
+  }
+}
+
+/** From the root down. A parent that is not known, and a cycle, end the way up. */
+function ancestorsOf(
+  stored: StoredObservation,
+  known: ReadonlyMap<string, StoredObservation>,
+): StoredObservation[] {
+  const above = new Set<StoredObservation>();
+  let at = stored.parentId === null ? undefined : known.get(stored.parentId);
+  while (at !== undefined && at !== stored && !above.has(at)) {
+    above.add(at);
+    at = at.parentId === null ? undefined : known.get(at.parentId);
+  }
+  return [...above].reverse();
+}

@@ -1,0 +1,43 @@
+import type { Instant } from '../../model/observation.ts';
+import type { FoundRows } from './page.ts';
+import type { Place } from './place.ts';
+import { cursorOf } from './place.ts';
+
+/** A row of a walk over traces begins with the place of its trace in listings. */
+export type WalkedRow = readonly [ms: number, ns: number, n: number, ...cells: unknown[]];
+
+/** The rows that a step of a walk found; `end` is the place of the last trace it looked at, null behind the last trace. */
+export type WalkedRows<Row extends WalkedRow> = FoundRows<Row> & {
+  readonly end: Place | null;
+  readonly spentMs: number;
+};
+
+/** What a step of a walk found, one item a row at most. */
+export type StepPage<Item> = {
+  readonly items: readonly Item[];
+  readonly nextCursor: string | null;
+  /** The time of the last trace that the step looked at; null behind the last trace of all. */
+  readonly searchedTo: Instant | null;
+  /** Milliseconds of work of the store. */
+  readonly spentMs: number;
+};
+
+/** Rows without an item are left out. */
+export function walkedPage<Row extends WalkedRow, Item>(
+  { rows, hasMore, end, spentMs }: WalkedRows<Row>,
+  itemOf: (row: Row) => Item | undefined,
+): StepPage<Item> {
+  const items = rows.map(itemOf).filter((item) => item !== undefined);
+  const last = rows.at(-1);
+  const place = hasMore && last !== undefined ? placeOf(last) : end;
+  return {
+    items,
+    nextCursor: place === null ? null : cursorOf(place),
+    searchedTo: place === null ? null : { ms: place.ms, ns: place.ns },
+    spentMs,
+  };
+}
+
+function placeOf([ms, ns, n]: WalkedRow): Place {
+  return { ms, ns, n };
+}

@@ -1,0 +1,263 @@
+import t from 'tap';
+import { HOSTILE, onPhone, startUi } from './rig.ts';
+
+t.setTimeout(240_000);
+
+const ui = await startUi(t);
+const { page } = ui;
+const HOUR = 3_600_000;
+
+type Sent = {
+  readonly name: string;
+  readonly model?: string;
+  readonly user?: string;
+  readonly session?: string;
+  readonly status?: string;
+  readonly hoursAgo?: number;
+  readonly ms?: number;
+  readonly tokens?: number;
+};
+
+let sent = 0;
+
+/** A trace of one model call, as a client of the native format sends it. */
+function traceOf(given: Sent): object {
+  const {
+    name,
+    model = 'gpt-4o',
+    status = 'success',
+    hoursAgo = 1,
+    ms = 1_000,
+    tokens = 10,
+  } = given;
+  const start = Date.now() - hoursAgo * HOUR;
+  sent += 1;
+  return {
+    ...{ observation_id: `o${sent}`, trace_id: `t${sent}`, operation: 'finish', kind: 'llm', name },
+    ...{ status, model, usage: { input_tokens: tokens, output_tokens: 5 } },
+    start_time: new Date(start).toISOString(),
+    end_time: new Date(start + ms).toISOString(),
+    metadata: { user_id: given.user ?? 'ada', session_id: given.session ?? 'chat-1' },
+    inputs: { messages: [{ role: 'user', content: `question about ${name}` }] },
+    outputs: { role: 'assistant', content: `answer about ${name}` },
+  };
+}
+
+const table = page.getByRole('table', { name: 'Traces' });
+const search = page.getByRole('searchbox', { name: 'Search traces' });
+const rows = () => table.getByRole('row').filter({ hasNot: page.getByRole('columnheader') });
+
+const { projects } = await ui.admin<{ projects: { id: string }[] }>('GET', '/projects');
+
+/** Sends traces, and waits until the store has them. */
+async function store(traces: readonly object[]): Promise<void> {
+  await ui.sendEvents(traces);
+  await ui.admin('GET', `/projects/${projects[0]?.id}/traces/t${sent}?wait=20s`);
+}
+
+await store([
+  traceOf({ name: 'alpha', ms: 500, tokens: 900 }),
+  traceOf({ name: 'beta', model: 'claude-sonnet-4-5', hoursAgo: 2, ms: 3_000, tokens: 100 }),
+  traceOf({ name: 'gamma', status: 'error', hoursAgo: 3, user: 'bob', session: 'chat-2' }),
+  traceOf({ name: 'old one', hoursAgo: 24 * 20 }),
+]);
+
+t.test('lists the traces of the range, newest first', async (t) => {
+  await ui.open('/traces');
+  await rows().nth(2).waitFor();
+  t.same(await rows().locator('.cell-name').allTextContents(), ['alpha', 'beta', 'gamma']);
+  t.match(await rows().nth(0).textContent(), /question about alpha.*answer about alpha/);
+  await page.getByRole('figure', { name: 'Traces over time' }).getByText('3 traces').waitFor();
+  await page.getByText('· 1 failed').waitFor();
+  await ui.check(t, 'the list');
+  await onPhone(page, () => ui.check(t, 'the list on a phone'));
+});
+
+t.test('searches with suggestions, and keeps the query in the address', async (t) => {
+  await ui.open('/traces');
+  await rows().nth(2).waitFor();
+  await page.keyboard.press('/');
+  await page.keyboard.type('mod');
+  await page.getByRole('option', { name: /^model:/ }).waitFor();
+  await page.keyboard.press('ArrowDown');
+  await page.getByRole('option', { selected: true }).waitFor();
+  await page.keyboard.press('Enter');
+  t.equal(await search.inputValue(), 'model:');
+  await page.keyboard.type('cl');
+  await page.getByRole('option', { name: /claude-sonnet-4-5/ }).waitFor();
+  await page.keyboard.press('ArrowDown');
+  await page.getByRole('option', { selected: true }).waitFor();
+  await page.keyboard.press('Enter');
+  await rows().nth(1).waitFor({ state: 'detached' });
+  t.same(await rows().locator('.cell-name').allTextContents(), ['beta']);
+  t.match(page.url(), /q=model%3Aclaude-sonnet-4-5/);
+  await page.reload();
+  await rows().first().waitFor();
+  t.equal(await search.inputValue(), 'model:claude-sonnet-4-5');
+});
+
+t.test('marks the mistake of a query, and asks the daemon for nothing', async (t) => {
+  await ui.open('/traces?q=status:error%20modle:x');
+  const alert = page.getByRole('alert');
+  await alert.getByText('did you mean "model"').waitFor();
+  t.equal(await alert.locator('mark').textContent(), 'm');
+  t.equal(await table.count(), 0);
+  await ui.check(t, 'a query with a mistake');
+});
+
+t.test('adds and removes values by the filters', async (t) => {
+  await ui.open('/traces');
+  const filters = page.getByRole('region', { name: 'Filters' });
+  await filters.getByRole('button', { name: /^beta/ }).click();
+  await page.waitForURL(/q=name%3Abeta/);
+  await filters.getByRole('button', { name: /^alpha/ }).click();
+  await page.waitForURL(/q=name%3Abeta%2Calpha/);
+  await rows().nth(1).waitFor();
+  t.equal(await rows().count(), 2);
+  await filters.getByRole('button', { name: /^beta/ }).click();
+  await filters.getByRole('button', { name: /^alpha/ }).click();
+  await rows().nth(2).waitFor();
+  t.equal(await search.inputValue(), '');
+});
+
+t.test('sorts by a column, and chooses columns', async (t) => {
+  await ui.open('/traces');
+  await table.getByRole('button', { name: 'Latency' }).click();
+  await page.waitForURL(/sort=latency/);
+  await rows().first().filter({ hasText: 'beta' }).waitFor();
+  t.equal(
+    await table.getByRole('columnheader', { name: 'Latency' }).getAttribute('aria-sort'),
+    'descending',
+  );
+  await page.getByRole('button', { name: 'Columns' }).click();
+  await page.getByRole('menuitemradio', { name: 'Output' }).click();
+  await table.getByRole('columnheader', { name: 'Output' }).waitFor({ state: 'detached' });
+  await ui.open('/traces');
+  await rows().first().waitFor();
+  t.equal(await table.getByRole('columnheader', { name: 'Output' }).count(), 0, 'it is remembered');
+});
+
+t.test('says what to do when nothing matches', async (t) => {
+  await ui.open('/traces?q=name:nothing');
+  await page.getByRole('heading', { name: 'No trace matches' }).waitFor();
+  await ui.check(t, 'an empty list');
+  await page.getByRole('button', { name: 'Clear the search' }).click();
+  await rows().first().waitFor();
+  await ui.open('/traces?q=name:%22old%20one%22');
+  await page.getByRole('button', { name: 'Search all time' }).click();
+  await rows().first().waitFor();
+});
+
+t.test('chooses a range by dragging over the bars', async (t) => {
+  await ui.open('/traces?range=24h');
+  const bars = page.getByRole('figure', { name: 'Traces over time' }).locator('svg');
+  await page.getByText('3 traces').waitFor();
+  const box = await bars.boundingBox();
+  if (box === null) throw new Error('the bars are not there');
+  await page.mouse.move(box.x + box.width - 2, box.y + 20);
+  await page.mouse.down();
+  await page.mouse.move(box.x + box.width * 0.9, box.y + 20, { steps: 4 });
+  await page.mouse.up();
+  await page.waitForURL(/from=.*to=/);
+  t.notMatch(page.url(), /range=/);
+});
+
+t.test('opens a trace by the keyboard only', async (t) => {
+  await ui.open('/traces');
+  await rows().first().waitFor();
+  await page.keyboard.press('j');
+  await page.keyboard.press('j');
+  await page.keyboard.press('k');
+  await page.keyboard.press('Enter');
+  await page.waitForURL(/\/traces\/t1\b/);
+  t.pass('the first row is open');
+});
+
+t.test('shows traces as they arrive', async (t) => {
+  await ui.open('/traces');
+  await rows().first().waitFor();
+  await page.getByRole('switch', { name: 'Live' }).click();
+  await page.waitForURL(/live=1/);
+  // The stream begins after the address changed: traces are sent until one arrives.
+  const arrived = rows().filter({ hasText: 'just now' }).first();
+  for (let attempt = 0; attempt < 40 && (await arrived.count()) === 0; attempt += 1) {
+    await ui.sendEvents([traceOf({ name: 'just now', hoursAgo: 0 })]);
+    await arrived.waitFor({ timeout: 1_500 }).catch(() => {});
+  }
+  t.equal(await rows().first().locator('.cell-name').textContent(), 'just now');
+});
+
+t.test('lists sessions and users, and opens them', async (t) => {
+  await ui.open('/sessions');
+  await page.getByRole('link', { name: 'chat-2' }).click();
+  await page.getByRole('heading', { name: 'chat-2' }).waitFor();
+  await page.getByText('question about gamma').waitFor();
+  await page.getByText('answer about gamma').waitFor();
+  await ui.check(t, 'a session');
+  await onPhone(page, () => ui.check(t, 'a session on a phone'));
+  await page.getByRole('link', { name: 'bob' }).click();
+  await page.getByRole('heading', { name: 'bob' }).waitFor();
+  await page
+    .getByRole('table', { name: 'Newest traces' })
+    .getByRole('link', { name: 'gamma' })
+    .waitFor();
+  await ui.check(t, 'a user');
+  await ui.open('/users');
+  await page.getByRole('table', { name: 'Users' }).getByRole('link', { name: 'ada' }).waitFor();
+  await ui.check(t, 'the users');
+  await ui.open('/sessions?q=user:nobody');
+  await page.getByRole('heading', { name: 'No sessions in this range' }).waitFor();
+});
+
+t.test('adds up the traces, by time and by model', async (t) => {
+  await ui.open('/dashboard');
+  const models = page.getByRole('table', { name: 'By model' });
+  await models.getByRole('row', { name: /claude-sonnet-4-5/ }).waitFor();
+  await page.getByRole('figure', { name: 'Tokens by time' }).locator('canvas').waitFor();
+  await ui.check(t, 'the dashboard');
+  await onPhone(page, () => ui.check(t, 'the dashboard on a phone'));
+  await page.getByRole('tab', { name: 'User' }).click();
+  await page.getByRole('table', { name: 'By user' }).getByRole('link', { name: 'bob' }).click();
+  await page.waitForURL(/traces\?.*q=user%3Abob/);
+  await rows().first().waitFor();
+  t.same(await rows().locator('.cell-name').allTextContents(), ['gamma']);
+});
+
+t.test('shows hostile texts as texts', async (t) => {
+  await store(
+    HOSTILE.map((text, index) =>
+      traceOf({
+        name: text,
+        user: text,
+        session: text,
+        model: text,
+        hoursAgo: 0.1 + index / 1_000,
+      }),
+    ),
+  );
+  for (const path of ['/traces', '/sessions', '/users', '/dashboard']) {
+    await ui.open(path);
+    await page.getByText('<img src=x onerror').first().waitFor();
+    await ui.check(t, `hostile texts at ${path}`);
+  }
+  await ui.open(`/users/${encodeURIComponent(HOSTILE[1] ?? '')}`);
+  await page.getByRole('table', { name: 'Newest traces' }).waitFor();
+  await ui.check(t, 'a hostile user');
+  t.equal(await page.evaluate('globalThis.hacked'), undefined);
+});
+
+t.test('shows the message of the daemon and a retry when it fails', async (t) => {
+  await page.route('**/traces?**', (route) =>
+    route.fulfill({
+      ...{ status: 503, contentType: 'application/json' },
+      body: JSON.stringify({ code: 'unavailable', message: 'The store is away.' }),
+    }),
+  );
+  await ui.open('/traces');
+  await page.getByRole('alert').getByText('The store is away.').waitFor();
+  await page.unroute('**/traces?**');
+  await page.getByRole('button', { name: 'Retry' }).click();
+  await rows().first().waitFor();
+  ui.errors.length = 0;
+  t.pass('the list is there after a retry');
+});

@@ -1,0 +1,220 @@
+import type { Page } from 'playwright-core';
+import t from 'tap';
+import { HOSTILE, onPhone, startUi, tabTo } from './rig.ts';
+
+t.setTimeout(240_000);
+
+type Project = { readonly id: string; readonly name: string };
+
+const ui = await startUi(t);
+const { page } = ui;
+// The last project, and a project that the plan does not allow.
+ui.provoked.add(409);
+ui.provoked.add(404);
+
+/** The open dialog. */
+const dialog = (on: Page = page) => on.getByRole('dialog');
+const rowOf = (name: string) => page.getByRole('row').filter({ hasText: name });
+const press = (name: string) => page.getByRole('button', { name, exact: true }).click();
+const confirm = (verb: string) => dialog().getByRole('button', { name: verb, exact: true }).click();
+
+async function projects(): Promise<readonly Project[]> {
+  return (await ui.admin<{ projects: Project[] }>('GET', '/projects')).projects;
+}
+
+t.test('creates, renames, limits and switches projects', async (t) => {
+  await ui.open('/settings/projects');
+  await press('Create project');
+  await dialog().getByLabel('Name').fill('staging');
+  await confirm('Create project');
+  await rowOf('staging').waitFor();
+  await page.getByRole('button', { name: 'Project: staging' }).waitFor();
+
+  await rowOf('staging').getByRole('button', { name: 'Rename' }).click();
+  await dialog().getByLabel('Name').fill('Staging EU');
+  await confirm('Rename');
+  await rowOf('Staging EU').waitFor();
+
+  await rowOf('Staging EU').getByRole('button', { name: 'Change limits' }).click();
+  await dialog().getByLabel('Retention in days').fill('30');
+  await dialog().getByLabel('Events a month').fill('1.5M');
+  await dialog().getByLabel('Bytes an hour').fill('abc');
+  await confirm('Change limits');
+  await dialog().getByRole('alert').getByText('Bytes an hour').waitFor();
+  await dialog().getByLabel('Bytes an hour').fill('512 MiB');
+  await confirm('Change limits');
+  await rowOf('Staging EU').getByText('30 days').waitFor();
+  await rowOf('Staging EU').getByText('512 MiB/hour').waitFor();
+  t.match(
+    (await projects()).find(({ name }) => name === 'Staging EU'),
+    {
+      retention: { days: 30 },
+      limits: { events_per_month: 1_500_000, bytes_per_hour: 536_870_912 },
+    },
+  );
+
+  await rowOf('default').getByRole('button', { name: 'Switch' }).click();
+  await page.getByRole('button', { name: 'Project: default' }).waitFor();
+  await page.reload();
+  await page.getByRole('button', { name: 'Project: default' }).waitFor();
+  await ui.check(t, 'projects');
+});
+
+t.test('a deletion says what goes, and needs the name', async (t) => {
+  const { id } = await ui.admin<Project>('POST', '/projects', { name: 'doomed' });
+  const { token } = await ui.admin<{ token: string }>('POST', `/projects/${id}/keys`, {});
+  const event = { operation: 'finish', kind: 'llm', status: 'success', name: 'x' };
+  await ui.sendEvents([{ ...event, id: 'o1', trace_id: 't1' }], token);
+  await ui.open('/settings/projects');
+  await rowOf('doomed').getByRole('cell', { name: '1', exact: true }).waitFor();
+  await rowOf('doomed').getByRole('button', { name: 'Delete' }).click();
+  await dialog().getByText('1 API key').waitFor();
+  await dialog().getByText('1 retained trace', { exact: false }).waitFor();
+  const button = dialog().getByRole('button', { name: 'Delete', exact: true });
+  t.ok(await button.isDisabled(), 'the name is not typed');
+  await dialog().getByRole('textbox').fill('doome');
+  t.ok(await button.isDisabled(), 'the name is typed in part');
+  await dialog().getByRole('textbox').fill('doomed');
+  await ui.check(t, 'the dialog of a deletion');
+  await button.click();
+  await rowOf('doomed').waitFor({ state: 'detached' });
+  t.notOk((await projects()).some((each) => each.id === id));
+});
+
+t.test('the refusals of the daemon say how to go on', async (t) => {
+  const before = await projects();
+  for (const { id, name } of before) {
+    if (name !== 'default') await ui.admin('DELETE', `/projects/${id}`);
+  }
+  await ui.open('/settings/projects');
+  await rowOf('default').getByRole('button', { name: 'Delete' }).click();
+  await dialog().getByRole('textbox').fill('default');
+  await confirm('Delete');
+  await dialog().getByRole('alert').getByText('Create another project first').waitFor();
+  await confirm('Cancel');
+
+  await ui.admin('PATCH', '/organization', { plan: 'free' });
+  await press('Create project');
+  await dialog().getByLabel('Name').fill('one too many');
+  await confirm('Create project');
+  await dialog().getByRole('alert').getByRole('link', { name: 'Change the plan' }).waitFor();
+  await confirm('Cancel');
+  await ui.admin('PATCH', '/organization', { plan: 'scale' });
+  t.equal((await projects()).length, 1);
+});
+
+t.test('a new key shows once, works, and is revoked', async (t) => {
+  const [first] = await projects();
+  await page.context().grantPermissions(['clipboard-read', 'clipboard-write']);
+  await ui.open('/settings/keys');
+  await press('Create key');
+  await dialog().getByLabel('Name').fill('ci');
+  await dialog().getByLabel('traces:read').uncheck();
+  await confirm('Create key');
+  const token = await page.getByLabel('New API key').innerText();
+  t.match(token, /^ws_\w{20,}$/);
+  await confirm('Copy');
+  await page.getByText('Copied').waitFor();
+  t.equal(await page.evaluate('navigator.clipboard.readText()'), token);
+  await ui.check(t, 'the dialog of a new key');
+  await page.keyboard.press('Escape');
+  await dialog().getByRole('alert').getByText('not shown again').waitFor();
+  await confirm('Done');
+  await dialog().waitFor({ state: 'detached' });
+  t.equal(await page.getByText(token).count(), 0, 'the token is gone');
+  t.notMatch(await page.content(), token);
+
+  await rowOf('ci').getByText('never used').waitFor();
+  t.equal(await rowOf('ci').getByText('traces:read').count(), 0, 'the permission was left out');
+  const event = { operation: 'finish', kind: 'llm', status: 'success', name: 'x' };
+  await ui.sendEvents([{ ...event, id: 'o2', trace_id: 't2' }], token);
+  await rowOf('ci').getByText('in use').waitFor({ timeout: 90_000 });
+  await rowOf('ci').getByRole('button', { name: 'Revoke' }).click();
+  await dialog().getByText('It was last used').waitFor();
+  await confirm('Revoke');
+  await rowOf('ci').waitFor({ state: 'detached' });
+  await t.rejects(ui.sendEvents([{ ...event, id: 'o3', trace_id: 't3' }], token), /401/);
+  await page.getByRole('switch', { name: 'Show 1 revoked' }).click();
+  await rowOf('ci').getByText('revoked', { exact: true }).waitFor();
+  await ui.check(t, 'keys');
+  t.ok(first);
+});
+
+t.test('a rotation revokes the old key only after the use of the new one', async (t) => {
+  const [first] = await projects();
+  const path = `/projects/${first?.id}/keys`;
+  const old = await ui.admin<{ id: string }>('POST', path, { name: 'rotated' });
+  await ui.open('/settings/keys');
+  await rowOf('rotated').getByRole('button', { name: 'Rotate' }).click();
+  await press('Create replacement');
+  const token = await page.getByLabel('New API key').innerText();
+  t.equal(await dialog().getByRole('button', { name: 'Revoke' }).count(), 0);
+  await press('It is deployed');
+  await dialog().getByText('Waiting for the first request').waitFor();
+  t.equal(await dialog().getByRole('button', { name: 'Revoke' }).count(), 0);
+  await ui.check(t, 'a rotation');
+  const event = { operation: 'finish', kind: 'llm', status: 'success', name: 'x' };
+  await ui.sendEvents([{ ...event, id: 'o4', trace_id: 't4' }], token);
+  await dialog().getByRole('button', { name: 'Revoke' }).click({ timeout: 90_000 });
+  await dialog().waitFor({ state: 'detached' });
+  type Keys = { keys: { id: string; name: string; revoked_at: string | null }[] };
+  const { keys } = await ui.admin<Keys>('GET', path);
+  t.not(keys.find(({ id }) => id === old.id)?.revoked_at, null);
+  t.equal(keys.filter((each) => each.name === 'rotated' && each.revoked_at === null).length, 1);
+});
+
+t.test('hostile names stay texts, and are deleted like others', async (t) => {
+  for (const name of HOSTILE) {
+    const { id } = await ui.admin<Project>('POST', '/projects', { name });
+    await ui.admin('POST', `/projects/${id}/keys`, { name });
+  }
+  await ui.open('/settings/projects');
+  await page
+    .getByText(HOSTILE[0] ?? '')
+    .first()
+    .waitFor();
+  await ui.check(t, 'hostile projects');
+  await onPhone(page, () => ui.check(t, 'hostile projects on a phone'));
+  for (const { id, name } of (await projects()).filter((each) => HOSTILE.includes(each.name))) {
+    await ui.open(`/settings/keys?project=${id}`);
+    await rowOf(name).first().waitFor();
+    t.equal(await page.evaluate('globalThis.hacked'), undefined, name);
+  }
+  await ui.check(t, 'a hostile key');
+  await onPhone(page, () => ui.check(t, 'a hostile key on a phone'));
+  await ui.open('/settings/projects');
+  const bidi = HOSTILE.find((each) => each.includes('\u202E')) ?? '';
+  await rowOf('gnp.exe').getByRole('button', { name: 'Delete' }).click();
+  const typed = await dialog().locator('label strong').innerText();
+  t.match(typed, /^proj_/, 'a name that no key types is confirmed by the id');
+  await dialog().getByRole('textbox').fill(typed);
+  await confirm('Delete');
+  await rowOf('gnp.exe').waitFor({ state: 'detached' });
+  t.notOk((await projects()).some(({ name }) => name === bidi));
+});
+
+t.test('a keyboard is enough to create a project and a key', async (t) => {
+  const keys = async (...names: string[]) => {
+    for (const name of names) await page.keyboard.press(name);
+  };
+  await ui.open('/settings/projects');
+  await tabTo(page, 'Create project');
+  await keys('Enter');
+  await dialog().waitFor();
+  await page.keyboard.type('by keyboard');
+  await keys('Enter');
+  await page.getByRole('button', { name: 'Project: by keyboard' }).waitFor();
+  await tabTo(page, 'API keys');
+  await keys('Enter');
+  await page.getByRole('heading', { name: 'API keys' }).waitFor();
+  await tabTo(page, 'Create key');
+  await keys('Enter');
+  await dialog().waitFor();
+  await page.keyboard.type('typed');
+  await keys('Enter');
+  await page.getByLabel('New API key').waitFor();
+  await tabTo(page, 'Done');
+  await keys('Enter');
+  await rowOf('typed').waitFor();
+  t.pass('done without a pointer');
+});

@@ -1,0 +1,68 @@
+import t from 'tap';
+import { notServed, wrongMethodHint } from '../../../src/http/near-misses.ts';
+
+const SERVED = [
+  '/v1/traces',
+  '/api/public/otel/v1/traces',
+  '/api/v1/runs/batch',
+  '/api/public/scores',
+  '/api/v1/traces',
+];
+const isServed = (path: string) => SERVED.includes(path);
+
+t.test('names the right URL or setting for a path that is nearly right', async (t) => {
+  for (const [path, message] of [
+    ['/v1/traces/v1/traces', /OTEL_EXPORTER_OTLP_TRACES_ENDPOINT/],
+    ['/api/public/otel/v1/traces/v1/traces/', /OTEL_EXPORTER_OTLP_ENDPOINT/],
+    ['/api/v1/api/v1/runs/batch', /Remove \/api\/v1 from the base URL/],
+    ['/api/v1/api/v1', /Remove \/api\/v1/],
+    ['/api/v1/api/public/otel/v1/traces', /Remove \/api\/v1/],
+    ['/api/v1//api/v1/info', /Remove \/api\/v1/],
+    ['/api/public/otel/api/public/otel/v1/traces', /ends in \/api\/public\/otel/],
+    ['/api/public/otel', /accepted at \/v1\/traces/],
+    ['/api/public/otel/', /OTEL_EXPORTER_OTLP_TRACES_ENDPOINT/],
+    ['/api/public/otel/v1', /accepted at \/v1\/traces/],
+    ['/v1', /accepted at \/v1\/traces/],
+    ['/api/v1/otel', /accepted at \/v1\/traces/],
+    ['/api/v1/v1/traces', /Remove \/api\/v1 from OTEL_EXPORTER_OTLP_ENDPOINT/],
+    ['/api/public/v2/prompts/greeting', /Prompts are not managed here/],
+    ['/api/public/traces/t', /Traces are read at \/api\/v1\/traces/],
+    ['/api/public', /Langfuse/],
+    ['/api/v1/runs/a/b/c', /LangSmith/],
+    ['/sessions/x/y', /with and without \/api\/v1/],
+    ['/datasets', /Datasets/],
+    ['/api/v1/examples/1', /Datasets/],
+    ['/', /\/v1\/traces/],
+    ['//', /\/v1\/traces/],
+    ['/api/v1/traces/', /without the slash/],
+    ['/api/v1/traces///', /without the slash/],
+  ] as const) {
+    t.match(notServed(path, isServed), message, path);
+  }
+});
+
+t.test('says nothing of what the listener does not serve, and of other paths', async (t) => {
+  for (const path of [
+    ...['/x', '/api', '/api/v2/runs', '/v1/tracesx', '/apix/public', '/datasetsx'],
+    `/${'/'.repeat(16_000)}x`,
+  ]) {
+    t.equal(notServed(path, isServed), 'Nothing is served at this path.', path.slice(0, 20));
+  }
+  for (const path of ['/api/public/otel', '/api/public/traces', '/datasets', '/runs/a/b']) {
+    t.equal(
+      notServed(path, () => false),
+      'Nothing is served at this path.',
+      path,
+    );
+  }
+});
+
+t.test('a message repeats nothing of the path', async (t) => {
+  t.notMatch(notServed('/api/public/<script>', isServed), 'script');
+});
+
+t.test('names the path for spans to an exporter that sends to the list of traces', async (t) => {
+  t.match(wrongMethodHint('POST', '/api/v1/traces'), /Spans are accepted at \/v1\/traces/);
+  t.equal(wrongMethodHint('DELETE', '/api/v1/traces'), '');
+  t.equal(wrongMethodHint('POST', '/api/v1/users'), '');
+});

@@ -1,0 +1,366 @@
+import { readFileSync } from 'node:fs';
+import t from 'tap';
+import { attributeKey } from '../../../../src/model/attributes.ts';
+import { EVENTS, KINDS, TOKEN_KINDS } from '../../../../src/model/conventions.ts';
+import { attributesOf, spanOf } from '../../../helper/otlp-proto.ts';
+import { read, withAttributes } from './reading.ts';
+
+/** Each test has the attributes of a real client, which it names. */
+
+const usageOf = (values: Record<string, unknown>) => withAttributes(values).observation.usage;
+
+t.test('Langfuse: the level ERROR is a failure with the status message', async (t) => {
+  const failed = {
+    'langfuse.observation.level': 'ERROR',
+    'langfuse.observation.status_message': 'Error: 400 the model is unknown',
+  };
+  t.match(withAttributes(failed).observation, {
+    status: 'error',
+    operation: 'error',
+    ended: true,
+    error: { message: 'Error: 400 the model is unknown', type: null },
+  });
+  const status = { code: 2, message: 'of the status' };
+  t.match(
+    withAttributes(failed, { status }).observation.error,
+    { message: 'of the status' },
+    'the message of the level remains in the metadata',
+  );
+  const exception = attributesOf({ 'exception.message': 'of the exception' });
+  t.match(
+    withAttributes(failed, { status, events: [{ name: 'exception', attributes: exception }] })
+      .observation.error,
+    { message: 'of the exception' },
+  );
+  for (const level of ['WARNING', 'DEFAULT', 'error', 5]) {
+    const { observation } = withAttributes({ ...failed, 'langfuse.observation.level': level });
+    t.match(observation, { status: 'pending', error: null }, String(level));
+  }
+});
+
+t.test('Langfuse: the attributes of the trace are mapped', async (t) => {
+  const { observation, payload } = withAttributes({
+    'langfuse.trace.name': 'lf trace',
+    'user.id': 'u',
+    'session.id': 's',
+    'langfuse.trace.tags': ['a', 'b'],
+    'langfuse.environment': 'staging',
+    'langfuse.release': '1.2',
+    'langfuse.trace.public': true,
+    'langfuse.trace.metadata.k': '"v"',
+    'langfuse.trace.metadata.plain': 'text',
+    'langfuse.trace.metadata.digits': '12',
+    'langfuse.observation.metadata.nested': '{"a":[1]}',
+    'langfuse.trace.input': '{"q":1}',
+  });
+  t.match(observation, {
+    sessionId: 's',
+    userId: 'u',
+    details: { traceName: 'lf trace', tags: ['a', 'b'], environment: 'staging', release: '1.2' },
+  });
+  t.match(payload.inputs, { q: 1 });
+  t.match(payload.metadata, {
+    'langfuse.trace.public': true,
+    'langfuse.trace.metadata.k': 'v',
+    'langfuse.trace.metadata.plain': 'text',
+    'langfuse.trace.metadata.digits': '12',
+    'langfuse.observation.metadata.nested': { a: [1] },
+  });
+});
+
+t.test('Langfuse JS: input without cached tokens, output without reasoning', async (t) => {
+  const details = { input: 13, output: 5, total: 30, input_cached_tokens: 8 };
+  t.same(
+    usageOf({
+      'langfuse.observation.usage_details': JSON.stringify({
+        ...details,
+        output_reasoning_tokens: 4,
+      }),
+    }),
+    {
+      ...{ input_tokens: 21, output_tokens: 9, total_tokens: 30 },
+      ...{ cached_tokens: 8, reasoning_tokens: 4 },
+    },
+  );
+});
+
+t.test('Langfuse Python: the nested details of the OpenAI wrapper', async (t) => {
+  const sent = {
+    ...{ prompt_tokens: 21, completion_tokens: 9, total_tokens: 30 },
+    prompt_tokens_details: { cached_tokens: 8, audio_tokens: 0 },
+    completion_tokens_details: { reasoning_tokens: 4, accepted_prediction_tokens: 0 },
+  };
+  t.same(usageOf({ 'langfuse.observation.usage_details': JSON.stringify(sent) }), {
+    ...{ input_tokens: 21, output_tokens: 9, total_tokens: 30 },
+    ...{ cached_tokens: 8, input_audio_tokens: 0, reasoning_tokens: 4 },
+  });
+  const { total_tokens: _, ...withoutTotal } = sent;
+  t.match(
+    usageOf({ 'langfuse.observation.usage_details': JSON.stringify(withoutTotal) }),
+    { input_tokens: 21, output_tokens: 9, total_tokens: 30 },
+    'OpenAI includes the parts, also without a total',
+  );
+});
+
+t.test('LangSmith over OpenTelemetry: usage and cost in the metadata', async (t) => {
+  const usage = {
+    ...{ input_tokens: 21, output_tokens: 9, total_tokens: 30, total_cost: 0.5 },
+    input_token_details: { cache_read: 8 },
+    output_token_details: { reasoning: 4 },
+  };
+  const { observation, payload } = withAttributes({
+    'langsmith.metadata.usage_metadata': JSON.stringify(usage),
+    'langsmith.span.tags': 'a, b',
+  });
+  t.same(observation.usage, {
+    ...{ input_tokens: 21, output_tokens: 9, total_tokens: 30 },
+    ...{ cached_tokens: 8, reasoning_tokens: 4 },
+  });
+  t.match(observation.details, { tags: ['a', 'b'], cost: { total: 500_000_000, source: 'sent' } });
+  t.match(payload.metadata, { 'langsmith.metadata.usage_metadata': usage });
+});
+
+t.test('MLflow: every attribute is JSON', async (t) => {
+  const { observation, payload } = withAttributes({
+    'mlflow.spanType': '"CHAT_MODEL"',
+    'mlflow.spanInputs': '"a question"',
+    'mlflow.spanOutputs': '5',
+    'mlflow.chat.tokenUsage': '{"input_tokens": 21, "output_tokens": 9, "total_tokens": 30}',
+    'mlflow.llm.provider': '"openai"',
+    'mlflow.llm.cost': '{"input_cost": 0.1, "output_cost": 0.2, "total_cost": 0.3}',
+    'mlflow.source': '{"a":1}',
+    model: '"gpt-4o"',
+  });
+  t.match(observation, {
+    kind: 'generation',
+    model: 'gpt-4o',
+    usage: { input_tokens: 21, output_tokens: 9, total_tokens: 30 },
+    details: { provider: 'openai', cost: { total: 300_000_000 } },
+  });
+  t.match(payload, { inputs: 'a question', outputs: 5, metadata: { 'mlflow.source': { a: 1 } } });
+  t.equal(withAttributes({ 'mlflow.llm.model': '"m"' }).observation.model, 'm');
+  t.equal(withAttributes({ model: 'say "hi"' }).observation.model, 'say "hi"');
+  t.equal(withAttributes({ model: '"broken' }).observation.model, '"broken');
+  const usage = { input_tokens: 1, prompt_tokens_details: { cached_tokens: 1 } };
+  t.match(
+    usageOf({ 'mlflow.chat.tokenUsage': usage }),
+    { input_tokens: 1, total_tokens: 1, cached_tokens: 1 },
+    'an object of OTLP',
+  );
+});
+
+t.test('pydantic-ai: the agent, its details of usage and its cost', async (t) => {
+  const { observation, payload } = withAttributes({
+    agent_name: 'support',
+    model_name: 'gpt-4o',
+    'pydantic_ai.all_messages': '[{"role":"user"}]',
+    final_result: 'done',
+    'gen_ai.usage.input_tokens': 21,
+    'gen_ai.usage.output_tokens': 9,
+    'gen_ai.usage.details.reasoning_tokens': 4,
+    'gen_ai.usage.details.cache_read_tokens': 8,
+    'gen_ai.usage.details.input_audio_tokens': 2,
+    'gen_ai.usage.details.invented': 3,
+    'operation.cost': 0.25,
+    'logfire.tags': ['x'],
+  });
+  t.match(observation, {
+    kind: 'agent',
+    model: 'gpt-4o',
+    usage: {
+      ...{ input_tokens: 21, output_tokens: 9, total_tokens: 30 },
+      ...{ reasoning_tokens: 4, cached_tokens: 8, input_audio_tokens: 2 },
+    },
+    details: { tags: ['x'], cost: { total: 250_000_000 } },
+  });
+  t.match(payload, {
+    inputs: [{ role: 'user' }],
+    outputs: 'done',
+    metadata: { 'gen_ai.usage.details.invented': 3 },
+  });
+});
+
+t.test('GenAI: current names of tokens, with a total', async (t) => {
+  t.same(
+    usageOf({
+      'gen_ai.usage.input_tokens': 100,
+      'gen_ai.usage.output_tokens': 50,
+      'gen_ai.usage.cache_read.input_tokens': 40,
+      'gen_ai.usage.cache_write.input_tokens': 10,
+      'gen_ai.usage.reasoning.output_tokens': 30,
+      'gen_ai.usage.text.input_tokens': 60,
+      'gen_ai.usage.image.input_tokens': 25,
+      'gen_ai.usage.audio.input_tokens': 15,
+      'gen_ai.usage.video.input_tokens': 1,
+      'gen_ai.usage.text.output_tokens': 49,
+      'gen_ai.usage.audio.output_tokens': 1,
+    }),
+    {
+      ...{ input_tokens: 100, output_tokens: 50, total_tokens: 150 },
+      ...{ cached_tokens: 40, cache_write_tokens: 10, reasoning_tokens: 30 },
+      ...{ input_text_tokens: 60, input_image_tokens: 25, input_audio_tokens: 15 },
+      ...{ input_video_tokens: 1, output_text_tokens: 49, output_audio_tokens: 1 },
+    },
+  );
+  t.same(usageOf({ 'llm.token_count.prompt': 5 }), { input_tokens: 5, total_tokens: 5 });
+  t.same(
+    usageOf({ 'gen_ai.usage.cache_read.input_tokens': 5 }),
+    { cached_tokens: 5 },
+    'a part alone makes no total',
+  );
+});
+
+t.test('GenAI: new operations', async (t) => {
+  const kind = (name: string) =>
+    withAttributes({ 'gen_ai.operation.name': name, 'gen_ai.request.model': 'm' }).observation.kind;
+  t.equal(kind('plan'), 'chain');
+  t.equal(kind('search_memory'), 'retriever');
+  t.equal(kind('upsert_memory'), 'span');
+});
+
+t.test('OpenInference: messages beside the JSON of a request are not repeated', async (t) => {
+  const messages = {
+    'llm.input_messages.0.message.role': 'user',
+    'llm.output_messages.0.message.role': 'assistant',
+  };
+  const request = { 'input.value': '{"messages":[]}', 'output.value': '[]' };
+  const { payload } = withAttributes({ ...messages, ...request });
+  t.same(payload, {
+    inputs: { messages: [] },
+    outputs: [],
+    metadata: { 'otel.span.kind': 'INTERNAL' },
+  });
+  const plain = withAttributes({ ...messages, 'input.value': 'a question' }).payload;
+  t.match(
+    plain.metadata,
+    { 'llm.input_messages.0.message.role': 'user' },
+    'a plain text does not have all that the messages have',
+  );
+});
+
+t.test('OpenInference: a text with the type of JSON is a value of JSON', async (t) => {
+  const inputOf = (type: string, text: string) =>
+    withAttributes({ 'input.value': text, 'input.mime_type': type }).payload.inputs;
+  t.equal(inputOf('application/json', '5'), 5);
+  t.equal(inputOf('application/json', '"a"'), 'a');
+  t.equal(inputOf('application/json', 'broken'), 'broken');
+  t.equal(inputOf('text/plain', '5'), '5');
+  t.same(inputOf('text/plain', '{"a":1}'), { a: 1 }, 'an object is JSON in any case');
+});
+
+t.test('the first token of an event is after the start', async (t) => {
+  const startTimeUnixNano = '1768478398000000000';
+  const ttftOf = (...events: object[]) =>
+    read(spanOf(0, { startTimeUnixNano, events })).observation.details?.ttftMs;
+  const token = (name: string, timeUnixNano: string) => ({ name, timeUnixNano });
+  t.equal(ttftOf(token('First Token Stream Event', '1768478398250000000')), 250);
+  t.equal(
+    ttftOf(
+      token('gen_ai.content.completion.chunk', '1768478398500000000'),
+      token('gen_ai.content.completion.chunk', '1768478398400000000'),
+    ),
+    400,
+    'the earliest event counts',
+  );
+  t.equal(ttftOf(token('First Token Stream Event', '0')), undefined);
+  t.equal(ttftOf(token('another event', '1768478398250000000')), undefined);
+  const attributes = attributesOf({ 'gen_ai.client.operation.time_to_first_chunk': 0.1 });
+  const events = [token('new_token', '1768478398400000000')];
+  t.equal(
+    read(spanOf(0, { startTimeUnixNano, attributes, events })).observation.details?.ttftMs,
+    100,
+    'an attribute precedes the events',
+  );
+});
+
+t.test('LiteLLM: the cost with its parts', async (t) => {
+  const { details } = withAttributes({
+    'gen_ai.cost.input_cost': 0.1,
+    'gen_ai.cost.output_cost': 0.2,
+    'gen_ai.cost.total_cost': 0.4,
+  }).observation;
+  t.same(details?.cost, {
+    ...{ input: 100_000_000, output: 200_000_000, total: 400_000_000 },
+    source: 'sent',
+  });
+});
+
+t.test('a malformed value costs its field, and is noted', async (t) => {
+  const { observation } = withAttributes({
+    'gen_ai.usage.input_tokens': 'many',
+    'gen_ai.usage.output_tokens': 9,
+    'langfuse.observation.usage_details': '{broken',
+    'mlflow.chat.tokenUsage': '{"input_tokens":-1,"output_tokens":null,"x":"y"}',
+    'langfuse.observation.completion_start_time': 'yesterday',
+    'gen_ai.response.time_to_first_chunk': 'soon',
+    'gen_ai.usage.cost': 'free',
+    'mlflow.llm.cost': '[]',
+    'gen_ai.usage.cost_details': '{"input":"x","output":0.5}',
+    'tag.tags': 5,
+    'langsmith.span.tags': '[broken',
+  });
+  t.same(observation.usage, { output_tokens: 9, total_tokens: 9 });
+  t.equal(observation.details?.cost?.total, 500_000_000);
+  const count = 'is no count of tokens';
+  t.same(observation.details?.ignored, [
+    { path: 'attributes.gen_ai.usage.input_tokens', reason: count },
+    { path: 'attributes.langfuse.observation.usage_details', reason: 'is no object of counts' },
+    { path: 'attributes.mlflow.chat.tokenUsage.input_tokens', reason: count },
+    { path: 'attributes.langfuse.observation.completion_start_time', reason: 'is no time' },
+    { path: 'attributes.gen_ai.response.time_to_first_chunk', reason: 'is no duration' },
+    { path: 'attributes.gen_ai.usage.cost', reason: 'is no amount' },
+    { path: 'attributes.mlflow.llm.cost', reason: 'is no object of amounts' },
+    { path: 'attributes.gen_ai.usage.cost_details.input', reason: 'is no amount' },
+    { path: 'attributes.tag.tags', reason: 'is no list of texts' },
+    { path: 'attributes.langsmith.span.tags', reason: 'is no list of texts' },
+  ]);
+});
+
+t.test('at most 16 malformed values are noted, each place once', async (t) => {
+  const counts = Object.values(TOKEN_KINDS).flatMap(({ attributes }) => attributes);
+  const many = Object.fromEntries(counts.map((key) => [key, 'many']));
+  t.equal(withAttributes(many).observation.details?.ignored?.length, 16);
+  const shared = { 'langsmith.usage_metadata': 'broken' };
+  t.same(withAttributes(shared).observation.details?.ignored, [
+    { path: 'attributes.langsmith.usage_metadata', reason: 'is no object of counts' },
+  ]);
+});
+
+/** Attributes of the registry that describe a call and have no field: they remain in the metadata. */
+const METADATA_ONLY = [
+  /^gen_ai\.request\.(?!model$)/,
+  /^gen_ai\.response\.finish_reasons$/,
+  /^gen_ai\.token\./,
+  /^gen_ai\.agent\./,
+  /^gen_ai\.tool\.(?:description|type|definitions)$/,
+  /^gen_ai\.(?:data_source|workflow|embeddings|output\.type|evaluation)/,
+  /^gen_ai\.memory\.(?:store|record)\./,
+  // Joined to the inputs.
+  /^gen_ai\.system_instructions$/,
+];
+
+type Registry = {
+  readonly attributes: readonly string[];
+  readonly operations: readonly string[];
+  readonly events: readonly string[];
+};
+
+t.test('every name of the GenAI registry has a meaning', async (t) => {
+  const file = new URL('../../../fixtures/conventions/gen-ai.json', import.meta.url);
+  const { attributes, operations, events } = JSON.parse(readFileSync(file, 'utf8')) as Registry;
+  t.same(
+    attributes.filter((name) => attributeKey(name).rules.length === 0),
+    attributes.filter((name) => METADATA_ONLY.some((names) => names.test(name))),
+    'an attribute is mapped, or it is known to remain in the metadata',
+  );
+  const known = KINDS.find(({ key }) => key === 'gen_ai.operation.name')?.values ?? {};
+  t.same(
+    operations.filter((name) => known[name] === undefined),
+    [],
+  );
+  t.same(
+    events.filter((name) => EVENTS[name] === undefined),
+    ['gen_ai.evaluation.result'],
+    'the result of an evaluation remains an event',
+  );
+});

@@ -1,0 +1,134 @@
+import { Client } from 'langsmith/client';
+import type { Test } from 'tap';
+import t from 'tap';
+import { uuidOf } from '../../../../src/read/clients/uuid.ts';
+import { anObservation, aTenant, nativeBatch } from '../../../helper/batches.ts';
+import { clientListener } from '../../../helper/client-listener.ts';
+
+const T0 = Date.UTC(2026, 0, 15, 12);
+const uuid = (n: number) => `00000000-0000-4000-8000-${String(n).padStart(12, '0')}`;
+
+/** Traces of a root, its child and the child of that one; the runs of trace n have the ids 10n to 10n + 2. */
+async function withTraces(t: Test, count: number) {
+  const listener = await clientListener(t);
+  const [project] = await listener.store.projects.list();
+  const projectId = project?.id ?? '';
+  for (let n = 1; n <= count; n++) {
+    const events = [0, 1, 2].map((i) => ({
+      ...{ id: uuid(10 * n + i), trace_id: uuid(10 * n), operation: 'finish', status: 'success' },
+      ...{ kind: 'llm', inputs: i === 1 ? 'text' : { n, i }, outputs: [i] },
+      metadata: { i },
+    }));
+    const source = nativeBatch(events, { tenant: aTenant({ projectId }) });
+    const observations = events.map(({ id }, index) => {
+      const startTime = { ms: T0 + 1000 * n + index, ns: 123_456 };
+      const common = { id, index, startTime, traceId: uuid(10 * n), payloadMask: 0b01011 };
+      if (index === 0) return anObservation({ ...common, name: 'root', kind: 'chain' });
+      const error = index === 2 ? { message: 'boom', type: null, stacktrace: null } : null;
+      const status = error === null ? 'success' : 'error';
+      const parentId = uuid(10 * n + index - 1);
+      return anObservation({ ...common, parentId, error, status, kind: 'llm', name: `c${index}` });
+    });
+    await listener.store.traces.write({ kind: 'observations', source, observations });
+  }
+  const client = new Client({ apiUrl: listener.url, apiKey: 'k', autoBatchTracing: false });
+  const list = async (asked: Parameters<Client['listRuns']>[0]) => {
+    const found = [];
+    for await (const run of client.listRuns(asked)) found.push(run);
+    return found;
+  };
+  return { ...listener, client, list, projectId };
+}
+
+t.test('the SDK reads a run with its payloads', async (t) => {
+  const { client, projectId } = await withTraces(t, 1);
+  t.match(await client.readRun(uuid(10)), {
+    ...{ id: uuid(10), trace_id: uuid(10), parent_run_id: null, name: 'root', run_type: 'chain' },
+    ...{ status: 'success', inputs: { n: 1, i: 0 }, outputs: { output: [0] }, error: null },
+    ...{ start_time: '2026-01-15T12:00:01.000123Z', session_id: uuidOf(projectId) },
+    extra: { metadata: { i: 0 } },
+  });
+  t.match(await client.readRun(uuid(11)), { inputs: { input: 'text' }, parent_run_id: uuid(10) });
+  t.match(await client.readRun(uuid(12)), { status: 'error', error: 'boom', run_type: 'llm' });
+  await t.rejects(client.readRun(uuid(99)), /404/);
+});
+
+t.test('the SDK lists the runs of a trace, each with its path from the root', async (t) => {
+  const { client, list } = await withTraces(t, 2);
+  const runs = await list({ traceId: uuid(20) });
+  t.same(
+    runs.map(({ id }) => id),
+    [uuid(20), uuid(21), uuid(22)],
+  );
+  t.equal(
+    runs[1]?.dotted_order,
+    `20260115T120002000123Z${uuid(20)}.20260115T120002001123Z${uuid(21)}`,
+  );
+  t.same((await list({ traceId: uuid(20), limit: 2 })).length, 2);
+  const tree = await client.readRun(uuid(10), { loadChildRuns: true });
+  t.match(tree.child_runs, [{ id: uuid(11), child_runs: [{ id: uuid(12) }] }]);
+});
+
+t.test('the SDK lists runs of the newest traces, by id and by condition', async (t) => {
+  const { list, call } = await withTraces(t, 25);
+  const idsOf = async (asked: Parameters<Client['listRuns']>[0]) =>
+    (await list(asked)).map(({ id }) => id);
+  const roots = await idsOf({ projectName: 'any name', isRoot: true });
+  t.equal(roots.length, 25, 'over several steps');
+  t.equal(roots[0], uuid(250), 'the newest first');
+  t.equal((await idsOf({ projectName: 'p' })).length, 75);
+  t.same(await idsOf({ projectName: 'p', isRoot: true, limit: 1 }), [uuid(250)]);
+  t.equal((await idsOf({ projectName: 'p', error: true, limit: 30 })).length, 25);
+  t.equal((await idsOf({ projectName: 'p', runType: 'llm', isRoot: true })).length, 0);
+  t.same(await idsOf({ id: [uuid(11), uuid(999)] }), [uuid(11)]);
+  t.same(await idsOf({ parentRunId: uuid(21) }), [uuid(22)]);
+  const start = new Date(T0 + 24_500);
+  t.same(await idsOf({ projectName: 'p', isRoot: true, startTime: start }), [uuid(250)]);
+  t.same(await idsOf({ projectId: uuid(7) }), [], 'another project');
+  const first = await call('POST', '/runs/query', { is_root: true, limit: 10 });
+  const { runs, cursors } = first.json as { runs: unknown[]; cursors: { next: string } };
+  t.equal(runs.length, 10);
+  const body = { is_root: true, limit: 100, cursor: cursors.next };
+  t.match(await call('POST', '/runs/query', body), {
+    json: { runs: { length: 15 }, cursors: { next: null } },
+  });
+  t.equal((await call('POST', '/runs/query', { ...body, cursor: 'x' })).status, 400);
+});
+
+t.test('refuses a filter, whose answer would be another one than the client expects', async (t) => {
+  const { call } = await withTraces(t, 0);
+  for (const name of ['filter', 'trace_filter', 'tree_filter', 'query']) {
+    t.match(await call('POST', '/runs/query', { [name]: 'eq(name, "x")' }), {
+      ...{ status: 400, json: { message: new RegExp(`^${name} is not served`) } },
+    });
+  }
+});
+
+t.test('the SDK reads its project by any name, and by its id', async (t) => {
+  const { client, url, call, projectId } = await withTraces(t, 0);
+  t.match(await client.readProject({ projectName: 'mine' }), {
+    ...{ id: uuidOf(projectId), name: 'mine' },
+  });
+  t.match(await client.readProject({ projectId: uuidOf(projectId) }), { name: 'default' });
+  await t.rejects(client.readProject({ projectId: uuid(1) }), /404/);
+  const listed = [];
+  for await (const project of client.listProjects()) listed.push(project.id);
+  t.same(listed, [uuidOf(projectId)]);
+  const whole = new Client({ apiUrl: `${url}/api/v1`, apiKey: 'k', autoBatchTracing: false });
+  t.match(await whole.readProject({ projectName: 'mine' }), { name: 'mine' });
+  t.match(await call('GET', '/api/v1/sessions'), { json: { sessions: [] } }, 'for other clients');
+  const agent = { 'user-agent': 'langsmith-py/0.15.0' };
+  t.match(await call('GET', '/api/v1/sessions?limit=1', undefined, agent), {
+    ...{ json: [{ name: 'default' }] },
+  });
+});
+
+t.test('ids of other forms become the same UUID each time', async (t) => {
+  t.equal(uuidOf(uuid(1)), uuid(1));
+  t.match(
+    uuidOf('proj_a'),
+    /^[0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/,
+  );
+  t.equal(uuidOf('proj_a'), uuidOf('proj_a'));
+  t.not(uuidOf('proj_a'), uuidOf('proj_b'));
+});

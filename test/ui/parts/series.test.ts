@@ -1,0 +1,69 @@
+import fc from 'fast-check';
+import t from 'tap';
+import { OTHERS, periodsBetween, seriesOf, stacked } from '../../../ui/parts/series.ts';
+
+const HOUR = 3_600_000;
+
+t.test('periods begin at whole steps and end before the end of the range', async (t) => {
+  t.strictSame(periodsBetween(HOUR, 3 * HOUR, HOUR), [HOUR, 2 * HOUR]);
+  t.strictSame(periodsBetween(HOUR + 1, 3 * HOUR + 1, HOUR), [HOUR, 2 * HOUR, 3 * HOUR]);
+  t.strictSame(periodsBetween(HOUR, HOUR, HOUR), []);
+  t.strictSame(periodsBetween(2 * HOUR, HOUR, HOUR), []);
+});
+
+t.test('the group with the largest sum is the first series', async (t) => {
+  const samples = [
+    { time: 0, group: 'small', value: 1 },
+    { time: HOUR, group: 'large', value: 5 },
+    { time: HOUR, group: 'small', value: 2 },
+  ];
+  t.strictSame(seriesOf([0, HOUR], samples), [
+    { id: 'large', label: 'large', values: [0, 5] },
+    { id: 'small', label: 'small', values: [1, 2] },
+  ]);
+});
+
+t.test('one group past the limit stays; two are summed up', async (t) => {
+  const sample = (group: string, value: number) => ({ time: 0, group, value });
+  const six = ['a', 'b', 'c', 'd', 'e', 'f'].map((group, index) => sample(group, 9 - index));
+  t.strictSame(
+    seriesOf([0], six).map(({ label }) => label),
+    ['a', 'b', 'c', 'd', 'e', 'f'],
+  );
+  const seven = seriesOf([0], [...six, sample('g', 1)]);
+  t.equal(seven.length, 6);
+  t.strictSame(seven.at(-1), { id: OTHERS, label: OTHERS, values: [4 + 1] });
+});
+
+const samples = fc.array(
+  fc.record({
+    time: fc.constantFrom(0, HOUR, 2 * HOUR),
+    group: fc.constantFrom('a', 'b', 'c', 'd', 'e', 'f', 'g', 'h', '__proto__'),
+    value: fc.nat(1000),
+  }),
+);
+
+t.test('no value is lost, whatever the number of groups', async () => {
+  fc.assert(
+    fc.property(samples, (all) => {
+      const times = [0, HOUR, 2 * HOUR];
+      const series = seriesOf(times, all);
+      const tops = stacked(series);
+      return times.every((time, index) => {
+        const wanted = all.filter((each) => each.time === time).reduce((s, e) => s + e.value, 0);
+        return (tops[0]?.[index] ?? 0) === wanted && series.length <= 6;
+      });
+    }),
+  );
+});
+
+t.test('the first of stacked series is the tallest', async (t) => {
+  const series = [
+    { id: 'a', label: 'a', values: [1, null] },
+    { id: 'b', label: 'b', values: [2, 3] },
+  ];
+  t.strictSame(stacked(series), [
+    [3, 3],
+    [2, 3],
+  ]);
+});

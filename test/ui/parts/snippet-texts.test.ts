@@ -1,0 +1,33 @@
+import t from 'tap';
+import { addressesOf, CLIENTS, snippetOf } from '../../../ui/parts/snippet-texts.ts';
+
+const receiver = (type: string, transport = 'http', url = `${transport}://127.0.0.1:1`) => ({
+  type,
+  transport,
+  url,
+});
+const ALL = addressesOf([
+  receiver('otlp', 'grpc'),
+  receiver('native'),
+  receiver('runs'),
+  receiver('otlp'),
+]);
+
+t.test('each client has a snippet with the address, the key and nothing undefined', async (t) => {
+  for (const client of CLIENTS) {
+    const snippet = snippetOf(client, { addresses: ALL, key: 'ws_KEY', projectId: 'proj_1' });
+    t.match(snippet?.text, 'http://127.0.0.1:1', client);
+    t.match(snippet?.text, 'ws_KEY', client);
+    t.notMatch(snippet?.text, 'undefined', client);
+  }
+});
+
+t.test('a client whose receiver is absent has no snippet', async (t) => {
+  const values = { addresses: addressesOf([receiver('otlp')]), key: 'k', projectId: 'p' };
+  const served = CLIENTS.filter((client) => snippetOf(client, values) !== undefined);
+  t.strictSame(served, ['OpenTelemetry SDK', 'Collector', 'Langfuse']);
+});
+
+t.test('the address of gRPC is in no snippet', async (t) => {
+  t.equal(addressesOf([receiver('otlp', 'grpc')]).otlp, undefined);
+});

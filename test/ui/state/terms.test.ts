@@ -1,0 +1,36 @@
+import fc from 'fast-check';
+import t from 'tap';
+import { fieldOf, mistakeOf, printTerm, toggleValue, valuesIn } from '../../../ui/state/terms.ts';
+
+t.test('adds a value to the term on its field, and removes it', async (t) => {
+  t.equal(toggleValue('', 'model', 'gpt-4o'), 'model:gpt-4o');
+  t.equal(toggleValue('status:error', 'model', 'a b'), 'status:error model:"a b"');
+  t.equal(toggleValue('model:x status:error', 'model', 'y'), 'model:x,y status:error');
+  t.equal(toggleValue('model:x,y status:error', 'model', 'x'), 'model:y status:error');
+  t.equal(toggleValue('model:x status:error', 'model', 'x'), 'status:error');
+  t.equal(toggleValue('custom.team:a', 'custom.team', 'b'), 'custom.team:a,b');
+});
+
+t.test('keeps prefixes, excluded values and the keys of other fields apart', async (t) => {
+  t.equal(toggleValue('model:x*', 'model', 'x'), 'model:x*,x');
+  t.equal(toggleValue('-model:x', 'model', 'x'), '-model:x model:x');
+  t.equal(toggleValue('custom.a:x', 'custom.b', 'x'), 'custom.a:x custom.b:x');
+});
+
+t.test('leaves a query with a mistake, and an unknown field, as they are', async (t) => {
+  t.equal(toggleValue('modle:x', 'model', 'y'), 'modle:x');
+  t.equal(toggleValue('model:x', 'nothing', 'y'), 'model:x');
+  t.equal(mistakeOf('modle:x')?.position, 0);
+  t.equal(mistakeOf('model:x'), undefined);
+  t.equal(fieldOf('custom'), undefined);
+  t.equal(fieldOf('model.x'), undefined);
+});
+
+t.test('finds every value that was added, whatever its characters', async () => {
+  fc.assert(
+    fc.property(fc.string({ minLength: 1, maxLength: 40 }), (value) => {
+      const text = toggleValue('status:error', 'name', value);
+      return valuesIn(text, 'name').has(value) && printTerm('name', value) !== '';
+    }),
+  );
+});

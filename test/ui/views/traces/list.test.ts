@@ -1,0 +1,93 @@
+import t from 'tap';
+import type { Trace } from '../../../../ui/api/types.ts';
+import { barsOf, rangeOf } from '../../../../ui/state/range.ts';
+import { barsIn, selectionOf } from '../../../../ui/views/traces/bars.ts';
+import { columnsOf, leastWidth, toggleColumn } from '../../../../ui/views/traces/columns.ts';
+import { joined, withChanged } from '../../../../ui/views/traces/list.ts';
+
+const NOW = Date.parse('2026-11-20T12:34:56.000Z');
+const HOUR = 3_600_000;
+
+function trace(id: string, start_time: string | null, name = ''): Trace {
+  return { id, start_time, name } as Trace;
+}
+
+t.test('puts changed traces in the place of their start', async (t) => {
+  const list = [trace('c', '2026-11-20T03:00:00Z'), trace('a', '2026-11-20T01:00:00Z')];
+  const changed = [trace('b', '2026-11-20T02:00:00Z'), trace('a', '2026-11-20T01:00:00Z', 'new')];
+  const after = withChanged(list, changed);
+  t.same(
+    after.map(({ id, name }) => id + name),
+    ['c', 'b', 'anew'],
+  );
+  t.same(
+    withChanged(list, [trace('x', null)]).map(({ id }) => id),
+    ['x', 'c', 'a'],
+  );
+  t.same(withChanged(list, []), list);
+});
+
+t.test('lists a trace once that two pages have', async (t) => {
+  const all = joined([trace('a', null), trace('b', null)], [trace('b', null), trace('c', null)]);
+  t.same(
+    all.map(({ id }) => id),
+    ['a', 'b', 'c'],
+  );
+});
+
+t.test('reads the range of an address, with 7 days as the usual one', async (t) => {
+  const of = (text: string) => rangeOf(new URLSearchParams(text), NOW);
+  t.match(of(''), { name: '7d', from: '2026-11-13T12:34:56.000Z', to: undefined });
+  t.match(of('range=24h'), { name: '24h', from: '2026-11-19T12:34:56.000Z' });
+  t.match(of('range=nothing'), { name: '7d' });
+  t.match(of('range=all'), { name: 'all', from: undefined, to: undefined });
+  t.match(of('from=2026-11-01&to=2026-11-02T00:00:00Z&range=1h'), {
+    ...{ name: 'custom', from: '2026-11-01T00:00:00.000Z', to: '2026-11-02T00:00:00.000Z' },
+  });
+  t.match(of('from=nonsense'), { name: '7d' });
+});
+
+t.test('chooses the step of the bars by the length of the range', async (t) => {
+  const of = (ms: number) => barsOf({ from: new Date(NOW - ms).toISOString(), to: undefined }, NOW);
+  t.equal(of(6 * HOUR).step, '5m');
+  t.equal(of(6 * HOUR + 1).step, '1h');
+  t.equal(of(192 * HOUR).step, '1h');
+  t.equal(of(192 * HOUR + 1).step, '1d');
+  t.equal(barsOf({ from: undefined, to: undefined }, NOW).step, '1d');
+  t.equal(of(HOUR).from % 300_000, 0);
+  const years = barsOf({ from: '0001-01-01T00:00:00.000Z', to: undefined }, NOW);
+  t.ok((years.to - years.from) / (24 * HOUR) <= 367);
+});
+
+t.test('makes a bar for each step, with the failed traces apart', async (t) => {
+  const from = Date.parse('2026-11-20T10:00:00.000Z');
+  const point = (time: string, traces: number) => ({ time, traces });
+  const groups = [
+    { key: 'success', points: [point('2026-11-20T10:00:00.000Z', 3)] },
+    {
+      key: 'error',
+      points: [point('2026-11-20T10:00:00.000Z', 1), point('2020-01-01T00:00:00Z', 9)],
+    },
+  ];
+  const bars = barsIn({ groups }, { from, to: from + 2 * HOUR, step: '1h' });
+  t.same(bars, [
+    { at: from, traces: 4, failed: 1 },
+    { at: from + HOUR, traces: 0, failed: 0 },
+  ]);
+  t.same(selectionOf(bars, 1, 0, HOUR), {
+    from: '2026-11-20T10:00:00.000Z',
+    to: '2026-11-20T12:00:00.000Z',
+  });
+  t.equal(selectionOf([], 0, 0, HOUR), undefined);
+});
+
+t.test('reads the columns of an address, in the order of the table', async (t) => {
+  const ids = (text: string | undefined) => columnsOf(text).map(({ id }) => id);
+  t.same(ids('cost,name,nothing'), ['name', 'cost']);
+  t.same(ids(undefined).slice(0, 3), ['start', 'name', 'status']);
+  t.same(ids('nothing'), ids(undefined));
+  t.equal(toggleColumn(columnsOf('name,cost'), 'cost'), 'name');
+  t.equal(toggleColumn(columnsOf('name'), 'cost'), 'name,cost');
+  t.equal(toggleColumn(columnsOf('name'), 'name'), 'name');
+  t.ok(leastWidth(columnsOf('input,output')) >= 200);
+});

@@ -1,0 +1,134 @@
+/** A request of the pages that failed: an answer of the daemon, or no answer at all. */
+export class ApiFailure extends Error {
+  override readonly name = 'ApiFailure';
+  /** 0 if there was no answer. */
+  readonly status: number;
+  readonly code: string;
+  /** With `invalid_query`: the index of the character at fault. */
+  readonly position: number | undefined;
+  /** Seconds until a retry makes sense. */
+  readonly retryAfter: number | undefined;
+
+  constructor(status: number, answer: Problem, retryAfter?: number) {
+    super(answer.message);
+    this.status = status;
+    this.code = answer.code;
+    this.position = answer.position;
+    this.retryAfter = retryAfter;
+  }
+
+  static of(error: unknown): ApiFailure {
+    if (error instanceof ApiFailure) return error;
+    const message = error instanceof Error ? error.message : String(error);
+    return new ApiFailure(0, { code: 'no_answer', message });
+  }
+}
+
+type Problem = {
+  readonly code: string;
+  readonly message: string;
+  readonly position?: number | undefined;
+};
+
+export type QueryValues = Readonly<Record<string, string | number | boolean | undefined>>;
+type Options = {
+  readonly query?: QueryValues | undefined;
+  readonly body?: unknown;
+  readonly signal?: AbortSignal | undefined;
+};
+
+const signedOutListeners = new Set<() => void>();
+
+/** Calls back when an answer says that the session has ended. */
+export function onSignedOut(call: () => void): void {
+  signedOutListeners.add(call);
+}
+
+/** The address of a request; `path` is relative to `/api/v1` and has its segments encoded. */
+export function apiPath(path: string, query: QueryValues = {}): string {
+  const search = new URLSearchParams();
+  for (const [name, value] of Object.entries(query)) {
+    if (value !== undefined && value !== '') search.set(name, String(value));
+  }
+  const text = search.toString();
+  return `/api/v1${path}${text === '' ? '' : `?${text}`}`;
+}
+
+/** Encodes ids for a path: `segments` of `/projects/:id` as a tagged template. */
+export function at(texts: TemplateStringsArray, ...ids: readonly string[]): string {
+  return texts.reduce(
+    (path, text, index) => path + encodeURIComponent(ids[index - 1] ?? '') + text,
+  );
+}
+
+/** Reads JSON. Throws an `ApiFailure`. The caller names the shape, which the OpenAPI document describes. */
+export async function get<Answer>(path: string, options: Options = {}): Promise<Answer> {
+  return (await jsonOf(await request('GET', path, options))) as Answer;
+}
+
+/** Changes something. Returns undefined if the answer has no body. */
+export async function send<Answer = undefined>(
+  method: 'POST' | 'PATCH' | 'DELETE',
+  path: string,
+  options: Options = {},
+): Promise<Answer> {
+  const answer = await request(method, path, options);
+  return (answer.status === 204 ? undefined : await jsonOf(answer)) as Answer;
+}
+
+async function request(
+  method: string,
+  path: string,
+  { query, body, signal }: Options,
+): Promise<Response> {
+  // A form of another site cannot send this header.
+  const headers = new Headers({ accept: 'application/json', 'x-tracectl-ui': '1' });
+  if (body !== undefined) headers.set('content-type', 'application/json');
+  let answer: Response;
+  try {
+    answer = await fetch(apiPath(path, query), {
+      method,
+      headers,
+      body: body === undefined ? null : JSON.stringify(body),
+      credentials: 'same-origin',
+      redirect: 'error',
+      signal: signal ?? null,
+    });
+  } catch (error) {
+    if (signal?.aborted === true) throw error;
+    throw new ApiFailure(0, { code: 'no_answer', message: 'The daemon does not answer.' });
+  }
+  if (answer.ok) return answer;
+  const failure = await failureOf(answer);
+  if (answer.status === 401) for (const call of signedOutListeners) call();
+  throw failure;
+}
+
+async function jsonOf(answer: Response): Promise<unknown> {
+  try {
+    return await answer.json();
+  } catch {
+    throw new ApiFailure(answer.status, {
+      code: 'bad_answer',
+      message: 'The answer of the daemon broke off or is not JSON.',
+    });
+  }
+}
+
+async function failureOf(answer: Response): Promise<ApiFailure> {
+  const seconds = Number(answer.headers.get('retry-after') ?? Number.NaN);
+  const retryAfter = Number.isFinite(seconds) ? seconds : undefined;
+  let problem: Problem = { code: 'failed', message: `The daemon answered ${answer.status}.` };
+  try {
+    const given: unknown = await answer.json();
+    if (isProblem(given)) problem = given;
+  } catch {
+    // The message above has the status.
+  }
+  return new ApiFailure(answer.status, problem, retryAfter);
+}
+
+function isProblem(value: unknown): value is Problem {
+  if (typeof value !== 'object' || value === null) return false;
+  return 'message' in value && typeof value.message === 'string' && 'code' in value;
+}

@@ -1,0 +1,55 @@
+import { useSignal } from '@preact/signals';
+import type { JSX } from 'preact';
+import { useEffect } from 'preact/hooks';
+import { ApiFailure } from '../api/client.ts';
+import { Failure } from '../parts/failure.tsx';
+import { Loading } from '../parts/loading.tsx';
+import { Toasts } from '../parts/toasts.tsx';
+import { loadProjects, projects } from '../state/projects.ts';
+import { session, startSession } from '../state/session.ts';
+import { Navigation } from './navigation.tsx';
+import { Page } from './page.tsx';
+import { SignIn } from './sign-in.tsx';
+
+/**
+ *   main.tsx ─▶ App ─▶ session ─▶ projects ─▶ Navigation and Page ─▶ routes.ts ─▶ views/NAME/view.tsx
+ */
+export function App(): JSX.Element {
+  const failure = useSignal<ApiFailure | undefined>(undefined);
+  const refusal = useSignal<string | undefined>(undefined);
+
+  const start = async (): Promise<void> => {
+    failure.value = undefined;
+    try {
+      await loadProjects();
+      session.value = 'in';
+    } catch (error) {
+      const cause = ApiFailure.of(error);
+      if (cause.status !== 401) failure.value = cause;
+    }
+  };
+
+  useEffect(() => {
+    const run = async (): Promise<void> => {
+      refusal.value = await startSession();
+      await start();
+    };
+    void run();
+  }, []);
+
+  const isReady = session.value === 'in' && projects.value !== undefined;
+  return (
+    <>
+      {session.value === 'out' && <SignIn refusal={refusal.value} onSignedIn={start} />}
+      {failure.value !== undefined && <Failure failure={failure.value} retry={start} />}
+      {session.value !== 'out' && failure.value === undefined && !isReady && <Loading />}
+      {isReady && (
+        <div class="frame">
+          <Navigation />
+          <Page />
+        </div>
+      )}
+      <Toasts />
+    </>
+  );
+}

@@ -1,0 +1,78 @@
+import type { ComponentChildren, ComponentType, JSX } from 'preact';
+import { Component } from 'preact';
+import { useEffect, useState } from 'preact/hooks';
+import { ApiFailure } from '../api/client.ts';
+import { Failure } from '../parts/failure.tsx';
+import { Link } from '../parts/link.tsx';
+import { Loading } from '../parts/loading.tsx';
+import { path } from '../state/router.ts';
+import type { ViewProps } from './routes.ts';
+import { routeOf } from './routes.ts';
+
+type Loaded = { readonly pattern: string; readonly View: ComponentType<ViewProps> };
+
+/** The page of the address. */
+export function Page(): JSX.Element {
+  const route = routeOf(path.value);
+  const [loaded, setLoaded] = useState<Loaded | undefined>(undefined);
+  const [failure, setFailure] = useState<ApiFailure | undefined>(undefined);
+  const pattern = route?.pattern;
+  const view = loaded?.pattern === pattern ? loaded : undefined;
+
+  useEffect(() => {
+    let isCurrent = true;
+    setFailure(undefined);
+    route?.load().then(
+      ({ View }) => {
+        if (isCurrent) setLoaded({ pattern: route.pattern, View });
+      },
+      () => {
+        // A newer version of the daemon has other files.
+        const message = 'The page could not be loaded. Load the address again.';
+        if (isCurrent) setFailure(new ApiFailure(0, { code: 'no_page', message }));
+      },
+    );
+    return () => {
+      isCurrent = false;
+    };
+  }, [pattern]);
+
+  return (
+    <main class="page" id="page" tabIndex={-1}>
+      {failure !== undefined && <Failure failure={failure} retry={() => location.reload()} />}
+      {route === undefined && <NotFound />}
+      {route !== undefined && failure === undefined && view === undefined && <Loading />}
+      {route !== undefined && failure === undefined && view !== undefined && (
+        <Guard key={path.value}>
+          <view.View params={route.params} />
+        </Guard>
+      )}
+    </main>
+  );
+}
+
+function NotFound(): JSX.Element {
+  return (
+    <div class="empty">
+      <h1>There is no such page</h1>
+      <p>
+        <Link to="/traces">Go to the traces</Link>
+      </p>
+    </div>
+  );
+}
+
+/** Keeps the frame usable when a page throws. */
+class Guard extends Component<{ children: ComponentChildren }, { failure?: ApiFailure }> {
+  override state: { failure?: ApiFailure } = {};
+
+  override componentDidCatch(error: unknown): void {
+    this.setState({ failure: ApiFailure.of(error) });
+  }
+
+  override render(): ComponentChildren {
+    const { failure } = this.state;
+    if (failure === undefined) return this.props.children;
+    return <Failure failure={failure} retry={() => this.setState({})} />;
+  }
+}

@@ -1,0 +1,68 @@
+import type { JSX } from 'preact';
+import { useState } from 'preact/hooks';
+import { ApiFailure } from '../api/client.ts';
+import { Icon } from '../parts/icon.tsx';
+import { signIn } from '../state/session.ts';
+import { useTitle } from '../state/title.ts';
+
+type Props = {
+  /** Why the code of the link was refused. */
+  readonly refusal: string | undefined;
+  readonly onSignedIn: () => Promise<void>;
+};
+
+/** Asks for the admin token. A link of `tracectl ui` signs in without this page. */
+export function SignIn({ refusal, onSignedIn }: Props): JSX.Element {
+  useTitle('Sign in');
+  const [token, setToken] = useState('');
+  const [failure, setFailure] = useState(refusal);
+  const [isBusy, setBusy] = useState(false);
+
+  const submit = async (event: Event): Promise<void> => {
+    event.preventDefault();
+    setBusy(true);
+    try {
+      await signIn({ token: token.trim() });
+      await onSignedIn();
+    } catch (error) {
+      setFailure(ApiFailure.of(error).message);
+    }
+    setBusy(false);
+  };
+
+  return (
+    <main class="sign-in">
+      <form class="card" onSubmit={(event) => void submit(event)}>
+        <h1>
+          <Icon name="logo" /> tracectl
+        </h1>
+        <p>
+          Run <code>tracectl ui</code> on the machine of the daemon and open the link that it
+          prints, or paste the admin token.
+        </p>
+        <label>
+          Admin token
+          <input
+            type="password"
+            autocomplete="current-password"
+            required
+            value={token}
+            onInput={({ currentTarget }) => setToken(currentTarget.value)}
+          />
+        </label>
+        {failure !== undefined && (
+          <p role="alert" class="bad">
+            {failure}
+          </p>
+        )}
+        <button type="submit" class="primary" disabled={isBusy}>
+          Sign in
+        </button>
+        <p class="muted">
+          The first start writes the token to the file <code>admin-token</code> in the data
+          directory.
+        </p>
+      </form>
+    </main>
+  );
+}

@@ -1,0 +1,9 @@
+import { render } from 'preact';
+import { App } from './app/app.tsx';
+import './styles/tokens.css';
+import './styles/base.css';
+import './styles/parts.css';
+import './styles/app.css';
+
+const place = document.getElementById('app');
+if (place !== null) render(<App />, place);

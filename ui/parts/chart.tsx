@@ -1,0 +1,211 @@
+import type { JSX } from 'preact';
+import { useEffect, useRef, useState } from 'preact/hooks';
+import uPlot from 'uplot';
+import 'uplot/dist/uPlot.min.css';
+import { theme } from '../state/theme.ts';
+import './chart.css';
+import { NOTHING } from './format.ts';
+import { type Series, stacked } from './series.ts';
+
+type Props = {
+  /** The accessible name of the figure. */
+  readonly label: string;
+  /** Starts of the periods, milliseconds since 1970, ascending. */
+  readonly times: readonly number[];
+  /** At most six: there are six colors. */
+  readonly series: readonly Series[];
+  readonly format: (value: number) => string;
+  /** `bars` stacks the series; `lines` draws a line for each. */
+  readonly kind?: 'bars' | 'lines';
+  /** The names of the series below the chart; off if there is one that the label names. */
+  readonly hasLegend?: boolean;
+  readonly height?: number;
+  /** A person dragged over a range; milliseconds since 1970, `to` is exclusive. */
+  readonly onSelect?: (from: number, to: number) => void;
+};
+
+const HUES = 6;
+const AXIS_WIDTH = 58;
+
+/** A chart over time. Its colors are those of the theme; the values below the pointer show in its caption. */
+export function Chart(props: Props): JSX.Element {
+  const { label, times, series, format, kind = 'bars', hasLegend = true, height = 180 } = props;
+  const place = useRef<HTMLDivElement>(null);
+  const current = useRef(props);
+  current.current = props;
+  const [at, setAt] = useState<number | undefined>(undefined);
+  const chosenTheme = theme.value;
+  const shape = series.map((each) => each.id).join('\n');
+
+  const plot = useRef<uPlot | undefined>(undefined);
+  useEffect(() => {
+    const element = place.current;
+    if (element === null) return undefined;
+    const draw = (): void => {
+      plot.current?.destroy();
+      const options = optionsOf(() => current.current, element, { kind, height, setAt });
+      plot.current = new uPlot(options, dataOf(current.current), element);
+    };
+    draw();
+    const resize = new ResizeObserver(() => {
+      const width = element.clientWidth;
+      if (width > 0 && width !== plot.current?.width) plot.current?.setSize({ width, height });
+    });
+    resize.observe(element);
+    const dark = matchMedia('(prefers-color-scheme: dark)');
+    dark.addEventListener('change', draw);
+    return () => {
+      dark.removeEventListener('change', draw);
+      resize.disconnect();
+      plot.current?.destroy();
+      plot.current = undefined;
+    };
+  }, [chosenTheme, kind, height, shape]);
+
+  useEffect(() => plot.current?.setData(dataOf(current.current)), [times, series]);
+
+  const time = at === undefined ? undefined : times[at];
+  return (
+    <figure class="chart" aria-label={label}>
+      <div ref={place} class="chart-plot" />
+      <figcaption>
+        <span class="muted chart-time">{time === undefined ? '' : periodName(time, times)}</span>
+        {(hasLegend || at !== undefined) && (
+          <ul>
+            {series.map(({ id, label: name, values }, index) => (
+              <li key={id}>
+                <span class={`chart-mark hue-${(index % HUES) + 1}`} aria-hidden="true" />
+                <span class="cut" title={name}>
+                  {name}
+                </span>
+                <strong>
+                  {textOf(at === undefined ? sumOf(values, kind) : values[at], format)}
+                </strong>
+              </li>
+            ))}
+          </ul>
+        )}
+      </figcaption>
+    </figure>
+  );
+}
+
+/** The sum of bars; lines have values that cannot be added. */
+function sumOf(values: readonly (number | null)[], kind: 'bars' | 'lines'): number | undefined {
+  if (kind === 'lines') return undefined;
+  return values.reduce<number>((sum, value) => sum + (value ?? 0), 0);
+}
+
+function textOf(value: number | null | undefined, format: (value: number) => string): string {
+  if (value === undefined) return '';
+  return value === null ? NOTHING : format(value);
+}
+
+function periodName(time: number, times: readonly number[]): string {
+  const text = new Date(time).toISOString();
+  const isDays = times.every((each) => each % 86_400_000 === 0);
+  return isDays ? `${text.slice(0, 10)} (UTC)` : `${text.slice(0, 16).replace('T', ' ')} UTC`;
+}
+
+/** uPlot draws the first series first: with bars the tallest one, which the others cover in part. */
+function dataOf({ times, series, kind = 'bars' }: Props): uPlot.AlignedData {
+  const seconds = times.map((time) => time / 1000);
+  const values = kind === 'bars' ? stacked(series) : series.map((each) => each.values);
+  return [seconds, ...values.map((each) => [...each])];
+}
+
+type Drawing = {
+  readonly kind: 'bars' | 'lines';
+  readonly height: number;
+  readonly setAt: (index: number | undefined) => void;
+};
+
+function optionsOf(
+  props: () => Props,
+  element: HTMLElement,
+  { kind, height, setAt }: Drawing,
+): uPlot.Options {
+  const color = colorsOf(element);
+  const axis = { stroke: color('--text-muted'), font: '12px system-ui, sans-serif' };
+  const line = { stroke: color('--line'), width: 1 };
+  const canSelect = props().onSelect !== undefined;
+  return {
+    width: Math.max(1, element.clientWidth),
+    height,
+    tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1000), 'Etc/UTC'),
+    padding: [8, 8, 0, 0],
+    legend: { show: false },
+    scales: {
+      x: { range: (_, min, max) => rangeOf(props().times, min, max) },
+      y: { range: fromZero },
+    },
+    axes: [
+      { ...axis, grid: { show: false }, ticks: line, space: 70 },
+      {
+        ...axis,
+        size: AXIS_WIDTH,
+        grid: line,
+        ticks: { show: false },
+        values: (_, splits) => splits.map((value) => props().format(value)),
+      },
+    ],
+    cursor: {
+      y: false,
+      points: { show: kind === 'lines' },
+      drag: { x: canSelect, y: false, setScale: false },
+    },
+    series: [
+      {},
+      ...props().series.map((_, index): uPlot.Series => {
+        const hue = color(`--hue-${(index % HUES) + 1}`);
+        if (kind === 'lines') return { stroke: hue, width: 2, points: { show: false } };
+        const paths = uPlot.paths.bars?.({ size: [0.8, 48], align: 1 });
+        return {
+          stroke: hue,
+          fill: hue,
+          width: 0,
+          points: { show: false },
+          ...(paths && { paths }),
+        };
+      }),
+    ],
+    hooks: {
+      setCursor: [({ cursor }) => setAt(cursor.idx ?? undefined)],
+      setSelect: [(plot) => select(plot, props())],
+    },
+  };
+}
+
+/** Bars begin at their time: the last one needs a step of space. */
+function rangeOf(times: readonly number[], min: number, max: number): uPlot.Range.MinMax {
+  const [first, second] = times;
+  const step = first === undefined || second === undefined ? 3_600 : (second - first) / 1000;
+  return [min, max + step];
+}
+
+function fromZero(_: uPlot, __: number, max: number): uPlot.Range.MinMax {
+  return [0, max > 0 ? max * 1.08 : 1];
+}
+
+function select(plot: uPlot, { onSelect, times }: Props): void {
+  const { left, width } = plot.select;
+  if (width < 4 || onSelect === undefined) return;
+  const [first, second] = times;
+  const step = first === undefined || second === undefined ? 3_600_000 : second - first;
+  const from = plot.posToVal(left, 'x') * 1000;
+  const to = plot.posToVal(left + width, 'x') * 1000;
+  plot.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
+  onSelect(Math.floor(from / step) * step, Math.ceil(to / step) * step);
+}
+
+/** A canvas does not resolve custom properties: an element does. */
+function colorsOf(element: HTMLElement): (name: string) => string {
+  return (name) => {
+    const probe = document.createElement('span');
+    probe.style.color = `var(${name})`;
+    element.append(probe);
+    const { color } = getComputedStyle(probe);
+    probe.remove();
+    return color;
+  };
+}

@@ -1,0 +1,66 @@
+import type { ComponentChildren, JSX } from 'preact';
+import { useState } from 'preact/hooks';
+import { ApiFailure } from '../api/client.ts';
+import { Dialog } from './dialog.tsx';
+import { Refusal } from './refusal.tsx';
+
+type Props = {
+  readonly title: string;
+  /** The label of the button; the same verb as of the button that opened the dialog. */
+  readonly verb: string;
+  /** A person types this text before the button works. */
+  readonly typed?: string;
+  readonly isDangerous?: boolean;
+  readonly run: () => Promise<void>;
+  readonly onClose: () => void;
+  readonly children?: ComponentChildren;
+};
+
+/** Asks before something is done. It stays open with the message if that fails. */
+export function Confirm(props: Props): JSX.Element {
+  const { title, verb, typed, isDangerous = false, run, onClose, children } = props;
+  const [text, setText] = useState('');
+  const [failure, setFailure] = useState<ApiFailure | undefined>(undefined);
+  const [isBusy, setBusy] = useState(false);
+  const submit = async (event: Event): Promise<void> => {
+    event.preventDefault();
+    setBusy(true);
+    try {
+      await run();
+      onClose();
+    } catch (error) {
+      setFailure(ApiFailure.of(error));
+      setBusy(false);
+    }
+  };
+  return (
+    <Dialog title={title} onClose={onClose}>
+      <form onSubmit={(event) => void submit(event)}>
+        {children}
+        {typed !== undefined && (
+          <label>
+            Type <strong class="user-text">{typed}</strong> to confirm
+            <input
+              value={text}
+              autocomplete="off"
+              onInput={({ currentTarget }) => setText(currentTarget.value)}
+            />
+          </label>
+        )}
+        {failure !== undefined && <Refusal failure={failure} />}
+        <div class="dialog-foot">
+          <button type="button" onClick={onClose}>
+            Cancel
+          </button>
+          <button
+            type="submit"
+            class={isDangerous ? 'danger' : 'primary'}
+            disabled={isBusy || (typed !== undefined && text !== typed)}
+          >
+            {verb}
+          </button>
+        </div>
+      </form>
+    </Dialog>
+  );
+}

@@ -1,0 +1,38 @@
+import type { JSX } from 'preact';
+import { useEffect, useState } from 'preact/hooks';
+import { failed } from '../state/toasts.ts';
+import { Icon } from './icon.tsx';
+
+type Props = { readonly text: string; readonly label?: string; readonly isIconOnly?: boolean };
+
+/** Milliseconds that the button says that it has copied. */
+const SAID_MS = 1_500;
+
+/** Copies a text. Pages without TLS have no clipboard except on loopback; the text is then selected for a person. */
+export function CopyButton({ text, label = 'Copy', isIconOnly = false }: Props): JSX.Element {
+  const [isDone, setDone] = useState(false);
+  useEffect(() => {
+    if (!isDone) return undefined;
+    const timer = setTimeout(() => setDone(false), SAID_MS);
+    return () => clearTimeout(timer);
+  }, [isDone]);
+  const copy = async (): Promise<void> => {
+    try {
+      await navigator.clipboard.writeText(text);
+      setDone(true);
+    } catch {
+      failed(new Error('The browser does not allow copying here. Select the text and copy it.'));
+    }
+  };
+  return (
+    <button
+      type="button"
+      class={isIconOnly ? 'quiet icon-only' : ''}
+      title={label}
+      {...(isIconOnly ? { 'aria-label': label } : {})}
+      onClick={() => void copy()}
+    >
+      <Icon name={isDone ? 'check' : 'copy'} /> {!isIconOnly && (isDone ? 'Copied' : label)}
+    </button>
+  );
+}

@@ -1,0 +1,40 @@
+import type { ComponentChildren, JSX } from 'preact';
+import { useEffect, useId, useRef } from 'preact/hooks';
+
+type Props = {
+  readonly title: string;
+  /** Escape, a click beside the dialog, or its Cancel button. */
+  readonly onClose: () => void;
+  readonly children: ComponentChildren;
+};
+
+/** A modal dialog. The browser keeps the focus inside, and gives it back when the dialog closes. */
+export function Dialog({ title, onClose, children }: Props): JSX.Element {
+  const dialog = useRef<HTMLDialogElement>(null);
+  const heading = useId();
+  useEffect(() => {
+    const element = dialog.current;
+    const before = document.activeElement;
+    element?.showModal();
+    return () => {
+      element?.close();
+      if (before instanceof HTMLElement) before.focus();
+    };
+  }, []);
+  const closeIfBeside = (event: MouseEvent): void => {
+    if (event.target === dialog.current) onClose();
+  };
+  const cancel = (event: Event): void => {
+    event.preventDefault();
+    onClose();
+  };
+  return (
+    // biome-ignore lint/a11y/useKeyWithClickEvents: Escape closes the dialog too.
+    <dialog ref={dialog} aria-labelledby={heading} onCancel={cancel} onClick={closeIfBeside}>
+      <div class="dialog-body">
+        <h2 id={heading}>{title}</h2>
+        {children}
+      </div>
+    </dialog>
+  );
+}

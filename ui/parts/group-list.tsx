@@ -1,0 +1,63 @@
+import type { ComponentChildren, JSX } from 'preact';
+import type { QueryValues } from '../api/client.ts';
+import { usePages } from '../state/pages.ts';
+import { project } from '../state/projects.ts';
+import { rangeOf } from '../state/range.ts';
+import { query, setQuery } from '../state/router.ts';
+import { mistakeOf } from '../state/terms.ts';
+import { Failure } from './failure.tsx';
+import { ListEnd } from './list-end.tsx';
+import { Loading } from './loading.tsx';
+import { PageHead } from './page-head.tsx';
+import { RangeMenu } from './range-menu.tsx';
+import type { RecordColumn } from './record-table.tsx';
+import { RecordTable } from './record-table.tsx';
+import { SearchBar } from './search-bar.tsx';
+
+type Row = { readonly id: string };
+type GroupPage = {
+  readonly next_cursor: string | null;
+  readonly searched_to: string | null;
+  readonly partial: boolean;
+};
+
+type Props<P extends GroupPage, R extends Row> = {
+  readonly title: string;
+  readonly load: (project: string, query: QueryValues, signal: AbortSignal) => Promise<P>;
+  readonly rowsOf: (page: P) => readonly R[];
+  readonly columns: readonly RecordColumn<R>[];
+  readonly empty: ComponentChildren;
+};
+
+const PAGE = 50;
+
+/** A page with sums over the traces that match: sessions, users. The address has the query and the range. */
+export function GroupList<P extends GroupPage, R extends Row>(props: Props<P, R>): JSX.Element {
+  const { title, load, rowsOf, columns, empty } = props;
+  const id = project.value?.id ?? '';
+  const text = query.value.get('q') ?? '';
+  const range = rangeOf(query.value, Date.now());
+  const { from, to, name } = range;
+  const isValid = mistakeOf(text) === undefined;
+  const key = JSON.stringify([title, id, text, name === 'custom' ? [from, to] : name]);
+  const list = usePages(isValid ? key : undefined, (cursor, signal) =>
+    load(id, { q: text, from, to, limit: PAGE, cursor }, signal),
+  );
+  const rows = list.pages?.flatMap((page) => rowsOf(page));
+  const hasRows = (rows?.length ?? 0) > 0 || list.hasMore;
+  return (
+    <>
+      <PageHead title={title}>
+        <RangeMenu range={range} />
+      </PageHead>
+      <SearchBar project={id} value={text} onSearch={(q) => setQuery({ q })} />
+      {list.failure !== undefined && <Failure failure={list.failure} retry={list.reload} />}
+      {isValid && rows === undefined && list.failure === undefined && <Loading />}
+      {rows !== undefined && rows.length > 0 && (
+        <RecordTable label={title} rows={rows} keyOf={(row) => row.id} columns={columns} />
+      )}
+      {hasRows && <ListEnd list={list} end={`No further ${title.toLowerCase()}`} />}
+      {rows !== undefined && !hasRows && list.failure === undefined && empty}
+    </>
+  );
+}

@@ -1,0 +1,40 @@
+import './list-end.css';
+import type { JSX } from 'preact';
+import { useEffect, useRef } from 'preact/hooks';
+import type { Pages } from '../state/pages.ts';
+import { Time } from './time.tsx';
+
+type Props = {
+  readonly list: Pick<Pages<unknown>, 'hasMore' | 'isLoading' | 'searchedTo' | 'more'>;
+  /** The end of the list: `No further traces`. */
+  readonly end: string;
+};
+
+/** Below the rows of a list: reads the next page when it comes into view, and says how far a search went. */
+export function ListEnd({ list, end }: Props): JSX.Element {
+  const { hasMore, isLoading, searchedTo, more } = list;
+  const place = useRef<HTMLDivElement>(null);
+  useEffect(() => {
+    const element = place.current;
+    // A search that ended early goes on when a person asks for it.
+    if (element === null || !hasMore || isLoading || searchedTo !== undefined) return undefined;
+    const observer = new IntersectionObserver((entries) => {
+      if (entries.some((each) => each.isIntersecting)) more();
+    });
+    observer.observe(element);
+    return () => observer.disconnect();
+  });
+  if (!hasMore) return <div class="list-end muted">{end}</div>;
+  return (
+    <div class="list-end" ref={place}>
+      {searchedTo !== undefined && (
+        <span>
+          Searched back to <Time at={searchedTo} />
+        </span>
+      )}
+      <button type="button" disabled={isLoading} onClick={more}>
+        {isLoading ? 'Loading…' : searchedTo === undefined ? 'More' : 'Continue'}
+      </button>
+    </div>
+  );
+}

@@ -1,0 +1,92 @@
+import type { ComponentChildren, JSX } from 'preact';
+import { useEffect, useRef, useState } from 'preact/hooks';
+
+type Item = {
+  readonly id: string;
+  readonly label: string;
+  readonly isChosen?: boolean;
+  readonly run: () => void;
+};
+
+type Props = {
+  /** The accessible name of the button. */
+  readonly label: string;
+  readonly button: ComponentChildren;
+  readonly items: readonly Item[];
+  readonly class?: string;
+};
+
+/** A button that opens a menu. Arrow keys, Home, End and Escape work as in every menu. */
+export function Menu({ label, button, items, class: className = '' }: Props): JSX.Element {
+  const [isOpen, setOpen] = useState(false);
+  const place = useRef<HTMLDivElement>(null);
+  const entries = (): HTMLButtonElement[] => [
+    ...(place.current?.querySelectorAll<HTMLButtonElement>('[role^=menuitem]') ?? []),
+  ];
+
+  useEffect(() => {
+    if (!isOpen) return undefined;
+    const all = entries();
+    (all.find((each) => each.ariaChecked === 'true') ?? all[0])?.focus();
+    const closeIfOutside = ({ target }: Event): void => {
+      if (target instanceof Node && place.current?.contains(target) !== true) setOpen(false);
+    };
+    document.addEventListener('pointerdown', closeIfOutside);
+    return () => document.removeEventListener('pointerdown', closeIfOutside);
+  }, [isOpen]);
+
+  const close = (): void => {
+    setOpen(false);
+    place.current?.querySelector('button')?.focus();
+  };
+  const onKeyDown = (event: KeyboardEvent): void => {
+    if (event.key === 'Escape') close();
+    const all = entries();
+    const index = all.findIndex((each) => each === document.activeElement);
+    const next = nextIndex(event.key, index, all.length);
+    if (next === undefined) return;
+    event.preventDefault();
+    all[next]?.focus();
+  };
+
+  return (
+    <div class={`menu ${className}`} ref={place}>
+      <button
+        type="button"
+        aria-label={label}
+        title={label}
+        aria-haspopup="menu"
+        aria-expanded={isOpen}
+        onClick={() => setOpen(!isOpen)}
+      >
+        {button}
+      </button>
+      {isOpen && (
+        <div class="menu-list" role="menu" tabIndex={-1} aria-label={label} onKeyDown={onKeyDown}>
+          {items.map(({ id, label: text, isChosen, run }) => (
+            <button
+              key={id}
+              type="button"
+              role={isChosen === undefined ? 'menuitem' : 'menuitemradio'}
+              {...(isChosen === undefined ? {} : { 'aria-checked': isChosen })}
+              onClick={() => {
+                close();
+                run();
+              }}
+            >
+              {text}
+            </button>
+          ))}
+        </div>
+      )}
+    </div>
+  );
+}
+
+function nextIndex(key: string, index: number, count: number): number | undefined {
+  if (key === 'ArrowDown') return (index + 1) % count;
+  if (key === 'ArrowUp') return (index + count - 1) % count;
+  if (key === 'Home') return 0;
+  if (key === 'End') return count - 1;
+  return undefined;
+}

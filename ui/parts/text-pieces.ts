@@ -1,0 +1,43 @@
+/** Characters of one piece: an element with more takes long to lay out. */
+const PIECE = 10_000;
+/** A line break in the last part of a piece ends it. */
+const BREAK_WITHIN = 2_000;
+
+/** Splits a long text into pieces that show below each other, at line breaks if possible. */
+export function piecesOf(text: string): string[] {
+  const pieces: string[] = [];
+  for (let from = 0; from < text.length; ) {
+    let end = Math.min(from + PIECE, text.length);
+    if (end < text.length) {
+      const line = text.lastIndexOf('\n', end - 1);
+      if (line >= end - BREAK_WITHIN) end = line + 1;
+      else if (isHighSurrogate(text.charCodeAt(end - 1))) end -= 1;
+    }
+    // The line break between two pieces is the one between their elements.
+    const piece = text.slice(from, end);
+    pieces.push(end < text.length && piece.endsWith('\n') ? piece.slice(0, -1) : piece);
+    from = end;
+  }
+  return pieces;
+}
+
+/** The beginning of a text, which ends between characters. */
+export function beginning(text: string, length: number): string {
+  if (text.length <= length) return text;
+  return text.slice(0, isHighSurrogate(text.charCodeAt(length - 1)) ? length - 1 : length);
+}
+
+function isHighSurrogate(code: number): boolean {
+  return code >= 0xd800 && code <= 0xdbff;
+}
+
+/** A text with a visible sign in the place of each control character except tabs and line breaks. */
+export function visible(text: string): string {
+  return text.replace(CONTROL, (found) => {
+    const code = found.charCodeAt(0);
+    return String.fromCharCode(code === 0x7f ? 0x2421 : 0x2400 + code);
+  });
+}
+
+// biome-ignore lint/suspicious/noControlCharactersInRegex: these are the characters that a browser does not show.
+const CONTROL = /[\0-\x08\x0b\x0c\x0e-\x1f\x7f]/g;

@@ -1,0 +1,127 @@
+import {
+  elementScroll,
+  observeElementOffset,
+  observeElementRect,
+  Virtualizer,
+} from '@tanstack/virtual-core';
+import type { ComponentChildren, HTMLAttributes, JSX, RefObject } from 'preact';
+import { useCallback, useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
+
+type Options = {
+  readonly count: number;
+  /** Pixels; an estimate if the rows are measured. */
+  readonly rowHeight: number;
+  /** The element that scrolls. */
+  readonly scroller: RefObject<HTMLElement | null>;
+  /** Rows beyond both edges that are in the document too. */
+  readonly overscan?: number;
+  /** Pixels between the top of what scrolls and the first row. */
+  readonly margin?: number;
+  /** Keeps what is known of a row when its index changes. */
+  readonly keyOf?: (index: number) => string | number;
+};
+
+type Row = {
+  readonly index: number;
+  readonly key: string | number;
+  /** Pixels from the top of the list. */
+  readonly start: number;
+};
+
+export type VirtualRows = {
+  /** The rows to show now. */
+  readonly rows: readonly Row[];
+  /** Pixels of all rows. */
+  readonly height: number;
+  /** Brings a row into view. */
+  readonly scrollTo: (index: number, align?: 'auto' | 'center' | 'start') => void;
+  /** The `ref` of a row with a height of its own; the row has the attribute `data-index`. */
+  readonly measure: (element: Element | null) => void;
+};
+
+type Settings = ConstructorParameters<typeof Virtualizer<HTMLElement, Element>>[0];
+
+/** The rows of a long list that are in view: the document holds no others. */
+export function useVirtualRows(options: Options): VirtualRows {
+  const [, render] = useState(0);
+  const own = useRef<Virtualizer<HTMLElement, Element> | undefined>(undefined);
+  const settings = settingsOf(options, () => render((before) => before + 1));
+  own.current ??= new Virtualizer(settings);
+  const virtualizer = own.current;
+  virtualizer.setOptions(settings);
+  useLayoutEffect(() => virtualizer._didMount(), []);
+  useLayoutEffect(() => virtualizer._willUpdate());
+
+  const scrollTo = useCallback<VirtualRows['scrollTo']>(
+    (index, align = 'auto') => virtualizer.scrollToIndex(index, { align }),
+    [],
+  );
+  const { margin = 0 } = options;
+  return {
+    rows: virtualizer.getVirtualItems().map(({ index, key, start }) => ({
+      index,
+      key: typeof key === 'bigint' ? String(key) : key,
+      start: start - margin,
+    })),
+    height: virtualizer.getTotalSize(),
+    scrollTo,
+    measure: virtualizer.measureElement,
+  };
+}
+
+function settingsOf(options: Options, onChange: () => void): Settings {
+  const { count, rowHeight, scroller, overscan = 8, margin = 0, keyOf } = options;
+  return {
+    count,
+    overscan,
+    scrollMargin: margin,
+    estimateSize: () => rowHeight,
+    ...(keyOf === undefined ? {} : { getItemKey: keyOf }),
+    getScrollElement: () => scroller.current,
+    observeElementRect,
+    observeElementOffset,
+    scrollToFn: elementScroll,
+    onChange,
+  };
+}
+
+export type VirtualListHandle = Pick<VirtualRows, 'scrollTo'>;
+
+type Props = Omit<Options, 'scroller' | 'margin'> & {
+  readonly class?: string;
+  /** Gets the means to scroll to a row. */
+  readonly handle?: RefObject<VirtualListHandle | undefined>;
+  /** Attributes of the element that scrolls: role, name, key handlers. */
+  readonly attributes?: HTMLAttributes<HTMLDivElement>;
+  /** Whether rows have heights of their own. */
+  readonly isMeasured?: boolean;
+  readonly children: (index: number) => ComponentChildren;
+};
+
+/** A list that scrolls in a box of its own; its style gives the height. */
+export function VirtualList(props: Props): JSX.Element {
+  const { class: className = '', attributes, handle, isMeasured = false, children } = props;
+  const scroller = useRef<HTMLDivElement>(null);
+  const { rows, height, scrollTo, measure } = useVirtualRows({ ...props, scroller });
+  useEffect(() => {
+    if (handle !== undefined) handle.current = { scrollTo };
+  }, [handle]);
+  return (
+    <div {...attributes} class={`virtual ${className}`} ref={scroller}>
+      <div class="virtual-rows" role="presentation" style={{ height: `${height}px` }}>
+        {rows.map(({ index, key, start }) => (
+          <div
+            key={key}
+            class="virtual-row"
+            role="presentation"
+            data-index={index}
+            ref={isMeasured ? measure : null}
+            style={{ transform: `translateY(${start}px)` }}
+          >
+            {children(index)}
+          </div>
+        ))}
+      </div>
+    </div>
+  );
+}

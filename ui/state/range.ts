@@ -1,0 +1,74 @@
+/** The range of time of a list, as the address has it: `range=7d`, or `from` and `to`. */
+export type Range = {
+  /** ISO 8601; undefined without a bound. */
+  readonly from: string | undefined;
+  readonly to: string | undefined;
+  /** `7d`, or `custom` with `from` and `to`. */
+  readonly name: string;
+  readonly label: string;
+};
+
+const HOUR = 3_600_000;
+export const RANGES = [
+  { name: '1h', label: 'Last hour', ms: HOUR },
+  { name: '24h', label: 'Last 24 hours', ms: 24 * HOUR },
+  { name: '7d', label: 'Last 7 days', ms: 7 * 24 * HOUR },
+  { name: '30d', label: 'Last 30 days', ms: 30 * 24 * HOUR },
+  { name: 'all', label: 'All time', ms: undefined },
+] as const;
+const USUAL = RANGES[2];
+
+/** The range of an address. `now` is in milliseconds. */
+export function rangeOf(query: URLSearchParams, now: number): Range {
+  const from = timeOf(query.get('from'));
+  const to = timeOf(query.get('to'));
+  if (from !== undefined || to !== undefined) {
+    return { from, to, name: 'custom', label: labelOf(from, to) };
+  }
+  const named = query.get('range');
+  const { name, label, ms } = RANGES.find((each) => each.name === named) ?? USUAL;
+  const start = ms === undefined ? undefined : new Date(now - ms).toISOString();
+  return { from: start, to: undefined, name, label };
+}
+
+function timeOf(text: string | null): string | undefined {
+  const at = Date.parse(text ?? '');
+  return Number.isNaN(at) ? undefined : new Date(at).toISOString();
+}
+
+function labelOf(from: string | undefined, to: string | undefined): string {
+  const short = (time: string): string =>
+    new Date(time).toLocaleString(undefined, {
+      ...({ month: 'short', day: 'numeric', hour: '2-digit', minute: '2-digit' } as const),
+    });
+  if (from === undefined) return to === undefined ? 'All time' : `Until ${short(to)}`;
+  return to === undefined ? `Since ${short(from)}` : `${short(from)} – ${short(to)}`;
+}
+
+export type Step = '5m' | '1h' | '1d';
+export const STEP_MS: Readonly<Record<Step, number>> = {
+  '5m': 300_000,
+  '1h': HOUR,
+  '1d': 24 * HOUR,
+};
+
+/** Days of the histogram of a range without a beginning. */
+const LONGEST_DAYS = 90;
+
+/** Beginning, end and step of the histogram of a range: at most some 200 bars. */
+export function barsOf(
+  { from, to }: Pick<Range, 'from' | 'to'>,
+  now: number,
+): { readonly from: number; readonly to: number; readonly step: Step } {
+  const end = to === undefined ? now : Date.parse(to);
+  const start = from === undefined ? end - LONGEST_DAYS * 24 * HOUR : Date.parse(from);
+  const length = end - start;
+  const step = length <= 6 * HOUR ? '5m' : length <= 8 * 24 * HOUR ? '1h' : '1d';
+  // A range of years has its newest part.
+  const shown = Math.min(length, 366 * 24 * HOUR);
+  return { from: floor(end - shown, step), to: end, step };
+}
+
+function floor(at: number, step: Step): number {
+  return Math.floor(at / STEP_MS[step]) * STEP_MS[step];
+}

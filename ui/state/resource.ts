@@ -1,0 +1,73 @@
+import { useCallback, useEffect, useRef, useState } from 'preact/hooks';
+import { ApiFailure } from '../api/client.ts';
+
+/** What a page loads. While newer data is on its way, `data` keeps what was there: the page does not jump. */
+export type Resource<T> = {
+  readonly data: T | undefined;
+  /** The failure of the last attempt; undefined after a success. */
+  readonly failure: ApiFailure | undefined;
+  readonly isLoading: boolean;
+  reload(): void;
+};
+
+/**
+ * Loads data, and loads it again when `key` changes. A key of undefined loads nothing. A newer request cancels the
+ * one in flight. With `every`, milliseconds, it loads again after each answer while the page is visible.
+ */
+export function useResource<T>(
+  key: string | undefined,
+  load: (signal: AbortSignal) => Promise<T>,
+  { every }: { readonly every?: number | undefined } = {},
+): Resource<T> {
+  const [state, setState] = useState<Loaded<T>>({ key: undefined });
+  const [attempt, setAttempt] = useState(0);
+  const loading = useRef(load);
+  loading.current = load;
+
+  useEffect(() => {
+    if (key === undefined) return undefined;
+    const cancel = new AbortController();
+    const { signal } = cancel;
+    loading.current(signal).then(
+      (data) => {
+        if (!signal.aborted) setState({ key, attempt, data });
+      },
+      (error: unknown) => {
+        if (signal.aborted) return;
+        const failure = ApiFailure.of(error);
+        setState((before) => ({ key, attempt, failure, data: before.data }));
+      },
+    );
+    return () => cancel.abort();
+  }, [key, attempt]);
+
+  const reload = useCallback(() => setAttempt((before) => before + 1), []);
+  const isLoading = key !== undefined && (state.key !== key || state.attempt !== attempt);
+  useEffect(() => {
+    if (every === undefined || isLoading) return undefined;
+    const timer = setTimeout(() => whenVisible(reload), every);
+    return () => clearTimeout(timer);
+  }, [every, isLoading, state, reload]);
+  return { data: state.data, failure: state.failure, isLoading, reload };
+}
+
+type Loaded<T> = {
+  readonly key: string | undefined;
+  readonly attempt?: number;
+  readonly data?: T | undefined;
+  readonly failure?: ApiFailure | undefined;
+};
+
+/** Calls back now, or as soon as the page is visible: a page in the background asks for nothing. */
+function whenVisible(call: () => void): void {
+  if (document.visibilityState === 'visible') {
+    call();
+    return;
+  }
+  const check = (): void => {
+    if (document.visibilityState !== 'visible') return;
+    document.removeEventListener('visibilitychange', check);
+    call();
+  };
+  document.addEventListener('visibilitychange', check);
+}

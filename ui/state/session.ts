@@ -1,0 +1,37 @@
+import { signal } from '@preact/signals';
+import { onSignedOut, send } from '../api/client.ts';
+
+/** `unknown` until the first answer of the daemon. */
+export const session = signal<'unknown' | 'in' | 'out'>('unknown');
+
+onSignedOut(() => {
+  session.value = 'out';
+});
+
+/**
+ * Signs in with the code of the link that opened the page, if there is one. The code is in the fragment of the address,
+ * which a browser sends to no server; it is removed from the history.
+ */
+export async function startSession(): Promise<string | undefined> {
+  const code = /^#code=(.+)$/.exec(location.hash)?.[1];
+  if (code === undefined) return undefined;
+  history.replaceState(null, '', location.pathname + location.search);
+  try {
+    await signIn({ code: decodeURIComponent(code) });
+    return undefined;
+  } catch (error) {
+    return error instanceof Error ? error.message : String(error);
+  }
+}
+
+export async function signIn(
+  credential: { readonly code: string } | { readonly token: string },
+): Promise<void> {
+  await send('POST', '/session', { body: credential });
+  session.value = 'in';
+}
+
+export async function signOut(): Promise<void> {
+  await send('DELETE', '/session');
+  session.value = 'out';
+}

@@ -1,0 +1,54 @@
+import type { Stats } from '../../api/types.ts';
+import type { Sample } from '../../parts/series.ts';
+
+type Group = Stats['groups'][number];
+type Point = Group['points'][number];
+type PointField = 'traces' | 'observations' | 'errors' | 'input_tokens' | 'output_tokens' | 'cost';
+type LatencyField = 'latency_p50_ms' | 'latency_p95_ms' | 'latency_p99_ms';
+
+/** The sum of a field over all points of a group. */
+export function sumOf(points: readonly Point[], field: PointField): number {
+  return points.reduce((sum, point) => sum + (point[field] ?? 0), 0);
+}
+
+/** A value for each time; 0 where the daemon has no point. */
+export function valuesAt(
+  times: readonly number[],
+  points: readonly Point[],
+  field: PointField,
+): readonly number[] {
+  const known = new Map(points.map((point) => [Date.parse(point.time), point[field] ?? 0]));
+  return times.map((time) => known.get(time) ?? 0);
+}
+
+/** A latency for each time; null where no trace ended. */
+export function latencyAt(
+  times: readonly number[],
+  points: readonly Point[],
+  field: LatencyField,
+): readonly (number | null)[] {
+  const known = new Map(points.map((point) => [Date.parse(point.time), point[field] ?? null]));
+  return times.map((time) => known.get(time) ?? null);
+}
+
+/** Values of every group, for a chart of the largest ones. */
+export function samplesOf(groups: readonly Group[], field: PointField): readonly Sample[] {
+  return groups.flatMap(({ key, points }) =>
+    points.map((point) => ({
+      time: Date.parse(point.time),
+      group: nameOf(key),
+      value: point[field] ?? 0,
+    })),
+  );
+}
+
+/** The name of a group; a value whose text is not kept, or no value, has none. */
+export function nameOf(key: string | null): string {
+  return key ?? '(other)';
+}
+
+/** The longest 95th percentile of a group's points: percentiles cannot be added up. */
+export function worstLatency(points: readonly Point[]): number | null {
+  const known = points.flatMap(({ latency_p95_ms }) => latency_p95_ms ?? []);
+  return known.length === 0 ? null : Math.max(...known);
+}

@@ -1,0 +1,134 @@
+import type { JSX } from 'preact';
+import type { QueryValues } from '../../api/client.ts';
+import { readStats } from '../../api/reading.ts';
+import { Chart } from '../../parts/chart.tsx';
+import { Failure } from '../../parts/failure.tsx';
+import { cost, count, duration } from '../../parts/format.ts';
+import { Link } from '../../parts/link.tsx';
+import { RecordTable } from '../../parts/record-table.tsx';
+import { seriesOf } from '../../parts/series.ts';
+import { Tabs } from '../../parts/tabs.tsx';
+import { useResource } from '../../state/resource.ts';
+import { query as parameters, setQuery } from '../../state/router.ts';
+import { toggleValue } from '../../state/terms.ts';
+import { nameOf, samplesOf, sumOf, worstLatency } from './figures.ts';
+
+type Props = {
+  readonly project: string;
+  /** Range, step and query of the page. */
+  readonly asked: QueryValues;
+  readonly times: readonly number[];
+  readonly query: string;
+};
+
+const FIELDS = {
+  Model: 'model',
+  Name: 'name',
+  User: 'user',
+  Tool: 'tool',
+  Environment: 'environment',
+  Key: 'key',
+} as const;
+type Tab = keyof typeof FIELDS;
+const TABS = Object.keys(FIELDS) as readonly Tab[];
+
+/** Groups that the table has. */
+const MOST = 20;
+
+/** Cost over time by the values of a field, and a table of them. A row opens the list of its traces. */
+export function Groups({ project, asked, times, query }: Props): JSX.Element {
+  const tab = TABS.find((each) => FIELDS[each] === parameters.value.get('group')) ?? 'Model';
+  const field = FIELDS[tab];
+  const { data, failure, reload } = useResource(
+    JSON.stringify([project, asked, field]),
+    async (signal) => {
+      const stats = await readStats(project, { ...asked, group_by: field, limit: MOST }, signal);
+      return { field, stats };
+    },
+  );
+  const isCurrent = data?.field === field;
+  const groups = isCurrent ? data.stats.groups : [];
+  const hasCost = groups.some(({ points }) => sumOf(points, 'cost') > 0);
+  const measure = hasCost ? 'cost' : 'traces';
+  return (
+    <section class="card groups">
+      <Tabs
+        label="Group by"
+        names={TABS}
+        chosen={tab}
+        onChoose={(name) => setQuery({ group: FIELDS[name] }, { replace: true })}
+      >
+        {failure !== undefined && <Failure failure={failure} retry={reload} />}
+        {isCurrent && groups.length === 0 && <p class="muted">No trace has this field.</p>}
+        {groups.length > 0 && (
+          <Chart
+            label={`${hasCost ? 'Cost' : 'Traces'} by ${tab.toLowerCase()}`}
+            times={times}
+            format={hasCost ? cost : count}
+            series={seriesOf(times, samplesOf(groups, measure))}
+          />
+        )}
+        {groups.length > 0 && (
+          <RecordTable
+            label={`By ${tab.toLowerCase()}`}
+            rows={groups}
+            keyOf={({ key }) => nameOf(key)}
+            columns={[
+              {
+                name: tab,
+                isHead: true,
+                cell: ({ key }) => <GroupLink field={field} value={key} query={query} />,
+              },
+              {
+                name: 'Traces',
+                isNumber: true,
+                cell: ({ points }) => count(sumOf(points, 'traces')),
+              },
+              {
+                name: 'Failed observations',
+                isNumber: true,
+                cell: ({ points }) => count(sumOf(points, 'errors')),
+              },
+              {
+                name: 'Longest p95',
+                isNumber: true,
+                cell: ({ points }) => duration(worstLatency(points)),
+              },
+              {
+                name: 'Input tokens',
+                isNumber: true,
+                cell: ({ points }) => count(sumOf(points, 'input_tokens')),
+              },
+              {
+                name: 'Output tokens',
+                isNumber: true,
+                cell: ({ points }) => count(sumOf(points, 'output_tokens')),
+              },
+              { name: 'Cost', isNumber: true, cell: ({ points }) => cost(sumOf(points, 'cost')) },
+            ]}
+          />
+        )}
+        {isCurrent && data.stats.left_out > 0 && (
+          <p class="muted">{count(data.stats.left_out)} further values are not in the table.</p>
+        )}
+      </Tabs>
+    </section>
+  );
+}
+
+type GroupLinkProps = {
+  readonly field: string;
+  readonly value: string | null;
+  readonly query: string;
+};
+
+function GroupLink({ field, value, query }: GroupLinkProps): JSX.Element {
+  if (value === null) return <span class="muted">{nameOf(value)}</span>;
+  const { range, from, to } = Object.fromEntries(parameters.value);
+  const q = toggleValue(query, field, value);
+  return (
+    <Link to="/traces" query={{ q, range, from, to }} class="cut">
+      {value.slice(0, 300)}
+    </Link>
+  );
+}

@@ -1,0 +1,15 @@
+import type { Message } from '../../parts/conversation.ts';
+
+/**
+ * What a turn of a conversation adds: clients send the messages before it again. Keeps the answer, and the messages since the
+ * last answer before it; the instructions to the model are left out.
+ */
+export function newMessages(messages: readonly Message[]): readonly Message[] {
+  const sent = messages.filter(({ isOutput }) => !isOutput);
+  const answered = messages.filter(({ isOutput }) => isOutput);
+  const last = sent.findLastIndex(({ role }) => role === 'assistant');
+  const added = sent
+    .slice(last + 1)
+    .filter(({ role }) => role !== 'system' && role !== 'developer');
+  return [...(added.length === 0 ? sent.slice(-1) : added), ...answered];
+}

@@ -1,0 +1,168 @@
+import type { JSX } from 'preact';
+import { useEffect, useState } from 'preact/hooks';
+import { at, get, send } from '../../api/client.ts';
+import type { CreatedKey, Project, Rejections, Trace } from '../../api/types.ts';
+import { Empty } from '../../parts/empty.tsx';
+import { Icon } from '../../parts/icon.tsx';
+import { Link } from '../../parts/link.tsx';
+import { NewKey } from '../../parts/new-key.tsx';
+import { PageHead } from '../../parts/page-head.tsx';
+import { Snippets } from '../../parts/snippets.tsx';
+import { Time } from '../../parts/time.tsx';
+import { loadProjects, project } from '../../state/projects.ts';
+import { useResource } from '../../state/resource.ts';
+import { hrefOf, navigate } from '../../state/router.ts';
+import { failed } from '../../state/toasts.ts';
+import './start.css';
+import { useArrivals } from './use-arrivals.ts';
+
+/** Milliseconds that the arrival of the first trace shows before the trace opens. */
+const OPEN_MS = 1_200;
+const REJECTIONS_MS = 3_000;
+
+/** The first run: a request to paste, and a sign that it arrived. */
+export function View(): JSX.Element {
+  const of = project.value;
+  return of === undefined ? <Empty title="There is no project" /> : <Start key={of.id} of={of} />;
+}
+
+function Start({ of }: { readonly of: Project }): JSX.Element {
+  // The value of the moment when the page opened: the first trace changes it.
+  const [wasEmpty] = useState(of.retained_traces === 0);
+  const { traces, isListening } = useArrivals(of.id, wasEmpty);
+  const first = traces[0];
+  useEffect(() => {
+    if (first === undefined || !wasEmpty) return undefined;
+    const open = (): void => navigate(hrefOf(traceHref(first)));
+    const timer = setTimeout(open, OPEN_MS);
+    // The page that opens at `/` depends on the number of traces.
+    loadProjects().catch(failed);
+    return () => clearTimeout(timer);
+  }, [first?.id, wasEmpty]);
+  const note = (
+    <>
+      Send a trace to <strong class="user-text">{of.name}</strong>. This page sees it arrive.
+    </>
+  );
+  return (
+    <div class="start">
+      <PageHead title="Is it working?" note={note} />
+      <Sending of={of} />
+      <section class="card" aria-labelledby="start-see">
+        <h2 id="start-see">3. See it here</h2>
+        <Waiting isFirst={wasEmpty} isListening={isListening} traces={traces} />
+        <Refused projectId={of.id} />
+      </section>
+    </div>
+  );
+}
+
+function Sending({ of }: { readonly of: Project }): JSX.Element {
+  const [token, setToken] = useState<string | undefined>(undefined);
+  const [isBusy, setBusy] = useState(false);
+  const create = async (): Promise<void> => {
+    setBusy(true);
+    try {
+      const body = { name: 'Get started' };
+      const created = await send<CreatedKey>('POST', at`/projects/${of.id}/keys`, { body });
+      setToken(created.token);
+    } catch (error) {
+      failed(error);
+    }
+    setBusy(false);
+  };
+  return (
+    <>
+      <section class="card" aria-labelledby="start-key">
+        <h2 id="start-key">1. Take a key</h2>
+        {token === undefined ? (
+          <div class="start-key">
+            <p>
+              Each request carries a key of the project. Create one here, or use one that you have:{' '}
+              <Link to="/settings/keys">API keys</Link>.
+            </p>
+            <button type="button" class="primary" disabled={isBusy} onClick={() => void create()}>
+              <Icon name="plus" /> Create key
+            </button>
+          </div>
+        ) : (
+          <NewKey token={token} />
+        )}
+      </section>
+      <section class="card" aria-labelledby="start-send">
+        <h2 id="start-send">2. Send a trace</h2>
+        <Snippets token={token} />
+      </section>
+    </>
+  );
+}
+
+type WaitingProps = {
+  readonly isFirst: boolean;
+  readonly isListening: boolean;
+  readonly traces: readonly Trace[];
+};
+
+function Waiting({ isFirst, isListening, traces }: WaitingProps): JSX.Element {
+  if (traces.length === 0) {
+    const text = isFirst ? 'Waiting for the first trace' : 'Waiting for the next trace';
+    return (
+      <p class="start-wait" role="status">
+        <span class="spinner" aria-hidden="true" />
+        {isListening ? `${text} …` : 'Connecting to the stream of traces …'}
+      </p>
+    );
+  }
+  return (
+    <div role="status">
+      <p class="good start-wait">
+        <Icon name="check" />
+        {isFirst ? 'It works. The first trace opens now.' : 'It works.'}
+      </p>
+      <ul class="start-traces">
+        {traces.map((trace) => (
+          <li key={trace.id}>
+            <Link to={traceHref(trace)}>
+              <span class="cut">{trace.name ?? trace.id}</span>
+            </Link>{' '}
+            <span class="muted">
+              <Time at={trace.start_time} />
+            </span>
+          </li>
+        ))}
+      </ul>
+    </div>
+  );
+}
+
+/** A refused request shows no trace: this says why. */
+function Refused({ projectId }: { readonly projectId: string }): JSX.Element | null {
+  const [since] = useState(() => new Date().toISOString());
+  const { data } = useResource(
+    projectId,
+    (signal) =>
+      get<Rejections>(at`/projects/${projectId}/rejections`, { query: { limit: 3 }, signal }),
+    { every: REJECTIONS_MS },
+  );
+  const recent = data?.rejections.filter(({ at: time }) => time >= since) ?? [];
+  if (recent.length === 0) return null;
+  return (
+    <div class="start-refused" role="alert">
+      <p class="bad">
+        <Icon name="warning" /> A request arrived, but items were refused:
+      </p>
+      <ul>
+        {recent.map((each) => (
+          <li key={`${each.at} ${each.code} ${each.item_id}`}>
+            <code>{each.code}</code> <span class="user-text">{each.reason}</span>
+          </li>
+        ))}
+      </ul>
+      <Link to="/rejected">What to change</Link>
+    </div>
+  );
+}
+
+function traceHref({ id }: Trace): string {
+  return `/traces/${encodeURIComponent(id)}`;
+}

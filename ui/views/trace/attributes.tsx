@@ -1,0 +1,211 @@
+import type { ComponentChildren, JSX } from 'preact';
+import type { Observation, TreeObservation } from '../../api/types.ts';
+import { bytes, cost, duration, exact, grouped } from '../../parts/format.ts';
+import { Json } from '../../parts/json.tsx';
+import { LongText } from '../../parts/long-text.tsx';
+import { isRecord } from '../../parts/message-parts.ts';
+import { Value } from '../../parts/messages.tsx';
+import { instantOf } from './instant.ts';
+import type { TreeLayout } from './tree-layout.ts';
+
+type Props = {
+  readonly data: Observation;
+  readonly node: TreeObservation;
+  readonly layout: TreeLayout;
+};
+
+/** Everything about an observation except its inputs and outputs. */
+export function Attributes({ data, node, layout }: Props): JSX.Element {
+  return (
+    <div class="attributes">
+      <Exceptions data={data} />
+      <Part title="Facts" rows={facts(data, node, layout)} />
+      <Part title="Usage" rows={usageRows(data.usage)} />
+      <Part title="Cost" rows={costRows(data)} />
+      <Part title="Custom fields" rows={textRows(data.custom_fields)} />
+      <Part title="External ids" rows={textRows(data.external)} />
+      <Events data={data} />
+      <Tree title="Metadata" value={data.metadata} />
+      <Tree title="Context metadata" value={data.context_metadata} />
+    </div>
+  );
+}
+
+type Row = readonly [name: string, value: ComponentChildren];
+
+function Part({ title, rows }: { title: string; rows: readonly Row[] }): JSX.Element | null {
+  if (rows.length === 0) return null;
+  return (
+    <section>
+      <h3>{title}</h3>
+      <dl class="attribute-list">
+        {rows.map(([name, value]) => (
+          <div key={name}>
+            <dt class="user-text">{name}</dt>
+            <dd>{value}</dd>
+          </div>
+        ))}
+      </dl>
+    </section>
+  );
+}
+
+function facts(data: Observation, node: TreeObservation, layout: TreeLayout): Row[] {
+  const rows: [string, ComponentChildren][] = [
+    ['Id', textValue(data.id)],
+    ['Parent', textValue(data.parent_id)],
+    ['Kind', data.kind],
+    ['Status', data.status],
+    ['State', data.state],
+    ['Start', timeText(data.start_time)],
+    ['End', timeText(data.end_time)],
+    ['Latency', data.latency_ms === null ? undefined : duration(data.latency_ms)],
+    ['First token', data.ttft_ms === null ? undefined : duration(data.ttft_ms)],
+    ['Model', textValue(data.model)],
+    ['Provider', textValue(data.provider)],
+    ['Tool', textValue(data.tool)],
+    ['Prompt', textValue(promptText(data))],
+    ['Environment', textValue(data.environment)],
+    ['Release', textValue(data.release)],
+    ['Tags', textValue(data.tags.join(', '))],
+    ['User', textValue(data.user_id)],
+    ['Session', textValue(data.session_id)],
+    ['Sent as', data.source],
+    ['Version of the event', data.event_version],
+    ['Size of input', node.input_bytes === null ? undefined : bytes(node.input_bytes)],
+    ['Size of output', node.output_bytes === null ? undefined : bytes(node.output_bytes)],
+    ['Observations below it', belowText(data.id, layout)],
+    ['First stored', timeText(data.created_at)],
+    ['Last changed', timeText(data.updated_at)],
+  ];
+  return rows.filter(([, value]) => value !== undefined && value !== null && value !== '');
+}
+
+/** With all digits that the client sent. */
+function timeText(time: string | null): JSX.Element | undefined {
+  return time === null ? undefined : <time title={exact(time)}>{time}</time>;
+}
+
+function textValue(text: string | null): ComponentChildren {
+  return text === null || text === '' ? undefined : <LongText text={text} first={1_000} />;
+}
+
+function promptText({ prompt }: Observation): string | null {
+  if (prompt === null) return null;
+  const { name, version } = prompt;
+  return [name, version === null ? null : `version ${version}`].filter(Boolean).join(', ');
+}
+
+function belowText(id: string, layout: TreeLayout): string | undefined {
+  const below = (layout.sizes[layout.rowOf.get(id) ?? -1] ?? 1) - 1;
+  return below === 0 ? undefined : grouped(below);
+}
+
+function usageRows(usage: Observation['usage']): Row[] {
+  return Object.entries(usage ?? {}).map(([name, value]) => [
+    name,
+    typeof value === 'number' ? grouped(value) : <Value value={value} label={name} />,
+  ]);
+}
+
+function costRows({ cost: money, cost_source }: Observation): Row[] {
+  if (money === null) return [];
+  const source = cost_source === 'sent' ? 'sent by the client' : 'computed from the tokens';
+  return [
+    ['Input', cost(money.input)],
+    ['Output', cost(money.output)],
+    ['Total', cost(money.total)],
+    ['Source', source],
+  ];
+}
+
+function textRows(texts: Readonly<Record<string, string>> | null): Row[] {
+  return Object.entries(texts ?? {}).map(([name, text]) => [
+    name,
+    <LongText key={name} text={text} first={1_000} />,
+  ]);
+}
+
+function Tree({ title, value }: { title: string; value: unknown }): JSX.Element | null {
+  if (value === null || value === undefined) return null;
+  if (isRecord(value) && Object.keys(value).length === 0) return null;
+  return (
+    <section>
+      <h3>{title}</h3>
+      <Json value={value} label={title} />
+    </section>
+  );
+}
+
+type Exception = { readonly type: unknown; readonly message: unknown; readonly stack: unknown };
+
+/** The error of the observation, and the exceptions of its events that it does not repeat. */
+function Exceptions({ data }: { readonly data: Observation }): JSX.Element | null {
+  const found = exceptionsOf(data);
+  if (found.length === 0) return null;
+  return (
+    <>
+      {found.slice(0, 20).map(({ type, message, stack }, index) => (
+        <section key={index} class="exception">
+          <h3 class="bad user-text">{String(type ?? 'Error').slice(0, 200)}</h3>
+          {typeof message === 'string' && message !== '' && <LongText text={message} />}
+          {typeof stack === 'string' && stack !== '' && <LongText text={stack} isMono />}
+        </section>
+      ))}
+    </>
+  );
+}
+
+function exceptionsOf({ error, events }: Observation): Exception[] {
+  const own: Exception[] =
+    error === null ? [] : [{ type: error.type, message: error.message, stack: error.stacktrace }];
+  for (const event of Array.isArray(events) ? events : []) {
+    const attributes = isRecord(event) ? event['attributes'] : undefined;
+    if (!isRecord(event) || event['name'] !== 'exception' || !isRecord(attributes)) continue;
+    const [type, message, stack] = ['type', 'message', 'stacktrace'].map(
+      (name) => attributes[`exception.${name}`],
+    );
+    const known = own.find((each) => each.message === message && (each.stack ?? stack) === stack);
+    if (known === undefined) own.push({ type, message, stack });
+    else if (known.stack === null) own[own.indexOf(known)] = { ...known, stack };
+  }
+  return own;
+}
+
+/** Events that have a row of their own. */
+const EVENTS = 100;
+
+/** The events of the observation as a list; any other form is shown as JSON. */
+function Events({ data }: { readonly data: Observation }): JSX.Element | null {
+  const { events, start_time } = data;
+  if (!Array.isArray(events) || events.length > EVENTS || !events.every(isRecord)) {
+    return <Tree title="Events" value={events} />;
+  }
+  if (events.length === 0) return null;
+  const start = instantOf(start_time);
+  return (
+    <section>
+      <h3>Events</h3>
+      <ol class="event-list">
+        {events.map((event, index) => {
+          const { name, time, ...rest } = event;
+          const since = instantOf(typeof time === 'string' ? time : null) - start;
+          const attributes =
+            'attributes' in rest && Object.keys(rest).length === 1 ? rest['attributes'] : rest;
+          const hasMore = isRecord(attributes) && Object.keys(attributes).length > 0;
+          return (
+            <li key={index}>
+              <div class="event-head">
+                <span class="muted event-time" title={exact(String(time ?? ''))}>
+                  {Number.isNaN(since) ? '–' : `+${duration(since)}`}
+                </span>
+                <LongText text={String(name ?? 'event')} first={200} />
+              </div>
+              {hasMore && <Value value={attributes} label={`Event ${index + 1}`} />}
+            </li>
+          );
+        })}
+      </ol>
+    </section>
+  );
+}

@@ -1,0 +1,126 @@
+import type { JSX } from 'preact';
+import { useMemo, useRef } from 'preact/hooks';
+import type { ApiFailure } from '../../api/client.ts';
+import { at, get } from '../../api/client.ts';
+import type { TraceTree } from '../../api/types.ts';
+import type { ViewProps } from '../../app/routes.ts';
+import { Failure } from '../../parts/failure.tsx';
+import { Link } from '../../parts/link.tsx';
+import { Loading } from '../../parts/loading.tsx';
+import { project } from '../../state/projects.ts';
+import { useResource } from '../../state/resource.ts';
+import { query, setQuery } from '../../state/router.ts';
+import { useTitle } from '../../state/title.ts';
+import { TraceHead } from './head.tsx';
+import { Panel } from './panel.tsx';
+import './trace.css';
+import { Tree } from './tree.tsx';
+import { layoutOf, observationAt } from './tree-layout.ts';
+import { useIsNarrow } from './use-is-narrow.ts';
+
+/** Milliseconds between two answers about a trace that runs. A large one is asked for less often. */
+const LIVE_MS = 2_000;
+const LIVE_MS_EACH = 0.5;
+
+/** A trace: what happened when, and each observation with its payloads. */
+export function View({ params }: ViewProps): JSX.Element {
+  const traceId = params['id'] ?? '';
+  const projectId = project.value?.id;
+  const interval = useRef<number | undefined>(undefined);
+  const path = projectId && at`/projects/${projectId}/traces/${traceId}`;
+  const { data, failure, reload } = useResource<TraceTree>(
+    path,
+    (signal) => get(path ?? '', { query: { fields: 'tree' }, signal }),
+    { every: interval.current },
+  );
+  const isLive = data?.trace.state === 'running' && failure?.status !== 404;
+  const size = data?.observations.length ?? 0;
+  interval.current = isLive ? LIVE_MS + size * LIVE_MS_EACH : undefined;
+  useTitle(data?.trace.name ?? 'Trace');
+
+  if (projectId === undefined) return <NoProject />;
+  if (failure?.status === 404) return <NotFound id={traceId} />;
+  if (data === undefined) {
+    return failure === undefined ? <Loading /> : <Failure failure={failure} retry={reload} />;
+  }
+  return (
+    <Loaded key={traceId} projectId={projectId} tree={data} failure={failure} retry={reload} />
+  );
+}
+
+type LoadedProps = {
+  readonly projectId: string;
+  readonly tree: TraceTree;
+  readonly failure: ApiFailure | undefined;
+  readonly retry: () => void;
+};
+
+function Loaded({ projectId, tree, failure, retry }: LoadedProps): JSX.Element {
+  const { trace, observations } = tree;
+  const layout = useMemo(() => layoutOf(observations), [observations]);
+  const isNarrow = useIsNarrow();
+  const named = query.value.get('observation') ?? undefined;
+  const row = named === undefined ? undefined : layout.rowOf.get(named);
+  // A wide page shows the root until a person chooses.
+  const shown = row ?? (isNarrow || named !== undefined ? undefined : 0);
+  const choose = (id: string | undefined): void => setQuery({ observation: id }, { replace: true });
+  const observation = shown === undefined ? undefined : observationAt(layout, shown);
+
+  return (
+    <div class="trace">
+      <TraceHead projectId={projectId} trace={trace} />
+      {failure !== undefined && <Failure failure={failure} retry={retry} />}
+      {named !== undefined && row === undefined && (
+        <p class="trace-note" role="status">
+          The trace has no observation <code class="user-text">{named.slice(0, 120)}</code>.
+        </p>
+      )}
+      <div class="trace-body">
+        <Tree trace={trace} layout={layout} shown={shown} isNarrow={isNarrow} onChoose={choose} />
+        {observation !== undefined && (
+          <Panel
+            key={observation.id}
+            projectId={projectId}
+            trace={trace}
+            layout={layout}
+            observation={observation}
+            isSheet={isNarrow}
+            onClose={() => choose(undefined)}
+          />
+        )}
+      </div>
+    </div>
+  );
+}
+
+function NotFound({ id }: { readonly id: string }): JSX.Element {
+  return (
+    <div class="empty">
+      <h1>The trace is not here</h1>
+      <p>
+        Project <strong class="user-text">{project.value?.name}</strong> has no trace{' '}
+        <code class="user-text">{id.slice(0, 200)}</code>. It may be in another project, not have
+        arrived yet, be older than the retention of the project, or have been erased.
+      </p>
+      <div class="actions">
+        <button type="button" onClick={() => location.reload()}>
+          Look again
+        </button>
+        <Link to="/rejected">See what was rejected</Link>
+        <Link to="/settings/audit">See erasures</Link>
+        <Link to="/traces">Go to the traces</Link>
+      </div>
+    </div>
+  );
+}
+
+function NoProject(): JSX.Element {
+  return (
+    <div class="empty">
+      <h1>There is no project</h1>
+      <p>
+        <Link to="/settings/projects">Create a project</Link> to see traces.
+      </p>
+    </div>
+  );
+}

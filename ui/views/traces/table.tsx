@@ -1,0 +1,198 @@
+import type { ComponentChildren, JSX } from 'preact';
+import { useEffect, useRef, useState } from 'preact/hooks';
+import type { Trace } from '../../api/types.ts';
+import { cost, count, duration } from '../../parts/format.ts';
+import { Link } from '../../parts/link.tsx';
+import { firstWords } from '../../parts/preview.ts';
+import { Status } from '../../parts/status.tsx';
+import { Time } from '../../parts/time.tsx';
+import { hrefOf, navigate } from '../../state/router.ts';
+import type { Column, ColumnId } from './columns.ts';
+import { leastWidth } from './columns.ts';
+
+type Props = {
+  readonly traces: readonly Trace[];
+  readonly columns: readonly Column[];
+  readonly sort: string;
+  readonly order: string;
+  readonly onSort: (sort: string, order: string) => void;
+};
+
+/** The list. `j` and `k` choose a row, Enter opens it. */
+export function TraceTable({ traces, columns, sort, order, onSort }: Props): JSX.Element {
+  const [chosen, setChosen] = useState(-1);
+  const body = useRef<HTMLTableSectionElement>(null);
+  // Keys may come faster than the page renders.
+  const now = useRef({ traces, chosen });
+  now.current.traces = traces;
+  useEffect(() => {
+    const onKeyDown = (event: KeyboardEvent): void => {
+      if (isForOthers(event)) return;
+      const { traces: all, chosen: before } = now.current;
+      const step = { j: 1, k: -1 }[event.key];
+      const opened = event.key === 'Enter' ? all[before] : undefined;
+      if (opened !== undefined) {
+        event.preventDefault();
+        navigate(hrefOf(pathOf(opened)));
+      }
+      if (step === undefined) return;
+      now.current.chosen = Math.max(0, Math.min(before + step, all.length - 1));
+      setChosen(now.current.chosen);
+    };
+    document.addEventListener('keydown', onKeyDown);
+    return () => document.removeEventListener('keydown', onKeyDown);
+  }, []);
+  useEffect(() => {
+    if (chosen < 0) return;
+    const row = body.current?.rows[chosen];
+    row?.querySelector('a')?.focus({ preventScroll: true });
+    row?.scrollIntoView({ block: 'nearest' });
+  }, [chosen]);
+
+  return (
+    <div class="table-scroll">
+      <table class="traces" aria-label="Traces" style={{ minWidth: `${leastWidth(columns)}px` }}>
+        <colgroup>
+          {columns.map((column) => (
+            <col
+              key={column.id}
+              {...('width' in column ? { style: { width: `${column.width}px` } } : {})}
+            />
+          ))}
+        </colgroup>
+        <thead>
+          <tr>
+            {columns.map((column) => (
+              <Head key={column.id} column={column} sort={sort} order={order} onSort={onSort} />
+            ))}
+          </tr>
+        </thead>
+        <tbody ref={body}>
+          {traces.map((trace, index) => (
+            <Row key={trace.id} trace={trace} columns={columns} isChosen={index === chosen} />
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}
+
+/** A key for a control that has the focus, or with a modifier. A focused row is no such control. */
+function isForOthers(event: KeyboardEvent): boolean {
+  if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return true;
+  if (!(event.target instanceof Element)) return false;
+  if (event.target.closest('input, textarea, select, dialog, [role=menu]') !== null) return true;
+  const isOnControl = event.target.closest('a, button, summary') !== null;
+  return isOnControl && event.key === 'Enter';
+}
+
+function pathOf({ id }: Trace): string {
+  return `/traces/${encodeURIComponent(id)}`;
+}
+
+type HeadProps = Omit<Props, 'traces' | 'columns'> & { readonly column: Column };
+
+function Head({ column, sort, order, onSort }: HeadProps): JSX.Element {
+  const { label, isNumber } = column;
+  if (!('sort' in column)) return <th class={isNumber ? 'number' : ''}>{label}</th>;
+  const isSorted = column.sort === sort;
+  const direction = order === 'asc' ? 'ascending' : 'descending';
+  const next = isSorted && order === 'desc' ? 'asc' : 'desc';
+  return (
+    <th class={isNumber ? 'number' : ''} aria-sort={isSorted ? direction : 'none'}>
+      <button type="button" class="quiet sort" onClick={() => onSort(column.sort, next)}>
+        {label}
+        <span aria-hidden="true">{isSorted ? (order === 'asc' ? ' ↑' : ' ↓') : ''}</span>
+      </button>
+    </th>
+  );
+}
+
+type RowProps = {
+  readonly trace: Trace;
+  readonly columns: readonly Column[];
+  readonly isChosen: boolean;
+};
+
+function Row({ trace, columns, isChosen }: RowProps): JSX.Element {
+  const path = pathOf(trace);
+  // A click anywhere in the row opens it; the link in it serves the keyboard and other tabs.
+  const open = (event: MouseEvent): void => {
+    const isOnControl =
+      event.target instanceof Element && event.target.closest('a, button') !== null;
+    if (isOnControl || (getSelection()?.toString() ?? '') !== '') return;
+    navigate(hrefOf(path));
+  };
+  const linked = columns.some(({ id }) => id === 'name') ? 'name' : columns[0]?.id;
+  return (
+    // biome-ignore lint/a11y/useKeyWithClickEvents: the link in the row takes the keyboard.
+    <tr class={isChosen ? 'is-chosen' : ''} onClick={open}>
+      {columns.map(({ id, isNumber }) => {
+        const cell = CELLS[id](trace);
+        return (
+          <td key={id} class={`cell-${id}${isNumber ? ' number' : ''}`}>
+            {id === linked ? <Link to={path}>{cell}</Link> : cell}
+          </td>
+        );
+      })}
+    </tr>
+  );
+}
+
+const CELLS: Readonly<Record<ColumnId, (trace: Trace) => ComponentChildren>> = {
+  start: ({ start_time }) => <Time at={start_time} />,
+  name: ({ name }) => <Cut text={name ?? '(no name)'} />,
+  status: ({ status, state }) => <Status status={status} state={state} isIconOnly />,
+  latency: ({ latency_ms }) => duration(latency_ms),
+  ttft: ({ ttft_ms }) => duration(ttft_ms),
+  tokens: ({ usage }) => (
+    <span title={tokensOf(usage)}>{count(usage?.['total_tokens'] as number)}</span>
+  ),
+  cost: ({ cost: amount }) => cost(amount?.total),
+  input: ({ input_preview }) => <Cut text={firstWords(input_preview)} />,
+  output: ({ output_preview }) => <Cut text={firstWords(output_preview)} />,
+  model: ({ models }) => <Cut text={models.join(', ')} />,
+  user: ({ user_id }) => user_id && <Filter path="/users/" id={user_id} />,
+  session: ({ session_id }) => session_id && <Filter path="/sessions/" id={session_id} />,
+  observations: ({ observation_count, error_count }) => (
+    <>
+      {count(observation_count)}
+      {error_count > 0 && <span class="bad"> ({count(error_count)} failed)</span>}
+    </>
+  ),
+  environment: ({ environment }) => <Cut text={environment ?? ''} />,
+  tags: ({ tags }) => <Cut text={tags.join(', ')} />,
+  scores: ({ scores }) => <Cut text={scoresOf(scores)} />,
+  source: ({ source }) => source,
+  id: ({ id }) => <Cut text={id} isCode />,
+};
+
+function Cut({ text, isCode = false }: { readonly text: string; readonly isCode?: boolean }) {
+  // A longer text would make the document large; the page of the trace has all of it.
+  const short = text.slice(0, 300);
+  return (
+    <span class={isCode ? 'cut mono' : 'cut'} title={short}>
+      {short}
+    </span>
+  );
+}
+
+function Filter({ path, id }: { readonly path: string; readonly id: string }): JSX.Element {
+  return (
+    <Link to={path + encodeURIComponent(id)}>
+      <Cut text={id} />
+    </Link>
+  );
+}
+
+function tokensOf(usage: Trace['usage']): string {
+  if (usage === null) return '';
+  const { input_tokens = 0, output_tokens = 0 } = usage;
+  return `${count(input_tokens)} in, ${count(output_tokens)} out`;
+}
+
+function scoresOf(scores: Trace['scores']): string {
+  return Object.entries(scores)
+    .map(([name, value]) => `${name}: ${value}`)
+    .join(', ');
+}

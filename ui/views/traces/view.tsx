@@ -1,0 +1,140 @@
+import './view.css';
+import type { JSX } from 'preact';
+import { apiPath, at } from '../../api/client.ts';
+import { Empty } from '../../parts/empty.tsx';
+import { Failure } from '../../parts/failure.tsx';
+import { Link } from '../../parts/link.tsx';
+import { ListEnd } from '../../parts/list-end.tsx';
+import { Loading } from '../../parts/loading.tsx';
+import { Menu } from '../../parts/menu.tsx';
+import { PageHead } from '../../parts/page-head.tsx';
+import { RangeMenu } from '../../parts/range-menu.tsx';
+import { SearchBar } from '../../parts/search-bar.tsx';
+import { Switch } from '../../parts/switch.tsx';
+import { project } from '../../state/projects.ts';
+import type { Range } from '../../state/range.ts';
+import { rangeOf } from '../../state/range.ts';
+import { query, setQuery } from '../../state/router.ts';
+import { recall, remember } from '../../state/storage.ts';
+import { mistakeOf } from '../../state/terms.ts';
+import { COLUMNS, columnsOf, toggleColumn } from './columns.ts';
+import { Facets } from './facets.tsx';
+import { Histogram } from './histogram.tsx';
+import { TraceTable } from './table.tsx';
+import { useTraces } from './use-traces.ts';
+
+/** `/traces`: the list. The address has its whole state: query, range, order, columns and the live switch. */
+export function View(): JSX.Element {
+  const id = project.value?.id ?? '';
+  const parameters = query.value;
+  const text = parameters.get('q') ?? '';
+  const range = rangeOf(parameters, Date.now());
+  const sort = parameters.get('sort') ?? 'start';
+  const order = parameters.get('order') ?? 'desc';
+  const isNewestFirst = sort === 'start' && order === 'desc';
+  const isLive = parameters.get('live') === '1' && isNewestFirst && range.to === undefined;
+  const columns = columnsOf(parameters.get('columns') ?? recall('columns'));
+  const list = useTraces({ project: id, query: text, range, sort, order }, isLive);
+  const isValid = mistakeOf(text) === undefined;
+  const hasRows = (list.traces?.length ?? 0) > 0 || list.hasMore;
+  const search = (q: string): void => setQuery({ q });
+
+  const showColumn = (column: (typeof COLUMNS)[number]['id']): void => {
+    const chosen = toggleColumn(columns, column);
+    remember('columns', chosen);
+    setQuery({ columns: chosen }, { replace: true });
+  };
+  const exported = (format: string): string =>
+    apiPath(at`/projects/${id}/export`, { q: text, from: range.from, to: range.to, format });
+
+  return (
+    <>
+      <PageHead title="Traces">
+        <Switch
+          label="Live"
+          isOn={isLive}
+          onChange={(isOn) =>
+            setQuery(isOn ? { live: '1', sort: '', order: '', to: '' } : { live: '' })
+          }
+        />
+        <RangeMenu range={range} />
+        <Menu
+          label="Columns"
+          button="Columns"
+          items={COLUMNS.map(({ id: column, label }) => ({
+            ...{ id: column, label, isChosen: columns.some((each) => each.id === column) },
+            run: () => showColumn(column),
+          }))}
+        />
+        <Menu
+          label="Export"
+          button="Export"
+          items={['jsonl', 'csv', 'parquet'].map((format) => ({
+            ...{ id: format, label: FORMATS[format] ?? format },
+            run: () => location.assign(exported(format)),
+          }))}
+        />
+      </PageHead>
+      <SearchBar project={id} value={text} onSearch={search} />
+      {isValid && (
+        <Histogram
+          {...{ project: id, query: text, range }}
+          onSelect={(from, to) => setQuery({ from, to, range: undefined })}
+        />
+      )}
+      <div class="list-body" hidden={!isValid}>
+        {isValid && <Facets {...{ project: id, query: text, range }} onSearch={search} />}
+        <div class="list-main">
+          {list.failure !== undefined && <Failure failure={list.failure} retry={list.reload} />}
+          {list.traces === undefined && list.failure === undefined && <Loading />}
+          {list.traces !== undefined && list.traces.length > 0 && (
+            <TraceTable
+              {...{ traces: list.traces, columns, sort, order }}
+              onSort={(by, direction) => setQuery({ sort: by, order: direction })}
+            />
+          )}
+          {hasRows && <ListEnd list={list} end="No further traces" />}
+          {list.traces !== undefined && !hasRows && list.failure === undefined && (
+            <Nothing range={range} isFiltered={text !== ''} />
+          )}
+        </div>
+      </div>
+    </>
+  );
+}
+
+const FORMATS: Readonly<Record<string, string>> = {
+  jsonl: 'JSON lines',
+  csv: 'CSV',
+  parquet: 'Parquet',
+};
+
+type NothingProps = { readonly range: Range; readonly isFiltered: boolean };
+
+function Nothing({ range, isFiltered }: NothingProps): JSX.Element {
+  return (
+    <Empty title={isFiltered ? 'No trace matches' : 'No traces in this range'}>
+      {range.name !== 'all' && (
+        <p>
+          The range is “{range.label}”.{' '}
+          <button
+            type="button"
+            onClick={() => setQuery({ range: 'all', from: undefined, to: undefined })}
+          >
+            Search all time
+          </button>
+        </p>
+      )}
+      {isFiltered ? (
+        <button type="button" onClick={() => setQuery({ q: undefined })}>
+          Clear the search
+        </button>
+      ) : (
+        <p>
+          <Link to="/start">Send a first trace</Link>, or see under{' '}
+          <Link to="/rejected">Rejected</Link> whether something was refused.
+        </p>
+      )}
+    </Empty>
+  );
+}
