@@ -39,17 +39,20 @@ type ChangeRow = Readonly<Record<'change' | 'change_trace' | 'changed', number>>
 
 const COLUMNS = `${OBSERVATION_COLUMNS.map(({ name }) => `o.${name}`).join(', ')},
   t.project, t.key AS trace_key, t.long_id AS trace_long_id`;
+/** Postgres does not turn a subquery with OFFSET into a join of whole tables. */
 const CHANGES = `
   SELECT c.n AS change, c.trace AS change_trace, c.observation AS changed, ${COLUMNS}
   FROM (SELECT * FROM text_changes ORDER BY n LIMIT ${STEP_OBSERVATIONS}) c
-  LEFT JOIN (observations o JOIN traces t ON t.n = o.trace)
-    ON o.trace = c.trace AND o.key = c.key AND o.n = c.observation
+  LEFT JOIN LATERAL (
+    SELECT * FROM observations WHERE trace = c.trace AND key = c.key AND n = c.observation OFFSET 0) o ON true
+  LEFT JOIN LATERAL (SELECT * FROM traces WHERE n = c.trace OFFSET 0) t ON true
   ORDER BY c.n`;
 const STORED = `
   SELECT ${COLUMNS}
   FROM (SELECT * FROM observations WHERE (trace, key) < ($1::bigint, $2::bytea)
     ORDER BY trace DESC, key DESC LIMIT ${STEP_OBSERVATIONS}) o
-  JOIN traces t ON t.n = o.trace ORDER BY o.trace DESC, o.key DESC`;
+  JOIN LATERAL (SELECT * FROM traces WHERE n = o.trace OFFSET 0) t ON true
+  ORDER BY o.trace DESC, o.key DESC`;
 
 export function searchTables(database: Database, bytes: number): SearchTables {
   return {

@@ -1,5 +1,6 @@
 import t from 'tap';
 import { postgresTextDialect } from '../../../extensions/postgres/search/dialect.ts';
+import { searchTables } from '../../../extensions/postgres/search/tables.ts';
 import { postgresDialect } from '../../../extensions/postgres/traces/dialect.ts';
 import { ensureTracePartitions } from '../../../extensions/postgres/traces/partitions.ts';
 import {
@@ -18,6 +19,7 @@ import {
 import { findScores, removeLoneScores } from '../../../extensions/postgres/traces/scores.ts';
 import { findGroups, sumGroup } from '../../../extensions/postgres/traces/trace-groups.ts';
 import { countsOf, stepPlan } from '../../../src/store/plan/step.ts';
+import { NEWEST_PLACE } from '../../../src/store/search/indexer.ts';
 import {
   everyGroupLook,
   everyLook,
@@ -80,6 +82,9 @@ t.test('no statement of the reading side scans a table', async (t) => {
     await findAnywhere(explaining, scope, 'o1');
     await findBatches(explaining, scope, ['x']);
     await findStamps(explaining, scope, ['x']);
+    const indexing = searchTables({ ...explaining, transaction: postgres.transaction }, 4096);
+    await indexing.changes();
+    await indexing.stored(NEWEST_PLACE);
   });
   t.ok(plans.length > 200, `${plans.length} statements`);
   for (const [sql, plan] of plans) {
