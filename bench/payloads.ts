@@ -64,7 +64,44 @@ export function native(events: number, inputBytes = 400): Payload {
 /** The same content as runs, all of them creations. */
 export function runs(count: number, inputBytes = 400): Payload {
   const traceId = hexId(16);
-  const post = Array.from({ length: count }, (_, i) => ({
+  const post = creations(traceId, count, inputBytes);
+  return jsonPayload(
+    `run batch, ${count} runs`,
+    '/api/v1/runs/batch',
+    { post, patch: [] },
+    traceId,
+    count,
+  );
+}
+
+const BOUNDARY = '----LangSmithFormBoundary';
+
+/** The same runs in parts, as LangSmith's clients send them by default. */
+export function runParts(count: number, inputBytes = 400): Payload {
+  const traceId = hexId(16);
+  const parts = creations(traceId, count, inputBytes).flatMap((run) => {
+    const { inputs, outputs, extra, ...rest } = run;
+    const fields = Object.entries({ inputs, outputs, extra });
+    const named = fields.map(([name, value]) => [`post.${run.id}.${name}`, value] as const);
+    return [[`post.${run.id}`, rest] as const, ...named];
+  });
+  const texts = parts.map(
+    ([name, value]) =>
+      `--${BOUNDARY}\r\nContent-Disposition: form-data; name="${name}"\r\n` +
+      `Content-Type: application/json\r\n\r\n${JSON.stringify(value)}\r\n`,
+  );
+  const template = Buffer.from(`${texts.join('')}--${BOUNDARY}--\r\n`);
+  return {
+    name: `runs in parts, ${count} runs`,
+    path: '/api/v1/runs/multipart',
+    headers: { 'content-type': `multipart/form-data; boundary=${BOUNDARY}` },
+    itemsPerRequest: count,
+    next: retraced(template, Buffer.from(traceId), () => Buffer.from(hexId(16))),
+  };
+}
+
+function creations(traceId: string, count: number, inputBytes: number) {
+  return Array.from({ length: count }, (_, i) => ({
     id: hexId(16),
     trace_id: traceId,
     run_type: 'llm',
@@ -77,13 +114,6 @@ export function runs(count: number, inputBytes = 400): Payload {
       metadata: { model: 'small-1', session: hexId(8), custom_fields: { tenant: 'acme', n: 3 } },
     },
   }));
-  return jsonPayload(
-    `run batch, ${count} runs`,
-    '/api/v1/runs/batch',
-    { post, patch: [] },
-    traceId,
-    count,
-  );
 }
 
 /** A few bodies in turn, where nothing reads the rows: compressing costs much. Each has other bytes and the same content. */
@@ -107,13 +137,14 @@ const GZIP_HEADER = 10;
 
 /**
  * The same content in other bytes, so that a daemon does not take it for a repeated request: another file name in the header of
- * gzip, and other white space before JSON.
+ * gzip, and other white space before JSON or before the first boundary.
  */
 export function unlike(body: Buffer, number: number): Buffer {
   if (body.readUInt16BE(0) !== 0x1f8b) {
     const digits = number.toString(2).padStart(32, '0');
     const space = digits.replaceAll('0', ' ').replaceAll('1', '\t');
-    return Buffer.concat([Buffer.from(space), body]);
+    const isInParts = body.subarray(0, 2).toString() === '--';
+    return Buffer.concat([Buffer.from(isInParts ? `${space}\r\n` : space), body]);
   }
   const header = Buffer.from(body.subarray(0, GZIP_HEADER));
   header[3] = FNAME;

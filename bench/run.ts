@@ -1,7 +1,7 @@
 import { parseArgs } from 'node:util';
 import { attackMemory, delayOfOthers } from './attack.ts';
 import { type Comparison, compare, type Effort, type Result } from './compare.ts';
-import { native, otlp, pooled, runs } from './payloads.ts';
+import { native, otlp, pooled, runParts, runs } from './payloads.ts';
 import { retention } from './retention.ts';
 import { startAccepting, startFloor, startTracectl } from './servers.ts';
 
@@ -23,6 +23,7 @@ const heavy = pooled(otlp(20, 19_600), 64);
 const hundred = pooled(native(100), 64);
 const thousand = pooled(native(1000), 64);
 const hundredRuns = pooled(runs(100), 64);
+const hundredInParts = pooled(runParts(100), 64);
 
 /** Nothing takes the batches out of the queue, so that a window holds the accepting alone. */
 const accepting = () => startAccepting();
@@ -76,6 +77,12 @@ const rows: readonly Comparison[] = [
     perItem: true,
     subject: { start: accepting, payload: hundredRuns },
     floor: { start: accepting, payload: hundred },
+  },
+  {
+    name: 'accept: 100 runs in parts against the batch of the same runs',
+    target: 1.5,
+    subject: { start: accepting, payload: hundredInParts },
+    floor: { start: accepting, payload: hundredRuns },
   },
   {
     name: `keys and quotas: accept with against without, ${light.name}`,

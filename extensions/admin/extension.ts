@@ -20,6 +20,7 @@ import { keepToken } from './token.ts';
 import type { UiAccess } from './ui-access.ts';
 import { uiAccess } from './ui-access.ts';
 import { uiCookie } from './ui-cookie.ts';
+import { linkWithCode } from './ui-operations.ts';
 import { uiSecrets } from './ui-secrets.ts';
 
 /** The limit on wrong tokens does not delay the right one, so a token withstands guessing by its length. */
@@ -39,6 +40,7 @@ export function createExtension(
 ): Extension {
   const { host, logger, clock, metrics } = settings;
   let server: AdminServer | undefined;
+  let ui: UiAccess | undefined;
   let tokenFile: string | undefined;
   const api: AdminApi = {
     get url() {
@@ -46,6 +48,11 @@ export function createExtension(
     },
     get tokenFile() {
       return tokenFile;
+    },
+    async signInLink(by) {
+      const url = server?.url();
+      if (ui === undefined || url === undefined) return undefined;
+      return linkWithCode(url, (await ui.makeCode(by)).code);
     },
   };
 
@@ -62,9 +69,10 @@ export function createExtension(
       }
       tokenFile = token.file;
       const access = guardAccess(token.token, clock, logger);
+      ui = await uiOf(settings, config, { store, access, token: token.token });
       server = await createServer({
         ...{ store, access, logger, clock },
-        ui: await uiOf(settings, config, { store, access, token: token.token }),
+        ui,
         pages: await readPages(pages),
         running: { control: host.service(CONTROL), store: config.store },
         health: host.service(HEALTH),

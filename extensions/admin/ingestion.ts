@@ -163,6 +163,6 @@ const CONTENT_ENCODING: Json = {
   name: 'Content-Encoding',
   in: 'header',
   required: false,
-  description: 'gzip; the native and run endpoints accept zstd too.',
+  description: 'gzip or deflate; the native and run endpoints accept zstd too.',
   schema: { type: 'string' },
 };

@@ -281,7 +281,7 @@ async function organizationAnswer(store: Store): Promise<OperationAnswer> {
   return { body: shownOrganization(organization, inForce) };
 }
 
-async function projectOf(store: Store, id: string): Promise<Project> {
+export async function projectOf(store: Store, id: string): Promise<Project> {
   const project = await store.projects.get(id);
   // The message omits the id, because it is text of the client.
   if (project === undefined) throw new StoreError('unknown_project', 'the project does not exist');

@@ -171,6 +171,7 @@ const rejection = z
     code: z.string(),
     reason: z.string().describe('The reason. It names a path, never a value.'),
     item_id: z.string().nullable(),
+    client: z.string().nullable().describe('The `User-Agent` of the client.'),
     count: count.describe('Items that the entry covers.'),
   })
   .meta({ id: 'Rejection' });
@@ -181,6 +182,25 @@ const nextCursor = z
 const rejections = z
   .strictObject({ rejections: z.array(rejection), next_cursor: nextCursor })
   .meta({ id: 'Rejections' });
+
+const rejectionCounts = z
+  .strictObject({
+    from: time,
+    to: time,
+    by: z.enum(['day', 'hour']),
+    codes: z
+      .array(
+        z.strictObject({
+          code: z.string(),
+          count,
+          periods: z
+            .array(z.strictObject({ period: z.string(), count }))
+            .describe('Oldest first, without the periods of which the count is 0.'),
+        }),
+      )
+      .describe('The most frequent first.'),
+  })
+  .meta({ id: 'RejectionCounts' });
 
 const auditEntry = z
   .strictObject({
@@ -292,6 +312,7 @@ export const SCHEMAS = {
   usageHistory,
   rejection,
   rejections,
+  rejectionCounts,
   auditEntry,
   audit,
   erasure,
@@ -315,6 +336,12 @@ const moment = z
   })
   .optional();
 
+const periods = {
+  from: moment.describe('Inclusive. Default: 30 days before `to`, or 48 hours for hours.'),
+  to: moment.describe('Exclusive. Default: now.'),
+  by: z.enum(['day', 'hour']).optional().describe('Default: day.'),
+};
+
 export const QUERIES = {
   none: z.strictObject({}),
   page: z.strictObject({
@@ -325,10 +352,9 @@ export const QUERIES = {
       .meta({ type: 'integer', minimum: 1, maximum: 1000, default: 100 }),
     cursor,
   }),
+  periods: z.strictObject(periods),
   usage: z.strictObject({
-    from: moment.describe('Inclusive. Default: 30 days before `to`, or 48 hours for hours.'),
-    to: moment.describe('Exclusive. Default: now.'),
-    by: z.enum(['day', 'hour']).optional().describe('Default: day.'),
+    ...periods,
     project: z
       .string()
       .min(1)

@@ -30,6 +30,7 @@ import { servePages } from './pages.ts';
 import { parseBody, parseWith } from './parse.ts';
 import type { PayloadAudit } from './payload-audit.ts';
 import { readingOperations } from './reading.ts';
+import { REJECTION_COUNTS } from './rejection-counts.ts';
 import type { RunningParts } from './running.ts';
 import { runningOperations } from './running.ts';
 import { SCHEMAS } from './schemas.ts';
@@ -111,6 +112,7 @@ export async function createServer(parts: ServerParts): Promise<AdminServer> {
   const managing = [
     ...OPERATIONS,
     ...ERASURE_OPERATIONS,
+    REJECTION_COUNTS,
     ...readingOperations(parts.reads),
     ...runningOperations(parts.running),
     ...uiOperations(parts.ui, () => urlOf(app, scheme)),

@@ -106,7 +106,7 @@ function makeCode(ui: UiAccess, urlOf: () => string | undefined): Operation {
         body: {
           code,
           expires_at: new Date(expiresAt).toISOString(),
-          url: url === undefined ? null : signInLink(url, code),
+          url: url === undefined ? null : linkWithCode(url, code),
         },
       };
     },
@@ -114,7 +114,7 @@ function makeCode(ui: UiAccess, urlOf: () => string | undefined): Operation {
 }
 
 /** A link that signs in. A browser does not send the part behind `#`, so neither logs nor other sites get the code. */
-function signInLink(url: string, code: string): string {
+export function linkWithCode(url: string, code: string): string {
   return `${url}/#code=${code}`;
 }
 

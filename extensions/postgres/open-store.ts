@@ -85,6 +85,7 @@ export async function openPostgresStore(
   const queues = await openQueues(database, clock, logger, groups.ms);
   const keeper = postgresHousekeeping({
     ...{ postgres: pools.housekeeping, queues, counters, retention, clock, logger, metrics, terms },
+    changes: traceNotices,
     rejectionsMaxAge: config.rejections.max_age,
     tracePartitions: config.trace_partitions,
   });

@@ -141,9 +141,9 @@ function storeIn(
   });
   const terms = termMetrics(metrics, () => database.search('traces.withoutTerms', []));
   const rollups = rollupFolding(database, clock, logger);
-  const summaries = summarizing(database, terms, rollups, clock, logger);
-  projects.onDelete(() => keeper.wake());
   const changes = new ChangeFeed();
+  const summaries = summarizing(database, terms, rollups, changes, clock, logger);
+  projects.onDelete(() => keeper.wake());
   const staleBefore = (): number => clock.now() - config.stale_after;
   const traces = sqliteTraces({
     ...{ database, queues, retention, summaries, terms, rollups },

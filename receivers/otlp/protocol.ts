@@ -1,9 +1,9 @@
 import type { RequestHead } from '../../src/component/component.ts';
 import type { Answer } from '../../src/http/exchange.ts';
 import { refusalHeaders } from '../../src/http/exchange.ts';
-import { contentEncodingOf, mediaTypeOf } from '../../src/http/media.ts';
+import { acceptedEncoding, mediaTypeOf } from '../../src/http/media.ts';
 import type { HttpProtocol } from '../../src/http/receiver.ts';
-import type { Encoding, Format, SealedBatch } from '../../src/model/batch.ts';
+import type { Format, SealedBatch, SentEncoding } from '../../src/model/batch.ts';
 import { Refusal } from '../../src/model/errors.ts';
 import { renderExportResponse, renderRpcStatus } from '../../src/model/otlp/response.ts';
 
@@ -14,14 +14,14 @@ const JSON_TYPE = 'application/json';
 export function otlpProtocol(maxSpans: number): HttpProtocol {
   return {
     maxItems: maxSpans,
-    checkHead,
-    renderRefusal: (refusal, head) => renderRefusal(refusal, answerType(head)),
+    checkHead: checkHttpHead,
+    renderRefusal: renderOtlpRefusal,
     renderEmpty: (head) => renderAccepted([], answerType(head)),
     renderAccepted: (batch, _index, head) => renderAccepted(batch.rejections, answerType(head)),
   };
 }
 
-function checkHead(head: RequestHead): { format: Format; encoding: Encoding } {
+export function checkHttpHead(head: RequestHead): { format: Format; encoding: SentEncoding } {
   const type = mediaTypeOf(head);
   if (type !== PROTOBUF && type !== JSON_TYPE) {
     throw new Refusal(
@@ -30,15 +30,12 @@ function checkHead(head: RequestHead): { format: Format; encoding: Encoding } {
       { status: 415 },
     );
   }
-  const encoding = contentEncodingOf(head);
-  if (encoding !== 'identity' && encoding !== 'gzip') {
-    throw new Refusal('unsupported_encoding', 'The content encoding must be identity or gzip.');
-  }
-  return { format: type === PROTOBUF ? 'otlp_proto' : 'otlp_json', encoding };
+  const format = type === PROTOBUF ? 'otlp_proto' : 'otlp_json';
+  return { format, encoding: acceptedEncoding(head, ['identity', 'gzip', 'deflate']) };
 }
 
 /** Protobuf if the request has another type. */
-function answerType(head: RequestHead): string {
+export function answerType(head: RequestHead): string {
   return mediaTypeOf(head) === JSON_TYPE ? JSON_TYPE : PROTOBUF;
 }
 
@@ -46,7 +43,8 @@ function renderAccepted(rejections: SealedBatch['rejections'], contentType: stri
   return { status: 200, contentType, body: renderExportResponse(rejections, contentType) };
 }
 
-function renderRefusal(refusal: Refusal, contentType: string): Answer {
+export function renderOtlpRefusal(refusal: Refusal, head: RequestHead): Answer {
+  const contentType = answerType(head);
   const headers = refusalHeaders(refusal);
   return {
     status: refusal.status,

@@ -1,10 +1,12 @@
 import type { Pipeline, Receiver, Settings } from '../../src/component/component.ts';
 import { grpcReceiver } from '../../src/grpc/receiver.ts';
+import { discardRequest } from '../../src/http/discard.ts';
 import { httpReceiver, projectTenant } from '../../src/http/receiver.ts';
 import type { Tenant } from '../../src/model/batch.ts';
 import type { OtlpConfig } from './config.ts';
-import { EXPORT_PATH, otlpGrpcProtocol } from './grpc-protocol.ts';
-import { otlpProtocol } from './protocol.ts';
+import { checkGrpcHead, EXPORT_PATH, GRPC_ANSWER_TYPE, otlpGrpcProtocol } from './grpc-protocol.ts';
+import { METRICS_EXPORT_PATH, metricsProtocol } from './metrics.ts';
+import { answerType, checkHttpHead, otlpProtocol, renderOtlpRefusal } from './protocol.ts';
 
 /**
  * The path of this service, the path that collectors append, and the path of LangSmith's clients in their
@@ -17,6 +19,7 @@ const ALIASES = [...PATHS, '/otel/v1/traces'].map((path) => `${path}/`).concat('
 const MIB = 1_048_576;
 
 /**
+ *   POST /v1/metrics, gRPC MetricsService/Export ─▶ src/http/discard.ts ─▶ 200, every data point rejected
  *   POST /v1/traces (and aliases) ─┬▶ src/http/ingest.ts ─▶ pipeline ─▶ 200, in the request's encoding
  *   gRPC TraceService/Export      ─┘                                 └▶ OK
  */
@@ -48,6 +51,7 @@ function overHttp(
   fallback: Tenant | undefined,
 ): Receiver {
   const protocol = otlpProtocol(config.max_spans_per_request);
+  const metrics = metricsProtocol(settings, checkHttpHead, answerType);
   return httpReceiver(settings, {
     endpoint: config.endpoint,
     listener: config,
@@ -57,6 +61,10 @@ function overHttp(
       ...PATHS.map((path) => ({ method: 'POST', path, protocol })),
       ...ALIASES.map((path) => ({ method: 'POST', path, protocol, hidden: true })),
     ],
+    discardRoutes: [...PATHS, ...ALIASES].map((path) => ({
+      ...{ path: path.replace('traces', 'metrics'), protocol: metrics },
+      renderRefusal: renderOtlpRefusal,
+    })),
   });
 }
 
@@ -67,11 +75,18 @@ function overGrpc(
   fallback: Tenant | undefined,
 ): Receiver {
   const maxBytes = config.max_recv_msg_size_mib * MIB;
+  const metrics = metricsProtocol(settings, checkGrpcHead, () => GRPC_ANSWER_TYPE);
   return grpcReceiver(settings, {
     endpoint: config.endpoint,
     listener: config,
     path: EXPORT_PATH,
     protocol: otlpGrpcProtocol(config.max_spans_per_request, maxBytes),
+    otherMethods: [
+      {
+        path: METRICS_EXPORT_PATH,
+        handle: (incoming, shared) => discardRequest(incoming, shared, metrics),
+      },
+    ],
     pipeline,
     fallback,
   });

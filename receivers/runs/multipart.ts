@@ -1,7 +1,7 @@
 import type { RequestHead, Settings } from '../../src/component/component.ts';
 import { hourly } from '../../src/component/hourly.ts';
-import { contentEncodingOf, mediaTypeOf } from '../../src/http/media.ts';
-import { acceptedEncoding, nativeProtocol } from '../../src/http/native-protocol.ts';
+import { acceptedEncoding, mediaTypeOf } from '../../src/http/media.ts';
+import { ENCODINGS, nativeProtocol } from '../../src/http/native-protocol.ts';
 import type { HttpProtocol } from '../../src/http/receiver.ts';
 import { Refusal } from '../../src/model/errors.ts';
 import { boundaryOf } from '../../src/model/runs/multipart.ts';
@@ -19,7 +19,7 @@ export function multipartProtocol({ clock, logger, metrics }: Settings): HttpPro
     ...nativeProtocol('runs'),
     checkHead(head) {
       boundaryIn(head);
-      return { format: 'runs', encoding: acceptedEncoding(contentEncodingOf(head)) };
+      return { format: 'runs', encoding: acceptedEncoding(head, ENCODINGS) };
     },
     multipart: (head) => ({ boundary: boundaryIn(head) }),
     leftOut({ attachments, others }) {

@@ -24,6 +24,7 @@ import { addGroups } from './traces/groups.ts';
 import { addTraces } from './traces/list.ts';
 import { addTrace } from './traces/show.ts';
 import { addStats } from './traces/stats.ts';
+import { addUi } from './ui.ts';
 import { addUsage } from './usage.ts';
 import { addValidate } from './validate.ts';
 
@@ -80,5 +81,6 @@ export function createProgram(terminal: Terminal, end: (status: number) => void)
   addDeadLetter(program, terminal);
   addSalvage(program, terminal);
   addSend(program, terminal, end);
+  addUi(program, terminal);
   return program;
 }

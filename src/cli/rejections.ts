@@ -46,7 +46,7 @@ async function list(options: PageOptions & { project?: string }, terminal: Termi
   const answer = (await carryOut('rejections.list', args, options, terminal)) as Rejections;
   print(answer, options, terminal, ({ rejections }) =>
     table(
-      ['AT', 'KEY', 'PATH', 'CODE', 'COUNT', 'ITEM', 'REASON'],
+      ['AT', 'KEY', 'PATH', 'CODE', 'COUNT', 'ITEM', 'CLIENT', 'REASON'],
       rejections.map((each) => [
         each.at,
         each.key_id,
@@ -54,6 +54,7 @@ async function list(options: PageOptions & { project?: string }, terminal: Termi
         each.code,
         String(each.count),
         each.item_id ?? '-',
+        each.client ?? '-',
         each.reason,
       ]),
     ),

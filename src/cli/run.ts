@@ -3,6 +3,7 @@ import { offer } from '../component/capability.ts';
 import { PROCESS_END } from '../component/process-end.ts';
 import type { ServiceConfig } from '../config/config.ts';
 import { type FileTexts, keepingReader, readerOf } from '../config/file-texts.ts';
+import { ADMIN_API } from '../control/admin-api.ts';
 import { createControlHandler } from '../control/commands.ts';
 import { CONTROL, pipelineReport } from '../control/pipelines.ts';
 import { removeFromQueues } from '../control/project-removal.ts';
@@ -153,7 +154,21 @@ class Daemon {
     const mayPrint = options.printKey === true || terminal.isOutShown === true;
     const key =
       shown.first && (await placeFirstKey(shown.first, mayPrint, config, options, terminal));
-    terminal.out(welcome(shown, key, service.metricsAddress(), packageVersion()));
+    const link = terminal.isOutShown === true ? await this.#link() : undefined;
+    const metrics = service.metricsAddress();
+    terminal.out(welcome(shown, { key, link, metrics, version: packageVersion() }));
+  }
+
+  /** A link to sign in with. The start does not fail if the store cannot keep its code now. */
+  async #link(): Promise<string | undefined> {
+    const { service, logger } = this.#parts;
+    const [api] = service.offers(ADMIN_API);
+    try {
+      return await api?.offer.signInLink({ actor: 'cli', address: null });
+    } catch (error) {
+      logger.warn({ err: error }, 'Link to the web UI could not be made');
+      return undefined;
+    }
   }
 
   /** Subscribes to deletions of projects. Runs again after each reload, because the stores may be others. */
@@ -190,6 +205,7 @@ class Daemon {
       stores: () => new Map(service.offers(STORE).map(({ id, offer }) => [id, offer])),
       queues: () => queues.all,
       reads: service.projectReads,
+      adminApis: () => service.offers(ADMIN_API).map(({ offer }) => offer),
       service: () => ({ version: packageVersion(), endpoints: service.endpoints() }),
       pipelines: () =>
         pipelineReport({ flow: service.flow(), queues: queues.all, health: service.health(true) }),

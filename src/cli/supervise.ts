@@ -6,7 +6,7 @@ import { HEALTH } from '../component/health.ts';
 import type { ServiceConfig } from '../config/config.ts';
 import { type FileTexts, keepingReader } from '../config/file-texts.ts';
 import { ControlError } from '../control/protocol.ts';
-import { type ControlServer, startControlServer } from '../control/server.ts';
+import { type ControlHandler, type ControlServer, startControlServer } from '../control/server.ts';
 import { BrokenReloadError, createService, type Service } from '../engine/service.ts';
 import { createWorkersHandler } from '../supervisor/commands.ts';
 import { healthOfAll } from '../supervisor/health.ts';
@@ -161,11 +161,16 @@ class Watcher {
     const key =
       shown.first &&
       (await placeFirstKey(shown.first, mayPrint, current.config, options, terminal));
-    terminal.out(welcome(shown, key, service.metricsAddress(), packageVersion(), count));
     const handler = createWorkersHandler({
       workers: supervisor.workers,
       reload: () => this.#reload(),
     });
+    const link =
+      terminal.isOutShown === true && shown.managed.length > 0
+        ? await this.#link(handler)
+        : undefined;
+    const metrics = service.metricsAddress();
+    terminal.out(welcome(shown, { key, link, metrics, version: packageVersion(), workers: count }));
     try {
       const directory = makeControlDirectory(current.config, options, terminal);
       this.#control = await startControlServer(directory, handler, logger);
@@ -174,6 +179,16 @@ class Watcher {
         { err: error },
         'Control socket could not be opened; commands cannot reach this daemon',
       );
+    }
+  }
+
+  async #link(handle: ControlHandler): Promise<string | undefined> {
+    try {
+      const answer = await handle({ command: 'ui.link', arguments: {} });
+      return (answer as { link: string }).link;
+    } catch (error) {
+      this.#parts.logger.warn({ err: error }, 'Link to the web UI could not be made');
+      return undefined;
     }
   }
 

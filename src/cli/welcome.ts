@@ -6,13 +6,21 @@ import { keyInShell, type PlacedKey } from './first-key.ts';
 
 const NATIVE = 'POST /api/v1/observations/batch';
 
-/** The text that a start prints: the endpoints, and on the first start the key and requests to try. */
+type WelcomeFacts = {
+  /** Of a new store. */
+  readonly key: PlacedKey | undefined;
+  /** Signs in to the web UI; undefined if stdout is not a terminal, which would keep it. */
+  readonly link: string | undefined;
+  /** The address of the metrics page. */
+  readonly metrics: string | undefined;
+  readonly version: string;
+  readonly workers?: number;
+};
+
+/** The text that a start prints: the endpoints, a link to the web UI, and on the first start the key and requests to try. */
 export function welcome(
   { endpoints, managed }: Shown,
-  key: PlacedKey | undefined,
-  metrics: string | undefined,
-  version: string,
-  workers = 1,
+  { key, link, metrics, version, workers = 1 }: WelcomeFacts,
 ): string {
   const many = workers === 1 ? '' : ` with ${workers} workers`;
   const lines = [`tracectl ${version} is running${many}.`, ''];
@@ -25,8 +33,9 @@ export function welcome(
   for (const { url, tokenFile } of managed) {
     const token = tokenFile === undefined ? 'token: as configured' : `token: ${tokenFile}`;
     // Prints the path, not the token: only users who may read the file get the token.
-    lines.push(`  ${url}  (management API; ${token})`);
+    lines.push(`  ${url}  (web UI and management API; ${token})`);
   }
+  if (managed.length > 0) lines.push(...uiLines(link));
   const url = endpoints.find(({ routes }) => routes.includes(NATIVE))?.url;
   if (key === undefined) {
     lines.push('', 'Manage keys: tracectl keys list|create|revoke, with the same --config.');
@@ -47,6 +56,17 @@ export function welcome(
   return `${lines.join('\n')}\n`;
 }
 
+function uiLines(link: string | undefined): string[] {
+  if (link === undefined)
+    return ['', 'Open the web UI: tracectl ui prints a link, with the same --config.'];
+  return [
+    '',
+    'Open the web UI. This link signs in once, within 10 minutes; tracectl ui prints another one:',
+    '',
+    `  ${reachable(link)}`,
+  ];
+}
+
 /** The facts of a running service that the welcome text shows. */
 export function shownOf(service: Pick<Service, 'endpoints' | 'offers'>): Shown {
   return {
@@ -59,7 +79,7 @@ export function shownOf(service: Pick<Service, 'endpoints' | 'offers'>): Shown {
 }
 
 /** Replaces a wildcard address by the loopback address, which reaches the same listener. */
-function reachable(url: string): string {
+export function reachable(url: string): string {
   return url.replace(/\/\/(0\.0\.0\.0|\[::\])/, '//127.0.0.1');
 }
 

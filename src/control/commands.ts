@@ -1,6 +1,7 @@
 import type { QueueAdmin } from '../queue/queue.ts';
 import type { ProjectReads } from '../read/project-reads.ts';
 import type { Store } from '../store/store.ts';
+import type { AdminApi } from './admin-api.ts';
 import { DEAD_LETTER_COMMANDS, type DeadLetterCommand } from './dead-letters.ts';
 import type { PipelineReport } from './pipelines.ts';
 import { ControlError } from './protocol.ts';
@@ -17,6 +18,8 @@ export type ControlTargets = {
   readonly reads: ProjectReads;
   pipelines(): PipelineReport;
   service(): { readonly version: string; readonly endpoints: unknown };
+  /** The admin APIs that this process serves. */
+  adminApis(): readonly AdminApi[];
   /** Reloads the configuration. Rejects with a `ControlError` when the new one is not valid. */
   reload(): Promise<unknown>;
 };
@@ -25,6 +28,7 @@ export type ControlTargets = {
 export function createControlHandler(targets: ControlTargets): ControlHandler {
   return async ({ command, arguments: args }) => {
     if (command === 'reload') return targets.reload();
+    if (command === 'ui.link') return { link: await signInLink(targets.adminApis()) };
     if (command === 'service.show') return targets.service();
     if (command === 'pipelines.show') return { processes: [targets.pipelines()] };
     if (Object.hasOwn(STORE_COMMANDS, command)) {
@@ -37,6 +41,15 @@ export function createControlHandler(targets: ControlTargets): ControlHandler {
     }
     throw new ControlError('unknown_command', `this daemon does not know the command ${command}`);
   };
+}
+
+/** Throws a `ControlError` if no admin API listens. */
+async function signInLink(apis: readonly AdminApi[]): Promise<string> {
+  for (const api of apis) {
+    const link = await api.signInLink({ actor: 'cli', address: null });
+    if (link !== undefined) return link;
+  }
+  throw new ControlError('no_admin_api', 'this daemon serves no admin API, so it has no web UI');
 }
 
 function storeFor(targets: ControlTargets, id: unknown): Store {

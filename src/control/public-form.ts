@@ -137,6 +137,7 @@ export type ShownRejection = {
   readonly code: string;
   readonly reason: string;
   readonly item_id: string | null;
+  readonly client: string | null;
   readonly count: number;
 };
 
@@ -149,6 +150,7 @@ export function shownRejection(entry: RejectionEntry): ShownRejection {
     code: entry.code,
     reason: entry.reason,
     item_id: entry.itemId,
+    client: entry.client,
     count: entry.count,
   };
 }

@@ -5,7 +5,7 @@ import type { ByteReservation } from '../http/admission.ts';
 import { ClientGone, COPIES, expectBody, largestBody, tooLarge } from '../http/body.ts';
 import { bodyPace } from '../http/body-pace.ts';
 import type { Incoming, ReceivedBody } from '../http/ingest.ts';
-import type { Encoding } from '../model/batch.ts';
+import type { SentEncoding } from '../model/batch.ts';
 import { Refusal } from '../model/errors.ts';
 import type { clientAddresses } from '../net/client-address.ts';
 import type { GrpcLimits } from './config.ts';
@@ -48,7 +48,7 @@ const PREFIX_BYTES = 5;
 const STEP_BYTES = 65_536;
 /** Milliseconds for a client to finish a message that was already refused. */
 const LINGER_MS = 1_000;
-const ACCEPTED_ENCODINGS = 'identity,gzip';
+const ACCEPTED_ENCODINGS = 'identity,deflate,gzip';
 
 /** A call, as ingestion reads and answers it. */
 export function grpcCall(options: CallOptions): Incoming {
@@ -117,7 +117,7 @@ function headOf({ arrival, method, peerOf, clientOf }: CallOptions, now: number)
 function readMessage(
   { arrival, call, method, limits, clock }: CallOptions,
   reservation: ByteReservation,
-  encoding: Encoding,
+  encoding: SentEncoding,
 ): Promise<ReceivedBody> {
   const { promise, resolve, reject } = Promise.withResolvers<ReceivedBody>();
   const { stream } = arrival;
@@ -230,7 +230,7 @@ class Frame {
   }
 
   /** The compression of the message; `encoding` is that of the call's headers. */
-  encoding(encoding: Encoding): Encoding {
+  encoding(encoding: SentEncoding): SentEncoding {
     const flag = this.#prefix[0];
     if (flag === 0) return 'identity';
     if (flag === 1 && encoding !== 'identity') return encoding;

@@ -1,5 +1,5 @@
 import type { Receiver, Settings } from '../component/component.ts';
-import type { Protocol } from '../http/ingest.ts';
+import type { Incoming, Ingestion, Protocol } from '../http/ingest.ts';
 import { ingest } from '../http/ingest.ts';
 import { ingestionOf } from '../http/receiver.ts';
 import type { Entrance } from '../http/routes.ts';
@@ -12,16 +12,23 @@ import type { GrpcListener } from './listener.ts';
 import { GRPC_LISTENERS } from './listener.ts';
 import { HANDSHAKE_MS } from './server.ts';
 
-/** The method of a gRPC receiver, on a port of its own. */
+/** The methods of a gRPC receiver, on a port of its own. */
 export type GrpcService = Entrance & {
   readonly endpoint: string;
   readonly listener: GrpcListenerConfig;
   /** `/package.Service/Method`. */
   readonly path: string;
   readonly protocol: Protocol;
+  readonly otherMethods?: readonly OtherMethod[];
 };
 
-/** A receiver that consists of one gRPC method: it opens with `start` and drains with `shutdown`. */
+/** A method whose calls do not go through a pipeline. */
+export type OtherMethod = {
+  readonly path: string;
+  handle(incoming: Incoming, shared: Omit<Ingestion, 'protocol'>): Promise<void>;
+};
+
+/** A receiver that consists of gRPC methods, one of which has a pipeline: it opens with `start` and drains with `shutdown`. */
 export function grpcReceiver(settings: Settings, service: GrpcService): Receiver {
   let listener: GrpcListener | undefined;
   let tls: TlsServing | undefined;
@@ -32,12 +39,19 @@ export function grpcReceiver(settings: Settings, service: GrpcService): Receiver
         'Calls that were answered with a refusal, at whatever stage, by code.',
       );
       const { endpoint, path, protocol } = service;
-      const ingestion = { ...ingestionOf(settings, service, refusals), protocol };
+      const shared = ingestionOf(settings, service, refusals);
+      const ingestion = { ...shared, protocol };
       const { maxBytes = MAX_BODY_BYTES } = protocol;
       tls = await tlsOf(settings, service);
       listener = await settings.host.service(GRPC_LISTENERS).bind(endpoint, {
         limits: grpcLimitsOf(service.listener),
-        methods: [{ path, maxBytes, handler: (incoming) => ingest(incoming, ingestion) }],
+        methods: [
+          { path, maxBytes, handler: (incoming) => ingest(incoming, ingestion) },
+          ...(service.otherMethods ?? []).map((other) => ({
+            ...{ path: other.path, maxBytes },
+            handler: (incoming: Incoming) => other.handle(incoming, shared),
+          })),
+        ],
         ...(tls === undefined ? {} : { tls: tls.server }),
       });
       await listener.open();

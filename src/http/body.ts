@@ -1,4 +1,4 @@
-import type { Encoding } from '../model/batch.ts';
+import type { SentEncoding } from '../model/batch.ts';
 import { Refusal } from '../model/errors.ts';
 import { MAX_BODY_BYTES } from '../model/formats.ts';
 import type { ByteReservation } from './admission.ts';
@@ -25,7 +25,7 @@ const LIKELY_INFLATION = 20;
 export function expectBody(
   reservation: ByteReservation,
   bodyBytes: number,
-  encoding: Encoding,
+  encoding: SentEncoding,
 ): void {
   const inflated = Math.min(MAX_BODY_BYTES, bodyBytes * LIKELY_INFLATION);
   // One of the body's copies is the inflated one.

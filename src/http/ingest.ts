@@ -7,7 +7,7 @@ import type {
   Pipeline,
   RequestHead,
 } from '../component/component.ts';
-import type { Encoding, Format, ReceivedBatch, SealedBatch, Tenant } from '../model/batch.ts';
+import type { Format, ReceivedBatch, SealedBatch, SentEncoding, Tenant } from '../model/batch.ts';
 import type { BatchIndex } from '../model/batch-index.ts';
 import {
   PermanentError,
@@ -81,18 +81,18 @@ export type Incoming = {
    * Reads the body into a Buffer that owns its memory, and reserves its bytes as they arrive. `encoding` is that of the head; a gRPC message may be uncompressed all the same. Rejects with a
    * `Refusal`, or with `ClientGone`.
    */
-  read(reservation: ByteReservation, encoding: Encoding): Promise<ReceivedBody>;
+  read(reservation: ByteReservation, encoding: SentEncoding): Promise<ReceivedBody>;
   /** Both answer once. Later calls, and calls after the client has disconnected, have no effect. */
   answer(reply: Answer): void;
   refuse(refusal: Refusal): void;
 };
 
-export type ReceivedBody = { readonly body: Buffer; readonly encoding: Encoding };
+export type ReceivedBody = { readonly body: Buffer; readonly encoding: SentEncoding };
 
 /** The rules of one wire protocol. */
 export type Protocol = {
   /** Content type and encoding. Throws a `Refusal` for unsupported ones. */
-  checkHead(head: RequestHead): { format: Format; encoding: Encoding };
+  checkHead(head: RequestHead): { format: Format; encoding: SentEncoding };
   /** A request with more items is refused. */
   readonly maxItems: number;
   /** Limit of the inflated body in bytes, if it is lower than `MAX_BODY_BYTES`. */
@@ -215,7 +215,7 @@ function preparation(
   { maxItems, maxBytes, singleRun, multipart }: Protocol,
   incoming: Incoming,
   format: Format,
-  encoding: Encoding,
+  encoding: SentEncoding,
 ): Preparation {
   const run = singleRun?.(incoming);
   return {

@@ -1,4 +1,6 @@
 import type { RequestHead } from '../component/component.ts';
+import type { SentEncoding } from '../model/batch.ts';
+import { Refusal } from '../model/errors.ts';
 
 /**
  * The media type of a request, lower case and without parameters. Empty, which no route accepts, if the header is
@@ -18,4 +20,16 @@ export function contentEncodingOf(head: RequestHead): string {
   if (values === undefined) return 'identity';
   const joined = values.join(', ').trim().toLowerCase();
   return joined === '' ? 'identity' : joined;
+}
+
+/** The content encoding, if it is one in `names`. Throws a `Refusal` (415) for another one. */
+export function acceptedEncoding<Name extends SentEncoding>(
+  head: RequestHead,
+  names: readonly Name[],
+): Name {
+  const encoding = contentEncodingOf(head);
+  const found = names.find((name) => name === encoding);
+  if (found !== undefined) return found;
+  const listed = `${names.slice(0, -1).join(', ')} or ${names.at(-1)}`;
+  throw new Refusal('unsupported_encoding', `The content encoding must be ${listed}.`);
 }

@@ -1,10 +1,13 @@
 import type { RequestHead } from '../component/component.ts';
-import type { Encoding, Format } from '../model/batch.ts';
+import type { Format, SentEncoding } from '../model/batch.ts';
 import { Refusal } from '../model/errors.ts';
 import { renderEnvelope, renderEnvelopeRefusal } from './envelope.ts';
 import type { Protocol } from './ingest.ts';
-import { contentEncodingOf, mediaTypeOf } from './media.ts';
+import { acceptedEncoding, mediaTypeOf } from './media.ts';
 import type { HttpProtocol } from './receiver.ts';
+
+/** The encodings of bodies in JSON or in parts. */
+export const ENCODINGS = ['identity', 'gzip', 'deflate', 'zstd'] as const;
 
 /** Spec 8. */
 const MAX_EVENTS = 1000;
@@ -26,15 +29,9 @@ export function nativeProtocol(
   };
 }
 
-function checkHead(head: RequestHead, format: Format): { format: Format; encoding: Encoding } {
+function checkHead(head: RequestHead, format: Format): { format: Format; encoding: SentEncoding } {
   if (mediaTypeOf(head) !== 'application/json') {
     throw new Refusal('unsupported_content_type', 'The content type must be application/json.');
   }
-  return { format, encoding: acceptedEncoding(contentEncodingOf(head)) };
-}
-
-/** Throws a `Refusal` (415) for an encoding that is not supported. */
-export function acceptedEncoding(encoding: string): Encoding {
-  if (encoding === 'identity' || encoding === 'gzip' || encoding === 'zstd') return encoding;
-  throw new Refusal('unsupported_encoding', 'The content encoding must be identity, gzip or zstd.');
+  return { format, encoding: acceptedEncoding(head, ENCODINGS) };
 }

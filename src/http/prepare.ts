@@ -1,8 +1,8 @@
-import type { Encoding, Format } from '../model/batch.ts';
+import type { Encoding, Format, SentEncoding } from '../model/batch.ts';
 import type { BatchIndex } from '../model/batch-index.ts';
 import { Refusal } from '../model/errors.ts';
 import { MAX_BODY_BYTES, scan } from '../model/formats.ts';
-import { InflateError, inflateSync } from '../model/inflate.ts';
+import { gzipOfDeflate, InflateError, inflateSync } from '../model/inflate.ts';
 import { MAX_JSON_DEPTH } from '../model/json/grammar.ts';
 import type { AssembledRuns } from '../model/runs/assemble.ts';
 import { assembleRuns } from '../model/runs/assemble.ts';
@@ -12,7 +12,7 @@ import { tooLarge } from './body.ts';
 /** How to prepare a received body. */
 export type Preparation = {
   readonly format: Format;
-  readonly encoding: Encoding;
+  readonly encoding: SentEncoding;
   /** A body with more items is refused. */
   readonly maxItems: number;
   /** Limit of the inflated body; undefined: 25 MiB. */
@@ -62,10 +62,13 @@ export function prepare(
     return { body: assembled, encoding: 'identity', index, ...more };
   }
   const limits = maxDepth === undefined ? { maxItems } : { maxItems, maxDepth };
-  return { body, encoding, index: scan(format, inflated, limits) };
+  const index = scan(format, inflated, limits);
+  if (encoding === 'deflate')
+    return { body: gzipOfDeflate(body, inflated), encoding: 'gzip', index };
+  return { body, encoding, index };
 }
 
-function inflate(body: Buffer, encoding: Encoding, maxBytes: number): Buffer {
+function inflate(body: Buffer, encoding: SentEncoding, maxBytes: number): Buffer {
   try {
     return inflateSync(body, encoding, maxBytes);
   } catch (error) {

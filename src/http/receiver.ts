@@ -3,6 +3,8 @@ import type { Tenant } from '../model/batch.ts';
 import { readBody } from './body.ts';
 import type { ListenerConfig } from './config.ts';
 import { listenerSettings } from './config.ts';
+import type { DiscardProtocol } from './discard.ts';
+import { discardRequest } from './discard.ts';
 import type { Exchange, RenderRefusal } from './exchange.ts';
 import { answer } from './exchange.ts';
 import type { Incoming, Ingestion, Protocol } from './ingest.ts';
@@ -18,6 +20,8 @@ export type HttpService = Entrance & {
   readonly ingestRoutes: readonly IngestRoute[];
   /** Routes that are answered without a pipeline. */
   readonly otherRoutes?: readonly Route[];
+  /** Routes whose data is not stored; they are not listed. */
+  readonly discardRoutes?: readonly DiscardRoute[];
 };
 
 type IngestRoute = {
@@ -25,6 +29,12 @@ type IngestRoute = {
   readonly path: string;
   readonly protocol: HttpProtocol;
   readonly hidden?: boolean;
+};
+
+type DiscardRoute = {
+  readonly path: string;
+  readonly protocol: DiscardProtocol;
+  readonly renderRefusal: RenderRefusal;
 };
 
 /** A protocol whose refusals have a shape of their own. */
@@ -48,6 +58,8 @@ export function httpReceiver(settings: Settings, service: HttpService): Receiver
       );
       // The listener is bound: `shutdown` releases it, also if the rest of the start fails.
       for (const route of service.ingestRoutes) listener.route(routeOf(route, ingestion));
+      for (const route of service.discardRoutes ?? [])
+        listener.route(discardRouteOf(route, ingestion));
       for (const route of service.otherRoutes ?? []) listener.route(route);
       await listener.open();
     },
@@ -73,6 +85,15 @@ function routeOf({ protocol, ...route }: IngestRoute, shared: Omit<Ingestion, 'p
   const handler: Route['handler'] = (exchange) =>
     ingest(incomingOf(exchange, renderRefusal), ingestion);
   return { ...route, handler, renderRefusal };
+}
+
+function discardRouteOf(
+  { path, protocol, renderRefusal }: DiscardRoute,
+  shared: Omit<Ingestion, 'protocol'>,
+): Route {
+  const handler: Route['handler'] = (exchange) =>
+    discardRequest(incomingOf(exchange, renderRefusal), shared, protocol);
+  return { method: 'POST', path, hidden: true, handler, renderRefusal };
 }
 
 /** A request over HTTP, as ingestion reads and answers it. */

@@ -48,7 +48,9 @@ function storeOf({ offers }: Pick<Pipeline, 'offers'>): RejectionStore | undefin
 }
 
 function common(head: RequestHead, { projectId, keyId }: Tenant) {
-  return { at: head.receivedAt, projectId, keyId, path: head.path.slice(0, MAX_TEXT) };
+  const [agent = null] = head.headers.get('user-agent') ?? [];
+  const client = agent?.slice(0, MAX_TEXT).toWellFormed() ?? null;
+  return { at: head.receivedAt, projectId, keyId, path: head.path.slice(0, MAX_TEXT), client };
 }
 
 type Group = { readonly first: Rejection; readonly reason: string; count: number };

@@ -9,6 +9,9 @@ export type Format = 'native' | 'runs' | 'otlp_proto' | 'otlp_json';
 /** How the bytes of a body are compressed. */
 export type Encoding = 'identity' | 'gzip' | 'zstd';
 
+/** The same for a body as it is sent. A body in `deflate` (zlib, RFC 1950) becomes one in gzip once it is inflated. */
+export type SentEncoding = Encoding | 'deflate';
+
 export type Permission = 'ingest:write' | 'traces:read';
 
 /**

@@ -1,6 +1,6 @@
 import { constants as bufferConstants } from 'node:buffer';
 import zlib from 'node:zlib';
-import type { Encoding } from './batch.ts';
+import type { Encoding, SentEncoding } from './batch.ts';
 
 /** The most bytes that deflate makes of one, whatever a size hint claims. */
 const MAX_DEFLATE_RATIO = 1032;
@@ -29,7 +29,7 @@ let gunzip: Gunzip | undefined;
  * The body without its compression. The caller owns the result; for `identity` it is `body` itself. Exactly
  * `maxBytes` bytes are accepted, one more throws an `InflateError`.
  */
-export function inflateSync(body: Buffer, encoding: Encoding, maxBytes: number): Buffer {
+export function inflateSync(body: Buffer, encoding: SentEncoding, maxBytes: number): Buffer {
   const limit = Math.min(maxBytes, bufferConstants.MAX_LENGTH - 1);
   if (encoding === 'identity') {
     if (body.length > limit) throw tooLarge();
@@ -37,8 +37,28 @@ export function inflateSync(body: Buffer, encoding: Encoding, maxBytes: number):
   }
   const hint = inflatedSizeHint(body, encoding);
   if (encoding === 'zstd') return decompressZstd(body, limit, hint);
+  if (encoding === 'deflate') return decompress(body, zlib.inflateSync, limit, hint);
   gunzip ??= gunzipWithHandle() ?? gunzipWithPublicApi;
   return gunzip(body, limit, hint);
+}
+
+const GZIP_HEAD = Buffer.from([0x1f, 0x8b, 0x08, 0, 0, 0, 0, 0, 0, 0xff]);
+/** Bytes of the head of a zlib body, and of the checksum at its end. */
+const ZLIB_HEAD = 2;
+const ZLIB_END = 4;
+
+/**
+ * The gzip body of a valid zlib body, which inflates to `inflated`: both frame the same compressed bytes, so nothing is compressed again.
+ * The result owns its memory.
+ */
+export function gzipOfDeflate(body: Buffer, inflated: Buffer): Buffer {
+  const compressed = body.subarray(ZLIB_HEAD, body.length - ZLIB_END);
+  const whole = Buffer.allocUnsafeSlow(GZIP_HEAD.length + compressed.length + 8);
+  GZIP_HEAD.copy(whole);
+  compressed.copy(whole, GZIP_HEAD.length);
+  whole.writeUInt32LE(zlib.crc32(inflated), whole.length - 8);
+  whole.writeUInt32LE(inflated.length, whole.length - 4);
+  return whole;
 }
 
 /** The inverse of `inflateSync`. */
@@ -51,8 +71,9 @@ export function deflateSync(bytes: Buffer, encoding: Encoding): Buffer {
  * The size that the sender declared for the inflated body, capped by what the compressed size allows. Exact for an
  * honest body of one member. It may choose between code paths, but is no limit.
  */
-export function inflatedSizeHint(body: Buffer, encoding: Encoding): number {
+export function inflatedSizeHint(body: Buffer, encoding: SentEncoding): number {
   if (encoding === 'identity') return body.length;
+  if (encoding === 'deflate') return body.length * 4;
   if (encoding === 'zstd') return zstdContentSize(body) ?? body.length * 4;
   if (body.length < 18) return 0;
   return Math.min(body.readUInt32LE(body.length - 4), body.length * MAX_DEFLATE_RATIO);

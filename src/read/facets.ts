@@ -1,3 +1,4 @@
+import { RetryableError } from '../model/errors.ts';
 import { formatInstant } from '../model/instant.ts';
 import { HOUR_MS } from '../model/usage-window.ts';
 import { FIELDS } from '../query/fields.ts';
@@ -11,6 +12,7 @@ import type { ObservedField } from '../store/rows/observed-values.ts';
 import { isObservedField } from '../store/rows/observed-values.ts';
 import type { StoredTrace } from '../store/store.ts';
 import { answerJson } from './answer.ts';
+import { fetched } from './listing.ts';
 import { invalidParameter, one, pageOfTraces, traceQuery } from './query.ts';
 import type { StoredRequest, StoreReading } from './stored-request.ts';
 import type { StepRange } from './time-range.ts';
@@ -116,7 +118,11 @@ async function countRollups(
   while (end > range.from) {
     const from = Math.max(range.from, end - CHUNK_MS);
     const asked = { field, prefix, hours: hoursOf({ from, to: end }) };
-    const part = await read.turn(() => store.rollups.facet(tenant.projectId, asked));
+    const part = await fetched(read.turn(() => store.rollups.facet(tenant.projectId, asked)));
+    if (part instanceof RetryableError) {
+      if (end === range.to) throw part;
+      break;
+    }
     for (const [value, traces] of part.values) counts.add(value, traces);
     counts.others += part.others;
     read.hold(counts.bytes);

@@ -19,7 +19,8 @@ export function createWorkersHandler({ workers, reload }: CommandTargets): Contr
     if (request.command === 'reload') return reload();
     if (request.command === 'pipelines.show') return pipelines(workers, request);
     if (request.command.startsWith('dead_letters.')) return deadLetters(workers, request);
-    const first = running(workers)[0];
+    // The admin API runs in the first worker, and other commands are about the shared store.
+    const first = request.command === 'ui.link' ? firstOf(workers) : running(workers)[0];
     if (first === undefined) throw nobody();
     return ask(first, request);
   };
@@ -91,6 +92,11 @@ function shown<T>(answer: T, { index }: WorkerHandle): T {
   const { queue } = (answer ?? {}) as { queue?: unknown };
   if (typeof queue !== 'string') return answer;
   return { ...answer, queue: `worker-${index}/${queue}` };
+}
+
+/** The first worker, if it runs. */
+function firstOf(workers: readonly WorkerHandle[]): WorkerHandle | undefined {
+  return running(workers).find(({ index }) => index === 1);
 }
 
 /** All running workers. Throws when there is none: an empty answer would look like empty queues. */

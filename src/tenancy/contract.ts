@@ -148,6 +148,8 @@ export type RejectionEntry = {
   readonly reason: string;
   /** Id of the item, if known. */
   readonly itemId: string | null;
+  /** The program that sent it, as its `User-Agent` says; null if unknown. */
+  readonly client: string | null;
   /** Number of items that the entry covers. */
   readonly count: number;
 };

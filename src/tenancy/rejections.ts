@@ -165,10 +165,10 @@ function nameOf({ hour, project, key, code }: Count): string {
 
 function byProject(entries: readonly RejectionEntry[]): ProjectRejections[] {
   const projects = new Map<string, RejectionRow[]>();
-  for (const { at, projectId, keyId, path, code, reason, itemId, count } of entries) {
+  for (const { at, projectId, keyId, path, code, reason, itemId, client, count } of entries) {
     const row: RejectionRow = {
       ...{ at, key: keyId, path: cut(path), code, reason: cut(reason) },
-      ...{ item: itemId, count },
+      ...{ item: itemId, client, count },
     };
     const rows = projects.get(projectId);
     if (rows === undefined) projects.set(projectId, [row]);
@@ -183,7 +183,7 @@ function cut(text: string): string {
 
 function entryOf(
   projectId: string,
-  { at, key, path, code, reason, item, count }: RejectionRow,
+  { at, key, path, code, reason, item, client, count }: RejectionRow,
 ): RejectionEntry {
   return {
     at,
@@ -193,6 +193,7 @@ function entryOf(
     code: code as RejectionEntry['code'],
     reason,
     itemId: item,
+    client,
     count,
   };
 }

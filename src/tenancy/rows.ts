@@ -177,6 +177,7 @@ export type RejectionRow = {
   readonly code: string;
   readonly reason: string;
   readonly item: string | null;
+  readonly client: string | null;
   readonly count: number;
 };
 

@@ -83,6 +83,8 @@ const QUERIES = [
   'session:s,t',
   'user:u',
   'session:s user:u start:2026-01-15',
+  'id:a',
+  'id:a,b start:2026-01-15 session:s',
   'has:error',
   'has:session -has:user',
   'has:user',

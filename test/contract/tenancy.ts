@@ -594,7 +594,7 @@ function usage(t: Test, open: Open): void {
     await queue.append(batchOf(project, clock, ['a', 'b']));
     store.rejections.record({
       ...{ at: clock.now(), projectId: project.id, keyId: 'key_test', path: '/x' },
-      ...{ code: 'invalid_field', reason: 'why', itemId: null, count: 3 },
+      ...{ code: 'invalid_field', reason: 'why', itemId: null, client: null, count: 3 },
     });
     clock.set(clock.now() + HOUR);
     await queue.append(batchOf(project, clock));
@@ -632,6 +632,7 @@ function logs(t: Test, open: Open): void {
     const entry = (i: number) => ({
       ...{ at: clock.now() + i, projectId, keyId: 'key_1', path: '/api/v1/runs' },
       ...{ code: 'invalid_field' as const, reason: `r${i}`, itemId: `i${i}`, count: 1 },
+      client: i === 2 ? null : `sdk "${i}" \\ \u0000 ü`,
     });
     for (let i = 0; i < 5; i++) store.rejections.record(entry(i));
     store.rejections.record({ ...entry(9), projectId: 'proj_other' });

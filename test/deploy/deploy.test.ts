@@ -76,14 +76,17 @@ t.test('the container is built from the tree, and checks the health endpoint', a
 
 t.test('the container serves with its built-in configuration', async (t) => {
   const [, from = '', to = ''] =
-    /sed 's\/(\S+?)\/(\S+?)\/' config\/embedded\.yaml/.exec(read(DEPLOY, 'Containerfile')) ?? [];
-  const text = read(ROOT, 'config', 'embedded.yaml').replaceAll(new RegExp(from, 'g'), to);
+    /sed -E 's\/(\S+?)\/(\S+?)\/' config\/embedded\.yaml/.exec(read(DEPLOY, 'Containerfile')) ?? [];
+  const text = read(ROOT, 'config', 'embedded.yaml').replaceAll(
+    new RegExp(from, 'g'),
+    to.replace('\\1', '$1'),
+  );
   const { receivers, extensions } = parse(text) as Record<'receivers' | 'extensions', unknown>;
   const everywhere = { endpoint: '0.0.0.0:4318' };
   t.match(receivers, {
     native: everywhere,
     runs: everywhere,
-    otlp: { protocols: { http: everywhere } },
+    otlp: { protocols: { http: everywhere, grpc: { endpoint: '0.0.0.0:4317' } } },
   });
   t.match(extensions, { admin: { endpoint: /^127\./ }, health_check: { endpoint: /^127\./ } });
 });

@@ -1,6 +1,8 @@
 import type { z } from 'zod';
 import type { INGESTION } from '../../extensions/admin/ingestion-schemas.ts';
+import type { RUNNING_SCHEMAS } from '../../extensions/admin/running-schemas.ts';
 import type { SCHEMAS } from '../../extensions/admin/schemas.ts';
+import type { UI_SCHEMAS } from '../../extensions/admin/ui-schemas.ts';
 
 /** The shapes of the answers: those of the OpenAPI document, which is made from the same schemas. */
 type Managing<Name extends keyof typeof SCHEMAS> = z.infer<(typeof SCHEMAS)[Name]>;
@@ -41,3 +43,13 @@ export type SessionTrace = Reading<'sessionTrace'>;
 export type User = Reading<'user'>;
 export type Users = Reading<'users'>;
 export type UserDetail = Reading<'userDetail'>;
+
+type Signing<Name extends keyof typeof UI_SCHEMAS> = z.infer<(typeof UI_SCHEMAS)[Name]>;
+export type UiSession = Signing<'session'>;
+export type UiSessions = Signing<'uiSessions'>;
+
+type Running<Name extends keyof typeof RUNNING_SCHEMAS> = z.infer<(typeof RUNNING_SCHEMAS)[Name]>;
+export type Service = Running<'service'>;
+export type Pipelines = Running<'pipelines'>;
+export type DeadLetter = Running<'deadLetter'>;
+export type DeadLetters = Running<'deadLetters'>;

@@ -1,7 +1,7 @@
 import type { ComponentType } from 'preact';
 import { matchPattern } from '../state/router.ts';
 
-/** What a page gets: the parameters of its path. */
+/** The parameters of the page's path. */
 export type ViewProps = { readonly params: Readonly<Record<string, string>> };
 
 type View = ComponentType<ViewProps>;
@@ -16,14 +16,18 @@ const ROUTES: readonly Route[] = [
   { pattern: '/start', load: () => import('../views/start/view.tsx') },
   { pattern: '/traces', load: () => import('../views/traces/view.tsx') },
   { pattern: '/traces/:id', load: () => import('../views/trace/view.tsx') },
-  { pattern: '/settings', load: () => import('../views/settings-projects/view.tsx') },
   { pattern: '/sessions', load: () => import('../views/sessions/view.tsx') },
   { pattern: '/sessions/:id', load: () => import('../views/session/view.tsx') },
   { pattern: '/users', load: () => import('../views/users/view.tsx') },
   { pattern: '/users/:id', load: () => import('../views/user/view.tsx') },
   { pattern: '/dashboard', load: () => import('../views/dashboard/view.tsx') },
+  { pattern: '/rejected', load: () => import('../views/rejected/view.tsx') },
+  { pattern: '/pipelines', load: () => import('../views/pipelines/view.tsx') },
+  { pattern: '/settings', load: () => import('../views/settings-projects/view.tsx') },
   { pattern: '/settings/projects', load: () => import('../views/settings-projects/view.tsx') },
   { pattern: '/settings/keys', load: () => import('../views/settings-keys/view.tsx') },
+  { pattern: '/settings/usage', load: () => import('../views/settings-usage/view.tsx') },
+  { pattern: '/settings/audit', load: () => import('../views/settings-audit/view.tsx') },
 ];
 
 /** The first page of each section, in the order of the navigation. */

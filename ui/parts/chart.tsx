@@ -133,14 +133,21 @@ function optionsOf(
     width: Math.max(1, element.clientWidth),
     height,
     tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1000), 'Etc/UTC'),
-    padding: [8, 8, 0, 0],
+    padding: [8, 24, 0, 0],
     legend: { show: false },
     scales: {
       x: { range: (_, min, max) => rangeOf(props().times, min, max) },
       y: { range: fromZero },
     },
     axes: [
-      { ...axis, grid: { show: false }, ticks: line, space: 70 },
+      {
+        ...axis,
+        grid: { show: false },
+        ticks: line,
+        space: 70,
+        size: 32,
+        values: (_, splits, __, ___, step) => splits.map((at) => timeLabel(at, step)),
+      },
       {
         ...axis,
         size: AXIS_WIDTH,
@@ -174,6 +181,16 @@ function optionsOf(
       setSelect: [(plot) => select(plot, props())],
     },
   };
+}
+
+const MONTHS = ['Jan', 'Feb', 'Mar', 'Apr', 'May', 'Jun', 'Jul', 'Aug', 'Sep', 'Oct', 'Nov', 'Dec'];
+
+/** `Nov 22`, and `14:00` within a day; UTC. `step` is the distance of two labels; both are seconds. */
+function timeLabel(at: number, step: number): string {
+  const text = new Date(at * 1000).toISOString();
+  const time = text.slice(11, 16);
+  if (step < 86_400 && time !== '00:00') return time;
+  return `${MONTHS[Number(text.slice(5, 7)) - 1]} ${Number(text.slice(8, 10))}`;
 }
 
 /** Bars begin at their time: the last one needs a step of space. */

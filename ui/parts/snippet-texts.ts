@@ -13,12 +13,8 @@ export type ClientName = (typeof CLIENTS)[number];
 /** The text of a snippet in place of a key. */
 export const YOUR_KEY = 'YOUR_KEY';
 
-/** A receiver of the daemon, as `GET /api/v1/service` lists it. */
-export type Receiver = {
-  readonly type: string;
-  readonly url: string;
-  readonly transport: string;
-};
+/** Where the daemon listens, as `GET /api/v1/service` lists it. */
+export type Endpoint = { readonly url: string; readonly routes: readonly string[] };
 
 /** The base address for each form of data; undefined if no receiver takes it. */
 export type Addresses = {
@@ -27,10 +23,14 @@ export type Addresses = {
   readonly otlp: string | undefined;
 };
 
-export function addressesOf(receivers: readonly Receiver[]): Addresses {
-  const base = (type: string): string | undefined =>
-    receivers.find((each) => each.type === type && each.transport === 'http')?.url;
-  return { native: base('native'), runs: base('runs'), otlp: base('otlp') };
+export function addressesOf(endpoints: readonly Endpoint[]): Addresses {
+  const base = (route: string): string | undefined =>
+    endpoints.find(({ url, routes }) => url.startsWith('http') && routes.includes(route))?.url;
+  return {
+    native: base('POST /api/v1/observations/batch'),
+    runs: base('POST /api/v1/runs/batch'),
+    otlp: base('POST /api/public/otel/v1/traces'),
+  };
 }
 
 export type Values = {

@@ -25,7 +25,7 @@ export function Snippets({ token }: Props): JSX.Element {
     remember('client', name);
     setClient(name);
   };
-  const addresses = addressesOf(data?.receivers ?? []);
+  const addresses = addressesOf(data?.endpoints ?? []);
   const values = { addresses, key: token ?? YOUR_KEY, projectId: project.value?.id ?? '' };
   const snippet = snippetOf(client, values);
   if (failure !== undefined) return <Failure failure={failure} retry={reload} />;

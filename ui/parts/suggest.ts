@@ -12,7 +12,7 @@ export type Typed = {
 };
 
 export type Suggestion = {
-  /** What the word becomes. */
+  /** Replaces the word. */
   readonly text: string;
   readonly label: string;
   readonly note: string;

@@ -1,7 +1,7 @@
 import { useCallback, useEffect, useRef, useState } from 'preact/hooks';
 import { ApiFailure } from '../api/client.ts';
 
-/** What a page loads. While newer data is on its way, `data` keeps what was there: the page does not jump. */
+/** Data that a page loads. While newer data is in flight, `data` keeps the older, so the page does not jump. */
 export type Resource<T> = {
   readonly data: T | undefined;
   /** The failure of the last attempt; undefined after a success. */

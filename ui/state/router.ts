@@ -1,6 +1,6 @@
 import { computed, signal } from '@preact/signals';
 
-/** The address is the state of a page: a link to it shows the same page to somebody else. */
+/** The address is the state of a page: a link to it shows another person the same page. */
 type Address = { readonly path: string; readonly query: URLSearchParams };
 
 const address = signal(read());

@@ -1,4 +1,4 @@
-/** What a browser remembers. Without storage, in a private window for example, it remembers nothing. */
+/** The values that a browser keeps. Without storage, in a private window for example, it keeps none. */
 const PREFIX = 'tracectl.';
 
 export function recall(name: string): string | undefined {

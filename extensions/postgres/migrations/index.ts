@@ -18,7 +18,8 @@ import { partitionedTraces } from './0016-trace-partitions.ts';
 import { rollups } from './0017-rollups.ts';
 import { uiSessions } from './0018-ui-sessions.ts';
 import { scoreIdIndex } from './0019-score-ids.ts';
-import { textSearch } from './0020-text-search.ts';
+import { clientsOfRejections } from './0020-rejection-clients.ts';
+import { textSearch } from './0021-text-search.ts';
 
 /** In the order they are applied. */
 export const MIGRATIONS: readonly Migration[] = [
@@ -41,5 +42,6 @@ export const MIGRATIONS: readonly Migration[] = [
   rollups,
   uiSessions,
   scoreIdIndex,
+  clientsOfRejections,
   textSearch,
 ];

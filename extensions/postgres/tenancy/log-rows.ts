@@ -17,7 +17,9 @@ type LogRows = Pick<
   'recordRejections' | 'rejections' | 'recordAudit' | 'audit' | 'usedAndRejected' | 'ledgerChecks'
 >;
 
-const REJECTION_COLUMNS = ['at', 'key', 'path', 'code', 'reason', 'item', 'count'] as const;
+const REJECTION_COLUMNS = [
+  ...(['at', 'key', 'path', 'code', 'reason', 'item', 'count', 'client'] as const),
+];
 const REJECTED_COLUMNS = ['hour', 'project', 'key', 'code', 'count'] as const;
 const AUDIT_COLUMNS = ['at', 'actor', 'address', 'action', 'subject', 'details'] as const;
 
@@ -81,7 +83,7 @@ async function addRejections(
   await client.query(
     `INSERT INTO rejections (project, ${REJECTION_COLUMNS.join(', ')})
      SELECT $1, g.* FROM unnest($2::bigint[], $3::text[], $4::text[], $5::text[], $6::text[],
-       $7::text[], $8::bigint[]) AS g
+       $7::text[], $8::bigint[], $9::text[]) AS g
      WHERE NOT EXISTS (SELECT 1 FROM deleted_projects WHERE project = $1)`,
     [toStoredText(project), ...REJECTION_COLUMNS.map(column)],
   );

@@ -13,7 +13,8 @@ import { previewColumns } from './0011-previews.ts';
 import { rollupTables } from './0012-rollups.ts';
 import { uiSessionTables } from './0013-ui-sessions.ts';
 import { scoresById } from './0014-score-ids.ts';
-import { textSearchTables } from './0015-text-search.ts';
+import { clientOfRejection } from './0015-rejection-clients.ts';
+import { textSearchTables } from './0016-text-search.ts';
 
 /** The migrations of a store, in their order. */
 export const STORE_MIGRATIONS: readonly FileMigration[] = [
@@ -31,5 +32,6 @@ export const STORE_MIGRATIONS: readonly FileMigration[] = [
   rollupTables,
   uiSessionTables,
   scoresById,
+  clientOfRejection,
   textSearchTables,
 ];

@@ -35,7 +35,7 @@ type KeptRow = KeyUsage & {
 
 export function logOperations(db: DatabaseSync) {
   const newest = cell<number>(db, 'SELECT coalesce(max(n), 0) FROM rejections WHERE project = ?');
-  const insert = db.prepare('INSERT INTO rejections VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)');
+  const insert = db.prepare('INSERT INTO rejections VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)');
   const trim = db.prepare('DELETE FROM rejections WHERE project = ? AND n <= ?');
   const isDeleted = deletedProjects(db);
   const count = db.prepare(
@@ -52,8 +52,8 @@ export function logOperations(db: DatabaseSync) {
       for (const { project, rows } of projects) {
         if (isDeleted(project)) continue;
         let n = newest(project) ?? 0;
-        for (const { at, key, path, code, reason, item, count } of rows) {
-          insert.run(project, ++n, at, key, path, code, reason, item, count);
+        for (const { at, key, path, code, reason, item, count, client } of rows) {
+          insert.run(project, ++n, at, key, path, code, reason, item, count, client);
         }
         trim.run(project, n - most);
       }
@@ -66,7 +66,7 @@ export function logOperations(db: DatabaseSync) {
 export function logReadOperations(db: DatabaseSync) {
   const rejections = rows<Numbered<RejectionRow>>(
     db,
-    `SELECT n, at, key, path, code, reason, item, count FROM rejections
+    `SELECT n, at, key, path, code, reason, item, count, client FROM rejections
      WHERE project = ? AND n < ? AND at >= ? ORDER BY n DESC LIMIT ?`,
   );
   const used = rows<UsedRow>(

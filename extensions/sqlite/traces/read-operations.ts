@@ -24,7 +24,7 @@ import { takeRows } from '../../../src/store/rows/page.ts';
 import type { Place } from '../../../src/store/rows/place.ts';
 import { FIRST_PLACE, NO_START } from '../../../src/store/rows/place.ts';
 import type { PayloadRefs, TraceRow } from '../../../src/store/rows/stored.ts';
-import { TRACE_ROW_COLUMNS } from '../../../src/store/rows/stored.ts';
+import { idOfTrace, TRACE_ROW_COLUMNS } from '../../../src/store/rows/stored.ts';
 import type { SummarizedTrace } from '../../../src/store/rows/trace-columns.ts';
 import type { TraceStep } from '../../../src/store/rows/trace-page.ts';
 import { summarize } from '../../../src/store/rows/trace-summary.ts';
@@ -244,7 +244,12 @@ function treeOperation(db: DatabaseSync) {
 }
 
 /** A trace with its summary, and the count of changes that the summary is up to. */
-export type MadeSummary = { readonly trace: SummarizedTrace; readonly changes: number };
+export type MadeSummary = {
+  readonly trace: SummarizedTrace;
+  readonly changes: number;
+  readonly project: string;
+  readonly traceId: string;
+};
 
 type StaleCells = [
   changes: number,
@@ -252,6 +257,8 @@ type StaleCells = [
   keyId: string | null,
   updatedAt: number,
   createdAt: number,
+  key: Key,
+  longId: string | null,
 ];
 
 function summaryOperations(db: DatabaseSync) {
@@ -261,7 +268,7 @@ function summaryOperations(db: DatabaseSync) {
   );
   const state = tuples<StaleCells>(
     db,
-    `SELECT stale_changes, project, key_id, updated_at, created_at FROM traces
+    `SELECT stale_changes, project, key_id, updated_at, created_at, key, long_id FROM traces
      WHERE n = ? AND stale_changes > 0`,
   );
   const observations = tuples<ObservationCells>(
@@ -283,11 +290,12 @@ function summaryOperations(db: DatabaseSync) {
       // The changes are read before the observations: rows that are written in between count as changes.
       const rows = found === undefined ? [] : observations.all(n).map(splitRow);
       if (found === undefined || rows.length === 0) return null;
-      const [changes, project, keyId, updatedAt, createdAt] = found;
+      const [changes, project, keyId, updatedAt, createdAt, key, longId] = found;
       const summary = summarize(rows, updatedAt);
       const terms = traceTerms(project, keyId, summary);
       const rollup = JSON.stringify(contributionOf({ createdAt, keyId, summary }));
-      return { trace: { n, createdAt, summary, terms, rollup }, changes };
+      const traceId = idOfTrace(key, longId);
+      return { trace: { n, createdAt, summary, terms, rollup }, changes, project, traceId };
     },
   };
 }

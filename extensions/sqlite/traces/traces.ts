@@ -21,6 +21,7 @@ import { placeInTrace, treeObservationOf } from '../../../src/store/rows/tree.ts
 import { walkedPage } from '../../../src/store/rows/walked-page.ts';
 import type {
   NarrowObservation,
+  ObservationLine,
   Page,
   RowCursors,
   StoredObservation,
@@ -119,18 +120,8 @@ export function sqliteTraces(parts: SqliteTracesParts): TraceStore {
       const found = await database.search('traces.sourcesOf', [scope, keys, limit]);
       return pageOfSources(found, observationOfRow(scope));
     },
-    async listLinesOf(projectId, traceIds, { limit, cursor }) {
-      const found = await database.search('traces.linesOf', [
-        scopeOf(projectId),
-        traceIds.map(keyOfId),
-        { after: placeOfCursor(cursor), limit, staleBefore: staleBefore() },
-      ]);
-      return pageOfRows(
-        found,
-        ({ place }) => place,
-        (row) => row,
-      );
-    },
+    listLinesOf: (projectId, traceIds, page) =>
+      listLinesOf(database, scopeOf(projectId), traceIds, page, staleBefore()),
     async listValues(projectId, field, filter) {
       const look = lookOf(filter, staleBefore());
       const found = await database.search('traces.values', [scopeOf(projectId), field, look]);
@@ -157,6 +148,22 @@ async function listSources(
   const after = placeOfCursor(cursor);
   const found = await database.search('traces.sources', [scope, keyOfId(traceId), after, limit]);
   return pageOfSources(found, observationOfRow(scope));
+}
+
+async function listLinesOf(
+  database: StoreDatabase,
+  scope: TraceScope,
+  traceIds: readonly string[],
+  { limit, cursor }: { limit: number; cursor?: string },
+  before: number,
+): Promise<Page<ObservationLine>> {
+  const lines = { after: placeOfCursor(cursor), limit, staleBefore: before };
+  const found = await database.search('traces.linesOf', [scope, traceIds.map(keyOfId), lines]);
+  return pageOfRows(
+    found,
+    ({ place }) => place,
+    (row) => row,
+  );
 }
 
 function pageOfSources(

@@ -12,18 +12,23 @@ export function renderExportResponse(
   rejections: readonly Rejection[],
   contentType: string,
 ): Buffer {
+  const message = rejections.length === 0 ? '' : messageOf(rejections);
+  return renderPartialSuccess('rejectedSpans', rejections.length, message, contentType);
+}
+
+/** The answer of any signal: empty without a message, else with `partial_success`. */
+export function renderPartialSuccess(
+  member: 'rejectedSpans' | 'rejectedDataPoints',
+  rejected: number,
+  errorMessage: string,
+  contentType: string,
+): Buffer {
   const isJson = contentType === JSON_TYPE;
-  if (rejections.length === 0) return isJson ? Buffer.from('{}') : Buffer.alloc(0);
-  const errorMessage = messageOf(rejections);
+  if (errorMessage === '') return isJson ? Buffer.from('{}') : Buffer.alloc(0);
   if (isJson) {
-    return Buffer.from(
-      JSON.stringify({ partialSuccess: { rejectedSpans: rejections.length, errorMessage } }),
-    );
+    return Buffer.from(JSON.stringify({ partialSuccess: { [member]: rejected, errorMessage } }));
   }
-  const partialSuccess = Buffer.concat([
-    varintField(1, rejections.length),
-    textField(2, errorMessage),
-  ]);
+  const partialSuccess = Buffer.concat([varintField(1, rejected), textField(2, errorMessage)]);
   return bytesField(1, partialSuccess);
 }
 

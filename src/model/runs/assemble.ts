@@ -7,7 +7,7 @@ import { partsOf } from './multipart.ts';
 import { lastVisible } from './wrap.ts';
 
 /** An item that has to be rejected, because one of its parts cannot be read. */
-export type ItemFault = {
+type ItemFault = {
   /** The position of the item in the batch. */
   readonly item: number;
   readonly code: RejectionCode;
@@ -24,7 +24,7 @@ export type AssembledRuns = {
   readonly leftOut: LeftOutParts;
 };
 
-export type LeftOutParts = { readonly attachments: number; readonly others: number };
+type LeftOutParts = { readonly attachments: number; readonly others: number };
 
 type Verb = 'post' | 'patch';
 

@@ -52,7 +52,7 @@ async function readRun(reading: StoreReading): Promise<void> {
   answerJson(exchange, read, runJson(stored, texts, []));
 }
 
-/** What a query asks for; every condition holds. */
+/** The conditions of a query; every one holds. */
 type RunQuery = {
   readonly ids: readonly string[] | undefined;
   readonly traceId: string | undefined;

@@ -15,6 +15,8 @@ export type Dialect = {
   placeholder(place: number): string;
   /** The table `traces`, named `t`; SQLite needs the name of the index. */
   traces(index: TraceIndex): string;
+  /** Whether `t` is one of the traces whose keys, in the table `k`, fulfill a condition. */
+  tracesOfKeys(where: string): string;
   /** Joins `traces`, named `t`, to the places `p` of postings, row by row in their order. */
   readonly tracesOfPlaces: string;
   /** The end of a subquery that is executed for each row, and not joined. */

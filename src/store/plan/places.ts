@@ -1,8 +1,9 @@
 import type { TimeRange } from '../../query/query.ts';
+import { keyOfId } from '../rows/observation-row.ts';
 import type { Place } from '../rows/place.ts';
 import { FAILED, timeCondition } from './conditions.ts';
 import type { Parameters, TraceIndex } from './dialect.ts';
-import type { IndexWay, Lead, TextWay, ValueWay } from './plan.ts';
+import type { IndexWay, Lead, TextWay } from './plan.ts';
 
 /** The part of a way that a statement is about. */
 export type PlaceRange = {
@@ -44,12 +45,29 @@ export function placesOf(
         })),
         union,
       );
+    case 'id': {
+      const keys = way.values.map((value) =>
+        parameters.value(parameters.dialect.storedKey(keyOfId(value))),
+      );
+      const project = parameters.value(range.project);
+      const where = `k.project = ${project} AND k.key IN (${keys.join(', ')})`;
+      // The few traces are sorted: no index in the order of time leads to them.
+      return {
+        ...{ table: 't', from: 'traces t' },
+        where: [
+          parameters.dialect.tracesOfKeys(where),
+          `t.project = ${project}`,
+          ...rangeOf(parameters, 't', range),
+        ],
+      };
+    }
     case 'session':
     case 'user': {
-      const column = way.lead === 'session' ? 't.session_id' : 't.user_id';
+      const named = way.lead;
+      const column = named === 'session' ? 't.session_id' : 't.user_id';
       return listsOf(
         way.values.map((value) =>
-          tracesBy(parameters, way, range, `${column} = ${parameters.text(value)}`),
+          tracesBy(parameters, { lead: named }, range, `${column} = ${parameters.text(value)}`),
         ),
         union,
       );
@@ -84,7 +102,7 @@ const CONDITIONS: Readonly<Record<IndexWay['lead'], string>> = {
   with_user: 't.user_id IS NOT NULL',
 };
 
-const INDEXES: Readonly<Record<Exclude<Lead['lead'], 'terms' | 'text'>, TraceIndex>> = {
+const INDEXES: Readonly<Record<Exclude<Lead['lead'], 'terms' | 'id' | 'text'>, TraceIndex>> = {
   time: 'traces_by_time',
   session: 'traces_by_session',
   user: 'traces_by_user',
@@ -95,7 +113,7 @@ const INDEXES: Readonly<Record<Exclude<Lead['lead'], 'terms' | 'text'>, TraceInd
 
 function tracesBy(
   parameters: Parameters,
-  { lead }: ValueWay | IndexWay,
+  { lead }: { readonly lead: keyof typeof INDEXES },
   range: PlaceRange,
   condition: string,
 ): Places {

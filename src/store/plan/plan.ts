@@ -12,6 +12,7 @@ import { inJsonText } from './conditions.ts';
  * the rows that it finds.
  *
  *   terms ─┬─ start:…                              the range of time
+ *          ├─ id:I                                 the keys of traces
  *          ├─ session:S, user:U                    the indexes of their values
  *          ├─ equality of another field            the postings of the terms
  *          ├─ has:error, has:session, has:user     the indexes of the traces that have one
@@ -34,8 +35,11 @@ type TermWay = {
   readonly terms: readonly Term[];
   readonly overflow: Term;
 };
-/** The index of a column, for any of the values. */
-export type ValueWay = { readonly lead: 'session' | 'user'; readonly values: readonly string[] };
+/** The index of ids or of a column, for any of the values. */
+export type ValueWay = {
+  readonly lead: 'id' | 'session' | 'user';
+  readonly values: readonly string[];
+};
 /** An index in the order of time. */
 export type IndexWay = { readonly lead: 'time' | 'failed' | 'with_session' | 'with_user' };
 
@@ -65,6 +69,7 @@ export function planOf({ terms }: Query, project: string, hasTexts = false): Pla
     }
   }
   const ways: Way[] = [
+    ...valueWays(rest, 'id'),
     ...valueWays(rest, 'session'),
     ...valueWays(rest, 'user'),
     ...termWays(rest, project),

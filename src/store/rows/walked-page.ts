@@ -12,7 +12,7 @@ export type WalkedRows<Row extends WalkedRow> = FoundRows<Row> & {
   readonly spentMs: number;
 };
 
-/** What a step of a walk found, one item a row at most. */
+/** The items of a step of a walk, at most one for each row. */
 export type StepPage<Item> = {
   readonly items: readonly Item[];
   readonly nextCursor: string | null;

@@ -2,7 +2,7 @@ import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { demoEvents } from './demo.ts';
-import { startUi } from './rig.ts';
+import { startUi, type UiRig } from './rig.ts';
 
 /**
  * Makes screenshots of every page, with data that a real daemon received: `npm run screenshots -- --output DIRECTORY`.
@@ -17,7 +17,7 @@ const { values } = parseArgs({
 
 const PAGES = {
   traces: '/traces?range=24h',
-  trace: '/traces/demo-0',
+  trace: '/traces/demo-0?observation=demo-0-answer',
   failed: '/traces/demo-5',
   sessions: '/sessions',
   session: '/sessions/chat-0',
@@ -44,9 +44,21 @@ const WIDTHS = { wide: { width: 1440, height: 900 }, phone: { width: 390, height
 const SETTLE_MS = 1_500;
 const EVENTS_A_REQUEST = 500;
 
+/** Model calls have a cost. */
+const WITH_COST = {
+  processors: { cost: { store: 'sqlite' } },
+  service: { pipelines: { 'traces/store': { processors: ['normalization', 'cost'] } } },
+};
+/** Requests while the page of the pipelines counts, so that it has rates. */
+const BUSY_REQUESTS = 40;
+const BUSY_MS = 300;
+
 const cleanups: (() => Promise<void> | void)[] = [];
 try {
-  const ui = await startUi({ teardown: (clean) => void cleanups.push(clean) });
+  const ui = await startUi(
+    { teardown: (clean) => void cleanups.push(clean) },
+    { daemon: { config: WITH_COST } },
+  );
   const events = demoEvents(400, Date.now());
   for (let at = 0; at < events.length; at += EVENTS_A_REQUEST) {
     await ui.sendEvents(events.slice(at, at + EVENTS_A_REQUEST));
@@ -63,6 +75,7 @@ try {
       if (width === 'phone' && !values.all) continue;
       await ui.page.setViewportSize(size);
       await ui.open(PAGES[page]);
+      if (page === 'pipelines') await keepBusy(ui);
       await new Promise((resolve) => setTimeout(resolve, SETTLE_MS));
       const name = width === 'phone' ? `${page}-${theme}-phone.png` : `${page}-${theme}.png`;
       await ui.page.screenshot({ path: join(values.output, name) });
@@ -71,4 +84,13 @@ try {
   }
 } finally {
   for (const clean of cleanups.reverse()) await clean();
+}
+
+/** Sends traces, one request after the other. */
+async function keepBusy(ui: UiRig): Promise<void> {
+  for (let sent = 0; sent < BUSY_REQUESTS; sent += 1) {
+    // Equal bodies would be repetitions of one request, which count once.
+    await ui.sendEvents(demoEvents(10, Date.now()));
+    await new Promise((resolve) => setTimeout(resolve, BUSY_MS));
+  }
 }

@@ -10,7 +10,6 @@ const ui = await startUi(t);
 const { page } = ui;
 // The last project, and a project that the plan does not allow.
 ui.provoked.add(409);
-ui.provoked.add(404);
 
 /** The open dialog. */
 const dialog = (on: Page = page) => on.getByRole('dialog');
@@ -116,6 +115,9 @@ t.test('a new key shows once, works, and is revoked', async (t) => {
   await confirm('Copy');
   await page.getByText('Copied').waitFor();
   t.equal(await page.evaluate('navigator.clipboard.readText()'), token);
+  await dialog().getByText('Settings to paste').click();
+  await dialog().getByText(`x-api-key: ${token}`).waitFor();
+  t.match(await dialog().locator('pre').innerText(), ui.daemon.base);
   await ui.check(t, 'the dialog of a new key');
   await page.keyboard.press('Escape');
   await dialog().getByRole('alert').getByText('not shown again').waitFor();

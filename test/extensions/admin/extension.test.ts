@@ -202,6 +202,36 @@ t.test('lists the history of whole periods', async (t) => {
   }
 });
 
+t.test('counts rejections by code and period, over all keys', async (t) => {
+  const { ask, store } = await serving(t);
+  const [{ id }] = (await ask('GET', '/api/v1/projects')).json.projects;
+  const row = (period: string, keyId: string, rejected: Record<string, number>) => {
+    store.rows.push({ period, projectId: id, keyId, events: 1, bytes: 1, rejected });
+  };
+  row('2026-11-20T20', 'key_1', { missing_field: 2, rate_limited: 9 });
+  row('2026-11-20T19', 'key_1', { missing_field: 1 });
+  row('2026-11-20T20', 'key_2', { missing_field: 4 });
+  row('2026-11-20T18', 'key_2', {});
+  const path = `/api/v1/projects/${id}/rejections/counts`;
+  const answer = await ask('GET', `${path}?by=hour&from=2026-11-20T18:00:00Z`);
+  t.strictSame(answer.json, {
+    ...{ from: '2026-11-20T18:00:00.000Z', to: '2026-11-20T22:00:00.000Z', by: 'hour' },
+    codes: [
+      { code: 'rate_limited', count: 9, periods: [{ period: '2026-11-20T20', count: 9 }] },
+      {
+        ...{ code: 'missing_field', count: 7 },
+        periods: [
+          { period: '2026-11-20T19', count: 1 },
+          { period: '2026-11-20T20', count: 6 },
+        ],
+      },
+    ],
+  });
+  for (const query of ['by=week', 'from=x', 'from=2026-11-21&to=2026-11-20', `project=${id}`]) {
+    t.equal((await ask('GET', `${path}?${query}`)).status, 400, query);
+  }
+});
+
 t.test('pages long listings', async (t) => {
   const { ask, store } = await serving(t);
   const [{ id }] = (await ask('GET', '/api/v1/projects')).json.projects;
@@ -214,6 +244,7 @@ t.test('pages long listings', async (t) => {
       code: 'missing_field',
       reason: 'post[0].id is missing',
       itemId: null,
+      client: 'sdk/1.0',
       count: index,
     });
   }
@@ -221,7 +252,10 @@ t.test('pages long listings', async (t) => {
   const first = (await ask('GET', path)).json;
   t.match(first.rejections, [{ count: 3, at: '2026-11-20T00:00:00.003Z' }, { count: 2 }]);
   const rest = (await ask('GET', `${path}&cursor=${first.next_cursor}`)).json;
-  t.match(rest, { rejections: [{ count: 1, item_id: null }], next_cursor: null });
+  t.match(rest, {
+    rejections: [{ count: 1, item_id: null, client: 'sdk/1.0' }],
+    next_cursor: null,
+  });
   for (const query of ['limit=0', 'limit=1001', 'limit=a', 'limit=1.5', 'cursor=']) {
     const refused = await ask('GET', `/api/v1/audit?${query}`);
     t.match(refused, { status: 400, json: { code: 'invalid_request' } }, query);

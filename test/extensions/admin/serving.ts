@@ -136,6 +136,7 @@ export function testControl(
     stores: () => new Map(),
     queues: () => report.queues,
     reads: { routes: [] },
+    adminApis: () => [],
     reload: async () => null,
     pipelines: () => pipelineReport(report),
     service: () => ({

@@ -58,7 +58,7 @@ async function fill(
     await store.traces.write({ kind: 'observations', source, observations: [later] });
     store.rejections.record({
       ...{ at: receivedAt, projectId, keyId: 'k', path: '/x', code: 'invalid_field' },
-      ...{ reason: CANARY, itemId: CANARY, count: 1 },
+      ...{ reason: CANARY, itemId: CANARY, client: CANARY, count: 1 },
     });
   }
   const [dead, ...others] = await queue.lease('a', 40, 1e9);
@@ -186,7 +186,7 @@ t.test('bounds the log of rejections for each project, and counts all rejections
   const { store } = await withConfig(t, { rejections: { max_entries: 10 } });
   const entry = (projectId: string, i: number) => ({
     ...{ at: i, projectId, keyId: 'k', path: '/x', code: 'invalid_event' as const },
-    ...{ reason: `${i}`, itemId: null, count: 1 },
+    ...{ reason: `${i}`, itemId: null, client: null, count: 1 },
   });
   for (let i = 0; i < 1200; i++) store.rejections.record(entry('proj_a', i));
   store.rejections.record(entry('proj_b', 0));

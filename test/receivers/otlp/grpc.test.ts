@@ -1,5 +1,5 @@
 import { connect } from 'node:net';
-import { gzipSync } from 'node:zlib';
+import { deflateSync, gzipSync } from 'node:zlib';
 import type { Test } from 'tap';
 import t from 'tap';
 import { config as otlpConfig } from '../../../receivers/otlp/config.ts';
@@ -206,11 +206,17 @@ t.test('refuses a body that is not OTLP', async (t) => {
 t.test('answers unknown encodings and methods with UNIMPLEMENTED', async (t) => {
   const { url, client } = await receiving(t);
   const bare = bareClient(t, url);
-  for (const encoding of ['deflate', 'zstd', 'br', 'gzip, gzip']) {
+  for (const encoding of ['zstd', 'br', 'gzip, gzip']) {
     const call = bare.call(['grpc-encoding', encoding]);
     call.stream.end(framed(Buffer.alloc(0)));
-    t.match(await call.end, { 'grpc-status': '12', 'grpc-accept-encoding': 'identity,gzip' });
+    t.match(await call.end, {
+      'grpc-status': '12',
+      'grpc-accept-encoding': 'identity,deflate,gzip',
+    });
   }
+  const deflated = bare.call(['grpc-encoding', 'deflate']);
+  deflated.stream.end(framed(deflateSync(otlpProtoBody(spans(1))), 1));
+  t.match(await deflated.end, { 'grpc-status': '0' });
   const logs = '/opentelemetry.proto.collector.logs.v1.LogsService/Export';
   t.equal((await client.call(Buffer.alloc(0), { path: logs })).code, 12);
   t.equal((await client.call(Buffer.alloc(0), { path: '/' })).code, 12);
@@ -501,3 +507,15 @@ function frame(type: number, flags: number, stream: number, payload = Buffer.all
   head.writeUInt32BE(stream, 5);
   return Buffer.concat([head, payload]);
 }
+
+t.test('answers metrics with success, and rejects every data point', async (t) => {
+  const { client, sink, nothingHeld } = await receiving(t);
+  const path = '/opentelemetry.proto.collector.metrics.v1.MetricsService/Export';
+  const point = Buffer.from('0a08120612042a020a00', 'hex');
+  const got = await client.call(point, { path });
+  t.match(got, { code: 0 });
+  t.match(String(got.message), 'Metrics are not stored');
+  t.match(await client.call(Buffer.from('0a7f41', 'hex'), { path }), { code: 3 });
+  t.equal(sink.batches.length, 0);
+  await nothingHeld();
+});

@@ -1,4 +1,4 @@
-import { gzipSync } from 'node:zlib';
+import { deflateSync, gzipSync } from 'node:zlib';
 import type { Test } from 'tap';
 import t from 'tap';
 import { config as otlpConfig } from '../../../receivers/otlp/config.ts';
@@ -9,7 +9,7 @@ import { LISTENERS } from '../../../src/http/listener.ts';
 
 import { Refusal, RetryableError } from '../../../src/model/errors.ts';
 import { reject } from '../../../src/model/verbs.ts';
-import { otlpJsonBody, otlpProtoBody } from '../../helper/batches.ts';
+import { aTenant, otlpJsonBody, otlpProtoBody } from '../../helper/batches.ts';
 import { testListeners } from '../../helper/http.ts';
 import { fakeHost, testSettings } from '../../helper/settings.ts';
 import type { Sink } from '../../helper/sink.ts';
@@ -49,7 +49,7 @@ async function receiving(
       body: Buffer.from(await answered.arrayBuffer()),
     };
   };
-  return { base, post, sink };
+  return { base, post, sink, listeners };
 }
 
 function spans(count: number): { spanId: string }[] {
@@ -72,7 +72,9 @@ function isStatus(t: Test, type: string, got: { type: string | null; body: Buffe
 
 t.test('accepts spans in both encodings, compressed or not, at every path', async (t) => {
   const { post, sink } = await receiving(t);
-  const paths = ['/api/public/otel/v1/traces', '/v1/traces', '/api/v1/otel/v1/traces'];
+  const paths = [
+    ...['/api/public/otel/v1/traces', '/v1/traces', '/api/v1/otel/v1/traces', '/otel/v1/traces'],
+  ];
   for (const path of paths.flatMap((each) => [each, `${each}/`])) {
     for (const [type, body] of [
       [PROTOBUF, otlpProtoBody(spans(2))],
@@ -87,13 +89,20 @@ t.test('accepts spans in both encodings, compressed or not, at every path', asyn
       t.equal((await post(gzipSync(body), gzip, path)).status, 200);
     }
   }
-  t.equal(sink.batches.length, 36);
+  t.equal(sink.batches.length, 48);
   t.match(sink.batches.slice(0, 4), [
     { format: 'otlp_proto', encoding: 'identity', requestItems: 2 },
     { format: 'otlp_proto', encoding: 'gzip', requestItems: 2 },
     { format: 'otlp_json', encoding: 'identity', requestItems: 2 },
     { format: 'otlp_json', encoding: 'gzip', requestItems: 2 },
   ]);
+});
+
+t.test('accepts spans in deflate', async (t) => {
+  const { post, sink } = await receiving(t);
+  const headers = { 'content-type': PROTOBUF, 'content-encoding': 'deflate' };
+  t.equal((await post(deflateSync(otlpProtoBody(spans(2))), headers)).status, 200);
+  t.match(sink.batches.at(-1), { format: 'otlp_proto', encoding: 'gzip', requestItems: 2 });
 });
 
 t.test('answers an empty request with success and passes on no batch', async (t) => {
@@ -160,7 +169,8 @@ t.test('renders refusals as a status in the encoding of the request', async (t) 
     ['no real type', 415, PROTOBUF, otlpProtoBody(spans(1)), { 'content-type': ';;;' }],
     ['nearly JSON', 415, PROTOBUF, '{}', { 'content-type': 'application/json-seq' }],
     ['zstd', 415, PROTOBUF, Buffer.from('x'), { ...proto, 'content-encoding': 'zstd' }],
-    ['deflate', 415, JSON_TYPE, '{}', { ...json, 'content-encoding': 'deflate' }],
+    ['two encodings', 415, JSON_TYPE, '{}', { ...json, 'content-encoding': 'gzip, gzip' }],
+    ['no deflate', 400, JSON_TYPE, '{}', { ...json, 'content-encoding': 'deflate' }],
     ['no gzip', 400, JSON_TYPE, '{}', { ...json, 'content-encoding': 'gzip' }],
     [
       'gzip twice',
@@ -231,4 +241,64 @@ t.test('gives an empty protocol its defaults, and requires at least one', async 
   t.notOk(otlpConfig.safeParse({ protocols: {} }).success);
   t.notOk(otlpConfig.safeParse({}).success);
   t.notOk(otlpConfig.safeParse({ protocols: { http: { max_spans_per_request: 0 } } }).success);
+});
+
+const POINTS = {
+  resourceMetrics: [{ scopeMetrics: [{ metrics: [{ sum: { dataPoints: [1, 2] } }] }] }],
+};
+
+t.test('answers metrics with success, and rejects every data point', async (t) => {
+  const { post, sink, listeners } = await receiving(t);
+  const json = { 'content-type': JSON_TYPE };
+  const body = JSON.stringify(POINTS);
+  const paths = ['/v1/metrics', '/v1/metrics/', '/api/public/otel/v1/metrics', '/otel/v1/metrics'];
+  for (const path of [...paths, '/api/v1/otel/v1/metrics']) {
+    const got = await post(body, json, path);
+    t.equal(got.status, 200, path);
+    t.match(JSON.parse(String(got.body)), {
+      partialSuccess: { rejectedDataPoints: 2, errorMessage: /OTEL_METRICS_EXPORTER=none/ },
+    });
+  }
+  const gzip = { ...json, 'content-encoding': 'gzip' };
+  t.match(String((await post(gzipSync(body), gzip, '/v1/metrics')).body), '"rejectedDataPoints":2');
+  const large = JSON.stringify({ ...POINTS, more: ' '.repeat(524_288) });
+  const unread = await post(large, json, '/v1/metrics');
+  t.match(String(unread.body), '"rejectedDataPoints":0,"errorMessage":"Metrics are not stored');
+  const proto = { 'content-type': PROTOBUF };
+  // One gauge with one point, from the outermost message to the point.
+  const point = Buffer.from('0a08120612042a020a00', 'hex');
+  const counted = await post(point, proto, '/v1/metrics');
+  t.equal(counted.status, 200);
+  t.equal(counted.type, PROTOBUF);
+  t.strictSame([...counted.body.subarray(0, 1)], [0x0a], 'partial_success');
+  t.equal((await post(Buffer.alloc(0), proto, '/v1/metrics')).body.length, 0, 'an empty request');
+  t.equal(sink.batches.length, 0);
+  const lines = listeners.logger.lines.filter(({ message }) => /Metrics arrive/.test(message));
+  t.equal(lines.length, 1, 'one line an hour');
+  t.equal(listeners.bytesInFlight.held, 0);
+});
+
+t.test('refuses metrics without a key, and bodies that are none', async (t) => {
+  const { post, listeners } = await receiving(t, {
+    pipeline: () => ({
+      admitRead(head, _fallback, permission) {
+        t.equal(permission, 'ingest:write');
+        if (!head.headers.has('x-api-key')) throw new Refusal('unauthorized', 'No key.');
+        return { tenant: aTenant(), release() {} };
+      },
+    }),
+  });
+  const json = { 'content-type': JSON_TYPE };
+  const keyed = { ...json, 'x-api-key': 'k' };
+  for (const [body, headers, status] of [
+    ['{}', json, 401],
+    ['{', keyed, 400],
+    ['x', { ...keyed, 'content-encoding': 'gzip' }, 400],
+    ['{}', { ...keyed, 'content-encoding': 'br' }, 415],
+    ['{}', { ...keyed, 'content-type': 'text/plain' }, 415],
+    ['{}', keyed, 200],
+  ] as const) {
+    t.equal((await post(body, headers, '/v1/metrics')).status, status);
+  }
+  t.equal(listeners.bytesInFlight.held, 0);
 });

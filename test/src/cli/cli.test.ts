@@ -60,6 +60,7 @@ const ANYWHERE = [
   '--set=receivers.native.endpoint=127.0.0.1:0',
   '--set=receivers.runs.endpoint=127.0.0.1:0',
   '--set=receivers.otlp.protocols.http.endpoint=127.0.0.1:0',
+  '--set=receivers.otlp.protocols.grpc.endpoint=127.0.0.1:0',
   '--set=service.telemetry.metrics.level=none',
   '--set=extensions.sqlite.reserve_bytes=0',
 ];

@@ -271,6 +271,7 @@ function handlerFor({ store, queues = [] }: { store?: Store; queues?: [string, Q
     queues: () => new Map(queues),
     reads: { routes: [] },
     reload: async () => ({ reloaded: true }),
+    adminApis: () => [],
     service: () => ({ version: '1', endpoints: [] }),
     pipelines: () => ({ flow: { since: 0, nodes: [], edges: [] }, queues: {}, health: [] }),
   });

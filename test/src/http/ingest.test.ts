@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import { gzipSync, zstdCompressSync } from 'node:zlib';
+import { deflateSync, gunzipSync, gzipSync, zstdCompressSync } from 'node:zlib';
 import type { Test } from 'tap';
 import t from 'tap';
 import { offer } from '../../../src/component/capability.ts';
@@ -190,6 +190,23 @@ t.test('keeps compressed bodies as received', async (t) => {
     t.equal(batch.encoding, encoding);
     t.ok(batch.body.equals(body));
   }
+});
+
+t.test('keeps a body in deflate as gzip, small or large', async (t) => {
+  const { url, sink } = await served(t);
+  for (const padding of [0, 600_000]) {
+    const sent = Buffer.concat([events(3), Buffer.alloc(padding, ' ')]);
+    const { status } = await post(url, deflateSync(sent), { 'content-encoding': 'deflate' });
+    t.equal(status, 202);
+    const batch = lastOf(sink);
+    t.equal(batch.encoding, 'gzip');
+    t.ok(gunzipSync(batch.body).equals(sent));
+    t.equal(batch.body.buffer.byteLength, batch.body.length, 'the body owns its memory');
+  }
+  const damaged = deflateSync(events(1)).subarray(0, -1);
+  t.equal((await post(url, damaged, { 'content-encoding': 'deflate' })).status, 400);
+  const bomb = deflateSync(Buffer.alloc(26_214_401));
+  t.equal((await post(url, bomb, { 'content-encoding': 'deflate' })).status, 413);
 });
 
 t.test('lists rejected events, and answers 400 if all are', async (t) => {

@@ -4,6 +4,7 @@ import t from 'tap';
 import {
   gunzipWithHandle,
   gunzipWithPublicApi,
+  gzipOfDeflate,
   InflateError,
   inflatedSizeHint,
   inflateSync,
@@ -171,4 +172,39 @@ t.test('estimates the inflated size from the size that a compressed body declare
     inflatedSizeHint(lying, 'gzip') <= lying.length * 1032,
     'at most the largest ratio of deflate',
   );
+});
+
+t.test('deflate', async (t) => {
+  t.test('becomes a gzip body of the same bytes', async (t) => {
+    fc.assert(
+      fc.property(
+        fc.uint8Array({ maxLength: 5000 }),
+        fc.integer({ min: 0, max: 9 }),
+        (bytes, level) => {
+          const plain = Buffer.from(bytes);
+          const body = zlib.deflateSync(plain, { level });
+          const inflated = inflateSync(body, 'deflate', MiB);
+          t.ok(inflated.equals(plain));
+          const gzip = gzipOfDeflate(body, inflated);
+          t.ok(zlib.gunzipSync(gzip).equals(plain));
+          t.ok(inflateSync(gzip, 'gzip', MiB).equals(plain));
+          t.equal(gzip.buffer.byteLength, gzip.length);
+        },
+      ),
+    );
+  });
+
+  t.test('is bounded, and refuses other and damaged streams', async (t) => {
+    const body = zlib.deflateSync(text);
+    t.equal(inflateSync(body, 'deflate', text.length).length, text.length);
+    const inflate = (bytes: Buffer, maxBytes = MiB) =>
+      reasonOf(() => inflateSync(bytes, 'deflate', maxBytes));
+    t.equal(inflate(body, text.length - 1), 'too_large');
+    t.equal(inflate(Buffer.concat([body, Buffer.from('x')])), 'damaged');
+    t.equal(inflate(body.subarray(0, -1)), 'damaged');
+    t.equal(inflate(zlib.deflateRawSync(text)), 'damaged');
+    t.equal(inflate(zlib.deflateSync(text, { dictionary: Buffer.from('request') })), 'damaged');
+    t.equal(inflate(gzipped), 'damaged');
+    t.equal(inflate(Buffer.alloc(0)), 'damaged');
+  });
 });

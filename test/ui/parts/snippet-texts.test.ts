@@ -1,16 +1,15 @@
 import t from 'tap';
 import { addressesOf, CLIENTS, snippetOf } from '../../../ui/parts/snippet-texts.ts';
 
-const receiver = (type: string, transport = 'http', url = `${transport}://127.0.0.1:1`) => ({
-  type,
-  transport,
-  url,
-});
+const ROUTES = {
+  native: 'POST /api/v1/observations/batch',
+  runs: 'POST /api/v1/runs/batch',
+  otlp: 'POST /api/public/otel/v1/traces',
+};
+const endpoint = (url: string, ...routes: string[]) => ({ url, routes });
 const ALL = addressesOf([
-  receiver('otlp', 'grpc'),
-  receiver('native'),
-  receiver('runs'),
-  receiver('otlp'),
+  endpoint('grpc://127.0.0.1:2', 'POST /api/public/otel/v1/traces'),
+  endpoint('http://127.0.0.1:1', ...Object.values(ROUTES)),
 ]);
 
 t.test('each client has a snippet with the address, the key and nothing undefined', async (t) => {
@@ -23,11 +22,15 @@ t.test('each client has a snippet with the address, the key and nothing undefine
 });
 
 t.test('a client whose receiver is absent has no snippet', async (t) => {
-  const values = { addresses: addressesOf([receiver('otlp')]), key: 'k', projectId: 'p' };
+  const values = {
+    addresses: addressesOf([endpoint('http://127.0.0.1:1', ROUTES.otlp)]),
+    key: 'k',
+    projectId: 'p',
+  };
   const served = CLIENTS.filter((client) => snippetOf(client, values) !== undefined);
   t.strictSame(served, ['OpenTelemetry SDK', 'Collector', 'Langfuse']);
 });
 
 t.test('the address of gRPC is in no snippet', async (t) => {
-  t.equal(addressesOf([receiver('otlp', 'grpc')]).otlp, undefined);
+  t.equal(addressesOf([endpoint('grpc://127.0.0.1:2', ROUTES.otlp)]).otlp, undefined);
 });

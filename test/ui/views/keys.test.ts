@@ -1,5 +1,6 @@
 import t from 'tap';
-import { keyName, stateOf, stepOf } from '../../../ui/views/settings-keys/keys.ts';
+import { keyName, nameOfKey } from '../../../ui/parts/key-name.ts';
+import { stateOf, stepOf } from '../../../ui/views/settings-keys/keys.ts';
 
 const AT = '2026-11-20T10:00:00.000Z';
 
@@ -27,4 +28,5 @@ t.test('a key is in use until five minutes after its last use', async (t) => {
 t.test('a key without a name goes by its prefix', async (t) => {
   t.equal(keyName({ name: '', prefix: 'ws_abc' }), 'ws_abc…');
   t.equal(keyName({ name: 'ci', prefix: 'ws_abc' }), 'ci');
+  t.equal(nameOfKey('key_1'), 'key_1');
 });

@@ -1,7 +1,7 @@
 import type { Message } from '../../parts/conversation.ts';
 
 /**
- * What a turn of a conversation adds: clients send the messages before it again. Keeps the answer, and the messages since the
+ * The messages that a turn adds to a conversation: clients send the earlier ones again. Keeps the answer, and the messages since the
  * last answer before it; the instructions to the model are left out.
  */
 export function newMessages(messages: readonly Message[]): readonly Message[] {

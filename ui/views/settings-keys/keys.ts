@@ -1,10 +1,5 @@
 import type { Key } from '../../api/types.ts';
 
-/** A key without a name goes by the first characters of its token. */
-export function keyName({ name, prefix }: Pick<Key, 'name' | 'prefix'>): string {
-  return name === '' ? `${prefix}…` : name;
-}
-
 type Progress = {
   readonly isDeployed: boolean;
   readonly replacement: Pick<Key, 'last_used_at'> | undefined;

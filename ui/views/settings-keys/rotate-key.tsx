@@ -3,12 +3,13 @@ import { useState } from 'preact/hooks';
 import { ApiFailure, at, send } from '../../api/client.ts';
 import type { CreatedKey, Key } from '../../api/types.ts';
 import { Dialog } from '../../parts/dialog.tsx';
+import { keyName } from '../../parts/key-name.ts';
 import { NewKey } from '../../parts/new-key.tsx';
 import { Refusal } from '../../parts/refusal.tsx';
 import { Snippets } from '../../parts/snippets.tsx';
 import { Time } from '../../parts/time.tsx';
 import { done } from '../../state/toasts.ts';
-import { keyName, stepOf } from './keys.ts';
+import { stepOf } from './keys.ts';
 
 type Props = {
   readonly old: Key;

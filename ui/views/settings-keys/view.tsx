@@ -6,6 +6,7 @@ import { Confirm } from '../../parts/confirm.tsx';
 import { Empty } from '../../parts/empty.tsx';
 import { Failure } from '../../parts/failure.tsx';
 import { Icon } from '../../parts/icon.tsx';
+import { keyName } from '../../parts/key-name.ts';
 import { Loading } from '../../parts/loading.tsx';
 import { RecordTable } from '../../parts/record-table.tsx';
 import { SettingsHead } from '../../parts/settings-head.tsx';
@@ -17,7 +18,7 @@ import { useResource } from '../../state/resource.ts';
 import { query, setQuery } from '../../state/router.ts';
 import { done } from '../../state/toasts.ts';
 import { CreateKey } from './create-key.tsx';
-import { keyName, stateOf } from './keys.ts';
+import { stateOf } from './keys.ts';
 import { LastUse, RotateKey } from './rotate-key.tsx';
 import './settings-keys.css';
 

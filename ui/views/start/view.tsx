@@ -158,7 +158,7 @@ function Refused({ projectId }: { readonly projectId: string }): JSX.Element | n
           </li>
         ))}
       </ul>
-      <Link to="/rejected">What to change</Link>
+      <Link to="/rejected">How to correct it</Link>
     </div>
   );
 }

@@ -2,7 +2,7 @@ import type { FileMigration } from '../../../src/sqlite/migrate.ts';
 
 /** The tables beside the index of payload text, which is a file of its own (`search/index-operations.ts`). */
 export const textSearchTables: FileMigration = {
-  name: '0015-text-search',
+  name: '0016-text-search',
   apply(db) {
     db.exec(`
       -- The bytes of a field that are searched; no row without payload search.

@@ -3,7 +3,7 @@
  * payload search.
  */
 export const textSearch = {
-  name: '0020-text-search',
+  name: '0021-text-search',
   sql: `
     CREATE TABLE text_search (
       id boolean PRIMARY KEY CHECK (id),

@@ -1,0 +1,94 @@
+import { execFile } from 'node:child_process';
+import { promisify } from 'node:util';
+import t from 'tap';
+import { HOSTILE, onPhone, startUi } from './rig.ts';
+
+t.setTimeout(240_000);
+
+const ui = await startUi(t);
+const { page, daemon } = ui;
+const snippet = () => page.getByRole('tabpanel').locator('pre').innerText();
+
+t.test('the first page of a new daemon opens the first trace when it arrives', async (t) => {
+  await ui.open('/');
+  await page.getByRole('heading', { name: 'Is it working?' }).waitFor();
+  t.match(page.url(), /\/start/);
+  t.match(await snippet(), /YOUR_KEY/);
+  t.match(await snippet(), daemon.base);
+  await page.getByText('Waiting for the first trace').waitFor();
+  await ui.check(t, 'before the first trace');
+  await onPhone(page, () => ui.check(t, 'before the first trace, on a phone'));
+
+  await page.getByRole('button', { name: 'Create key' }).click();
+  const token = await page.getByLabel('New API key').innerText();
+  const text = await snippet();
+  t.match(text, `x-api-key: ${token}`);
+  t.notMatch(text, /YOUR_KEY/);
+  await promisify(execFile)('sh', ['-c', text]);
+  await page.waitForURL(/\/traces\/hello-\d+/);
+  await ui.open('/');
+  await page.waitForURL(/\/traces(\?|$)/);
+});
+
+t.test('the page stays reachable, and lists what arrives without leaving', async (t) => {
+  await ui.open('/start');
+  await page.getByText('Waiting for the next trace').waitFor();
+  const event = { operation: 'finish', kind: 'llm', status: 'success' };
+  const sent = HOSTILE.slice(0, 3).map((name, index) => {
+    return { ...event, name, id: `h${index}`, trace_id: `hostile ${index} </b>` };
+  });
+  await ui.sendEvents(sent);
+  for (const name of HOSTILE.slice(0, 3)) await page.getByText(name, { exact: true }).waitFor();
+  t.equal(await page.evaluate('globalThis.hacked'), undefined);
+  t.match(page.url(), /\/start/);
+  await ui.check(t, 'after hostile traces');
+  await page.getByRole('link', { name: HOSTILE[0] ?? '' }).click();
+  await page.waitForURL(/\/traces\/hostile%200%20%3C%2Fb%3E/);
+});
+
+t.test('a refused request shows its reason', async (t) => {
+  await ui.open('/start');
+  await page.getByText('Waiting for the next trace').waitFor();
+  const answer = await daemon.call({
+    method: 'POST',
+    path: '/api/v1/observations/batch',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify({ events: [{ id: '1' }] }),
+  });
+  t.equal(answer.status, 400);
+  await page.getByRole('alert').getByText('missing_field').waitFor();
+  await page.getByRole('link', { name: 'How to correct it' }).click();
+  await page.getByRole('heading', { name: 'Rejected' }).waitFor();
+});
+
+t.test('each client has a snippet, and the choice is remembered', async (t) => {
+  await ui.open('/start');
+  const tabs = page.getByRole('tablist', { name: 'Client' });
+  const names = await tabs.getByRole('tab').allInnerTexts();
+  t.strictSame(names, [
+    ...['curl', 'Python', 'JavaScript', 'LangSmith', 'OpenTelemetry SDK', 'Collector', 'Langfuse'],
+  ]);
+  for (const name of names) {
+    await tabs.getByRole('tab', { name }).click();
+    t.match(await snippet(), 'YOUR_KEY', name);
+  }
+  await page.reload();
+  await page.getByRole('tab', { name: 'Langfuse', selected: true }).waitFor();
+  await page.getByRole('tab', { name: 'Langfuse' }).focus();
+  await page.keyboard.press('ArrowRight');
+  await page.getByRole('tab', { name: 'curl', selected: true }).waitFor();
+});
+
+t.test('the snippets of Python and JavaScript run as they are', async (t) => {
+  await ui.open('/start');
+  await page.getByRole('button', { name: 'Create key' }).click();
+  await page.getByLabel('New API key').waitFor();
+  await page.getByRole('tab', { name: 'Python' }).click();
+  const python = await promisify(execFile)('python3', ['-c', await snippet()]);
+  t.match(python.stdout, '"accepted":1');
+  await page.getByRole('tab', { name: 'JavaScript' }).click();
+  const args = ['--input-type=module', '-e', await snippet()];
+  const script = await promisify(execFile)(process.execPath, args);
+  t.match(script.stdout, '"accepted":1');
+  await page.getByText('It works.').waitFor();
+});

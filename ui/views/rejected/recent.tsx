@@ -1,0 +1,126 @@
+import type { JSX } from 'preact';
+import { useEffect } from 'preact/hooks';
+import { at, get } from '../../api/client.ts';
+import type { Key, Project, Rejections } from '../../api/types.ts';
+import { Failure } from '../../parts/failure.tsx';
+import { grouped, NOTHING } from '../../parts/format.ts';
+import { nameOfKey } from '../../parts/key-name.ts';
+import { ListEnd } from '../../parts/list-end.tsx';
+import { RecordTable } from '../../parts/record-table.tsx';
+import { Time } from '../../parts/time.tsx';
+import { usePages } from '../../state/pages.ts';
+import { query, setQuery } from '../../state/router.ts';
+
+const PAGE = 100;
+/** The daemon stores rejections a few seconds late. */
+const REFRESH_MS = 4_000;
+
+type Props = { readonly of: Project; readonly keys: readonly Key[] };
+
+/** The entries one by one, the newest first; only those of a code if one is chosen. */
+export function Recent({ of, keys }: Props): JSX.Element | null {
+  const code = query.value.get('code');
+  const key = query.value.get('key');
+  const list = usePages(of.id, (cursor, signal) =>
+    get<Rejections>(at`/projects/${of.id}/rejections`, { query: { limit: PAGE, cursor }, signal }),
+  );
+  useEffect(() => {
+    // Further pages would go when the first one is read again.
+    if (list.isLoading || list.pages?.length !== 1) return undefined;
+    const timer = setTimeout(() => {
+      if (document.visibilityState === 'visible') list.reload();
+    }, REFRESH_MS);
+    return () => clearTimeout(timer);
+  }, [list.pages, list.isLoading]);
+  const entries = list.pages
+    ?.flatMap(({ rejections }, page) =>
+      rejections.map((each, index) => ({ ...each, id: `${page} ${index}` })),
+    )
+    .filter(
+      (each) => (code === null || each.code === code) && (key === null || each.key_id === key),
+    );
+  if (entries === undefined || (entries.length === 0 && !list.hasMore && code === null)) {
+    const { failure, reload } = list;
+    return failure === undefined ? null : <Failure failure={failure} retry={reload} />;
+  }
+  return (
+    <section class="rejected-recent" aria-labelledby="rejected-recent">
+      <div class="rejected-filters">
+        <h2 id="rejected-recent">Lately</h2>
+        <Filter name="code" text={code} />
+        <Filter name="key" text={key === null ? null : nameOfKey(key, keys)} />
+        <button type="button" onClick={list.reload} disabled={list.isLoading}>
+          Refresh
+        </button>
+      </div>
+      <RecordTable
+        label="Rejections"
+        rows={entries}
+        keyOf={({ id }) => id}
+        columns={[
+          { name: 'When', cell: (each) => <Time at={each.at} /> },
+          { name: 'Code', cell: (each) => <code class="user-text">{each.code}</code> },
+          {
+            name: 'Reason',
+            isHead: true,
+            cell: ({ reason }) => <span class="user-text rejected-reason">{reason}</span>,
+          },
+          { name: 'Path', cell: ({ path }) => <Path text={path} /> },
+          {
+            name: 'Key',
+            cell: ({ key_id: id }) => (
+              <button
+                type="button"
+                class="quiet rejected-key"
+                title={`Only this key: ${id}`}
+                onClick={() => setQuery({ key: id }, { replace: true })}
+              >
+                <span class="cut">{nameOfKey(id, keys)}</span>
+              </button>
+            ),
+          },
+          {
+            name: 'Client',
+            cell: ({ client }) => (
+              <span class="cut rejected-item" title={client ?? ''}>
+                {client ?? NOTHING}
+              </span>
+            ),
+          },
+          {
+            name: 'Item',
+            cell: ({ item_id: id }) =>
+              id === null ? (
+                <span class="muted">{NOTHING}</span>
+              ) : (
+                <code class="cut rejected-item" title={id}>
+                  {id}
+                </code>
+              ),
+          },
+          { name: 'Items', isNumber: true, cell: (each) => grouped(each.count) },
+        ]}
+      />
+      <ListEnd list={list} end="No further rejections" />
+    </section>
+  );
+}
+
+function Path({ text }: { readonly text: string }): JSX.Element {
+  return (
+    <code class="cut rejected-path" title={text}>
+      {text}
+    </code>
+  );
+}
+
+type FilterProps = { readonly name: 'code' | 'key'; readonly text: string | null };
+
+function Filter({ name, text }: FilterProps): JSX.Element | null {
+  if (text === null) return null;
+  return (
+    <button type="button" onClick={() => setQuery({ [name]: undefined }, { replace: true })}>
+      {name} <span class="cut rejected-item">{text}</span> ✕
+    </button>
+  );
+}
