@@ -59,7 +59,9 @@ t.test('an erasure leaves neither words nor their hashes in the index', async (t
     if (i % 10 === 0) await finish();
   }
   await finish();
-  const tokenOf = (word: string): string => textOfToken([...wordTokens(projectId, [word])][0] ?? 0);
+  // FTS5 leaves out the characters that a token shares with the one before it.
+  const tokenOf = (word: string): string =>
+    textOfToken([...wordTokens(projectId, [word])][0] ?? 0).slice(4);
   t.not(filesWith(directory, 'vanishing').length, 0);
   t.not(filesWith(directory, tokenOf('vanishing')).length, 0);
   const request = { query: aQuery('id:gone*'), isDryRun: false };
