@@ -224,8 +224,8 @@ function stateCondition(state: string, parameters: Parameters, staleBefore: numb
 }
 
 /**
- * Names of spans, models, messages of errors, and custom fields contain the text, or an id begins with it. The name of a trace is the
- * name of one of its spans. With an index of payload text, the words of a payload may contain those of the text instead.
+ * Names of traces and spans, models, messages of errors, and custom fields contain the text, or an id begins with it. With an index of
+ * payload text, the words of a payload may contain those of the text instead.
  */
 function textCondition(text: string, parameters: Parameters): string {
   const { dialect } = parameters;
@@ -243,6 +243,7 @@ function textCondition(text: string, parameters: Parameters): string {
   ];
   return anyOf([
     keyBegins('t', text, parameters),
+    dialect.like('t.name', pattern),
     anyObservation(anyOf(ofObservation), parameters),
     ...wholeSpanId(text, parameters),
     ...inPayloads(text, parameters),

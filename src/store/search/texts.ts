@@ -4,7 +4,7 @@ import { decodeJsonText } from '../../model/json/decode.ts';
 import type { ObservationError, PayloadField } from '../../model/observation.ts';
 import { PAYLOAD_FIELDS } from '../../model/observation.ts';
 import type { ObservationRow } from '../rows/observation-row.ts';
-import { idOf, ROW } from '../rows/observation-row.ts';
+import { detailsFromColumn, idOf, ROW } from '../rows/observation-row.ts';
 import type { PayloadRefs } from '../rows/stored.ts';
 import type { EventRef } from '../store.ts';
 import { textOfJson } from './json-text.ts';
@@ -74,7 +74,11 @@ export function labelsOf(traceId: string, row: ObservationRow): SearchLabels {
   const key = row[ROW.KEY];
   const id = idOf(traceId, key, row[ROW.LONG_ID]);
   const span = typeof key === 'string' && key.startsWith(':') ? [key, key.slice(1)] : [];
-  const texts = [row[ROW.NAME], row[ROW.MODEL], row[ROW.CUSTOM], messageIn(row[ROW.ERROR])];
+  const texts = [
+    ...[row[ROW.NAME], row[ROW.MODEL], row[ROW.CUSTOM], messageIn(row[ROW.ERROR])],
+    // It may name the trace.
+    detailsFromColumn(row[ROW.DETAILS])?.traceName,
+  ];
   return {
     texts: texts.filter((text) => typeof text === 'string'),
     ids: [traceId, id, ...span],
