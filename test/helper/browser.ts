@@ -5,7 +5,7 @@ import type { BrowserContext, Page } from 'playwright-core';
 import { chromium } from 'playwright-core';
 import { givenServer, serverBinaries } from './server-binaries.ts';
 
-/** What went wrong in the pages of a browser; a test expects it to stay empty. */
+/** The faults in the pages of a browser; a test expects none. */
 export type Complaints = {
   /** Errors of the console, thrown errors, and violations of the content security policy. */
   readonly errors: string[];
