@@ -32,6 +32,7 @@ import type { RankStore } from './ranking.ts';
 import type { RollupReads } from './rollups/reading.ts';
 import type { ObservedField, ObservedPage } from './rows/observed-values.ts';
 import type { ScoreStore, ScoreValue } from './scores.ts';
+import type { SearchStore } from './search/status.ts';
 
 /**
  * A store: projects, keys, raw batches and the observations made from them. Every reading method takes the project
@@ -56,6 +57,7 @@ export type Store = QueueStorage & {
   readonly groups: GroupStore;
   readonly scores: ScoreStore;
   readonly erasures: ErasureStore;
+  readonly search: SearchStore;
   readonly uiSessions: UiSessionStore;
 };
 

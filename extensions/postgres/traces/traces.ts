@@ -1,5 +1,6 @@
 import { batchOf } from '../../../src/queue/record.ts';
 import { ErasureBlocks } from '../../../src/store/erasing/blocks.ts';
+import type { Dialect } from '../../../src/store/plan/dialect.ts';
 import { keyOfId, observationKey } from '../../../src/store/rows/observation-row.ts';
 import type { FoundRows } from '../../../src/store/rows/page.ts';
 import { pageOfRows } from '../../../src/store/rows/page.ts';
@@ -19,6 +20,7 @@ import type { PostgresClient } from '../connection/statement.ts';
 import type { StoreDatabase } from '../database.ts';
 import { withoutErased } from '../erasing/in-flight.ts';
 import type { GroupBound } from '../grouping.ts';
+import { postgresDialect } from './dialect.ts';
 import { groupedWrites } from './groups.ts';
 import { findValues } from './observed-reading.ts';
 import type { ScopeValues } from './reading.ts';
@@ -30,6 +32,8 @@ export type RetentionWindows = { since(projectId: string): number };
 /** The environment of the answers of the read API. */
 export type Reading = {
   readonly client: PostgresClient;
+  /** Depends on whether the store searches payloads. */
+  readonly dialect: Dialect;
   /** The time before which a trace without an end is interrupted. */
   staleBefore(): number;
   now(): number;
@@ -40,8 +44,8 @@ export function postgresTraces(
   database: StoreDatabase,
   retention: RetentionWindows,
   groups: Omit<GroupBound, 'name'>,
-  { client: reading, staleBefore, now }: Reading = {
-    ...{ client: database, staleBefore: () => 0, now: () => 0 },
+  { client: reading, dialect, staleBefore, now }: Reading = {
+    ...{ client: database, dialect: postgresDialect, staleBefore: () => 0, now: () => 0 },
   },
   blocks = new ErasureBlocks(() => 0),
 ): TraceStore {
@@ -67,7 +71,7 @@ export function postgresTraces(
     async listTraces(projectId, filter) {
       const look = lookOf(filter, staleBefore());
       const begun = now();
-      const found = await queries.findTraces(reading, scopeOf(projectId), look);
+      const found = await queries.findTraces(reading, dialect, scopeOf(projectId), look);
       return tracePage({ ...found, spentMs: Math.max(0, now() - begun) }, look.staleBefore);
     },
     async getTrace(projectId, traceId) {
@@ -77,7 +81,7 @@ export function postgresTraces(
     async findMatching(projectId, query, ids) {
       if (ids.length === 0) return [];
       const look = { query, ids, staleBefore: staleBefore() };
-      const found = await queries.findMatching(reading, scopeOf(projectId), look);
+      const found = await queries.findMatching(reading, dialect, scopeOf(projectId), look);
       return found.map((row) => traceOf(row, look.staleBefore));
     },
     async listObservations(projectId, traceId, { limit, cursor }) {

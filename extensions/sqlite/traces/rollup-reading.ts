@@ -26,7 +26,7 @@ import type {
 } from '../../../src/store/rollups/reading.ts';
 import { FacetSum, StatsSum, spansOf, statsSpans } from '../../../src/store/rollups/reading.ts';
 import { takeRows } from '../../../src/store/rows/page.ts';
-import { sqliteDialect } from './dialect.ts';
+import { dialectIn } from '../search/dialect.ts';
 import type { PlaceCells } from './read-operations.ts';
 import { endOfStep, keptTuples, MAX_STATEMENTS, probedCounts } from './read-operations.ts';
 
@@ -145,13 +145,14 @@ function statsRow(field: number, [start, value, latencies, ...numbers]: StatsCel
 }
 
 function contributionOperations(db: DatabaseSync) {
+  const dialect = dialectIn(db);
   const lists = new LruCache<string, RowQuery<ContributedRow>>({ maxEntries: MAX_STATEMENTS });
   const ends = new LruCache<string, RowQuery<PlaceCells>>({ maxEntries: MAX_STATEMENTS });
   const probes = new LruCache<string, RowQuery<number[]>>({ maxEntries: MAX_STATEMENTS });
   return {
     'rollups.contributions': (scope: TraceScope, look: Look): ContributionStep => {
       const before = process.threadCpuUsage();
-      const ways = stepPlan(sqliteDialect, scope, look);
+      const ways = stepPlan(dialect(), scope, look);
       const plan = ways.by(countsOf(probedCounts(db, probes, ways.probe)));
       const end = plan.isSearch ? endOfStep(db, ends, plan.end) : null;
       const { sql, values } = plan.list(CONTRIBUTED_COLUMNS, end);

@@ -55,6 +55,7 @@ export type SqliteTracesParts = {
   readonly inFlight: ErasedInFlight;
   readonly changes: ChangeFeed;
   readonly rollups: Pick<RollupFolding, 'wake'>;
+  readonly texts: { wake(): void };
   readonly blocks: Pick<ErasureBlocks, 'left'>;
   /** The time before which a trace without an end is interrupted. */
   staleBefore(): number;
@@ -211,7 +212,7 @@ async function write(parts: SqliteTracesParts, batch: ObservationBatch): Promise
 }
 
 async function writeRows(
-  { database, queues, summaries, terms, rollups, changes }: SqliteTracesParts,
+  { database, queues, summaries, terms, rollups, changes, texts }: SqliteTracesParts,
   source: SealedBatch,
   rows: BatchRows,
 ): Promise<void> {
@@ -246,6 +247,7 @@ async function writeRows(
     terms.leftOut(written.unindexedTerms);
     changes.publish(project, written.traceIds);
     rollups.wake();
+    texts.wake();
     return written;
   };
   // Without the record first: if the batch comes from the store's own queue, the store has it.
