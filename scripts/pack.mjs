@@ -7,6 +7,7 @@ import { existsSync, readFileSync, renameSync, rmSync, writeFileSync } from 'nod
 import { fileURLToPath } from 'node:url';
 
 const manifest = fileURLToPath(new URL('../package.json', import.meta.url));
+const pages = fileURLToPath(new URL('../dist/ui/index.html', import.meta.url));
 const kept = `${manifest}.kept`;
 
 const [, , command] = process.argv;
@@ -16,6 +17,7 @@ else throw new Error('usage: node scripts/pack.mjs strip|restore');
 
 function strip() {
   restore();
+  if (!existsSync(pages)) throw new Error('dist/ui is missing: the package would have no web UI');
   const text = readFileSync(manifest, 'utf8');
   // Scripts remain: npm reads postpack from the changed file.
   const { optionalDependencies = {}, ...rest } = JSON.parse(text);

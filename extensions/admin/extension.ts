@@ -105,12 +105,16 @@ async function uiOf(
   return uiAccess({ sessions: store.uiSessions, access, secrets, cookie, clock });
 }
 
-/** Warns about a remote endpoint without TLS: the network between can read the token. */
-function warnOfExposure({ logger }: Settings, { endpoint, tls }: AdminConfig): void {
-  if (tls !== undefined) return;
+/** Warns about an endpoint that other machines reach: without TLS the network between can read the token. */
+function warnOfExposure({ logger }: Settings, { endpoint, tls, token }: AdminConfig): void {
   const host = parseEndpoint(endpoint)?.host ?? '';
   if (/^(127\.|localhost$|::1$)/i.test(host)) return;
-  logger.warn({ endpoint }, 'Admin API has no TLS and other machines may reach it');
+  if (tls === undefined) {
+    logger.warn({ endpoint }, 'Admin API has no TLS and other machines may reach it');
+  }
+  if (token === '') {
+    logger.warn({ endpoint }, 'Admin API has no configured token and other machines may reach it');
+  }
 }
 
 /** Undefined if no token is configured and the store has no data directory to keep one. */

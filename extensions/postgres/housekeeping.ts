@@ -1,6 +1,7 @@
 import { Background, type Steps } from '../../src/component/background.ts';
 import type { Clock, Logger, Metrics } from '../../src/component/component.ts';
 import type { DropReason } from '../../src/queue/queue.ts';
+import type { ChangeFeed } from '../../src/store/changes.ts';
 import type { TermMetrics } from '../../src/store/term-metrics.ts';
 import type { Retention } from '../../src/tenancy/retention.ts';
 import { walkAllBatches, walkBatches } from './batches/batch-walk.ts';
@@ -58,6 +59,7 @@ export type PostgresHousekeepingParts = {
   readonly logger: Logger;
   readonly metrics: Metrics;
   readonly terms: Pick<TermMetrics, 'leftOut'>;
+  readonly changes: Pick<ChangeFeed, 'publish'>;
   /** How long the log of rejections is kept, in milliseconds. */
   readonly rejectionsMaxAge: number;
   readonly tracePartitions: PostgresConfig['trace_partitions'];
@@ -136,9 +138,9 @@ class Keeper {
   }
 
   async *work(database: Database): Steps {
-    const { counters, clock, terms } = this.#parts;
+    const { counters, clock, terms, changes } = this.#parts;
     yield* repeat(() => counters.endOverdue(database));
-    yield* summarizeStale(database, terms);
+    yield* summarizeStale(database, terms, changes);
     yield* this.#removeDeleted(database);
     const now = clock.now();
     const arePartitionsDue = isDue(this.#partitionedAt, PARTITIONS_MS, now);

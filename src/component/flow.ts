@@ -19,7 +19,7 @@ export type FlowNode = {
   /** Of a receiver or processor; exporters and connectors may be in several. */
   readonly pipeline: string | null;
   readonly counts: FlowCounts;
-  /** What did not pass, by code or reason, in items; of a receiver also requests, under `refused`. */
+  /** Items that did not pass, by code or reason; of a receiver also requests, under `refused`. */
   readonly codes: Readonly<Record<'rejected' | 'refused' | 'dropped' | 'failed', CountsByCode>>;
   /** Undefined if the component has no duration of its own. */
   readonly durations?: FlowDurations;

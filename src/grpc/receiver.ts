@@ -23,7 +23,7 @@ export type GrpcService = Entrance & {
 };
 
 /** A method whose calls do not go through a pipeline. */
-export type OtherMethod = {
+type OtherMethod = {
   readonly path: string;
   handle(incoming: Incoming, shared: Omit<Ingestion, 'protocol'>): Promise<void>;
 };

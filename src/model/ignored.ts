@@ -10,7 +10,7 @@ export type IgnoredValue = {
 export const MAX_IGNORED = 16;
 
 /** The reasons; a value that is sound and unknown is not noted. */
-export const IGNORED_REASONS = {
+const IGNORED_REASONS = {
   time: 'is no time',
   count: 'is no count of tokens',
   counts: 'is no object of counts',
@@ -18,6 +18,7 @@ export const IGNORED_REASONS = {
   amounts: 'is no object of amounts',
   tags: 'is no list of texts',
   duration: 'is no duration',
+  attachments: 'are not stored',
 } as const;
 
 export type IgnoredReason = keyof typeof IGNORED_REASONS;

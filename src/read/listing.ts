@@ -104,10 +104,8 @@ export function nextSize(size: number, spentMs: number): number {
   return spentMs > STEP_MS ? Math.max(size / 2, SMALLEST_STEP) : size;
 }
 
-/** The page, or the error of a statement that the store cancelled for being slow. */
-async function fetched<Item>(
-  step: Promise<SteppedPage<Item>>,
-): Promise<SteppedPage<Item> | RetryableError> {
+/** The step, or the error of a statement that the store cancelled for being slow. */
+export async function fetched<Step>(step: Promise<Step>): Promise<Step | RetryableError> {
   try {
     return await step;
   } catch (error) {

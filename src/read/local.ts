@@ -15,6 +15,9 @@ export type LocalAnswer = {
   readonly trailers: Readonly<Record<string, string | undefined>>;
 };
 
+/** Commands read no event streams. */
+const JSON_ONLY = new Map([['accept', ['application/json']]]);
+
 /**
  * Runs a reading request of this process, over HTTP on a pair of streams in memory: commands get the bytes that a
  * client of a listener gets. `target` is relative to the project: `/traces?limit=10`.
@@ -34,7 +37,7 @@ export async function readLocally(
   });
   const server = createServer((request, response) => {
     const head: RequestHead = {
-      ...{ transport: 'http' as const, method: 'GET', path, headers: new Map() },
+      ...{ transport: 'http' as const, method: 'GET', path, headers: JSON_ONLY },
       ...{ remoteAddress: '', receivedAt: systemClock.now(), declaredBytes: 0 },
     };
     const exchange = {

@@ -4,7 +4,8 @@ import type { Query } from '../query/query.ts';
 import { traceJson } from '../store/observation-json.ts';
 import { MATCHED_IDS } from '../store/plan/match.ts';
 import { clientDrained } from './answer.ts';
-import { traceQuery } from './query.ts';
+import { checkParameters, traceQuery } from './query.ts';
+import { SHOW_TRACE } from './show-trace.ts';
 import type { StoredRequest, StoreReading } from './stored-request.ts';
 
 /** Changes that come within this time are read together, in milliseconds. */
@@ -16,6 +17,8 @@ const LOOK_MS = 1_000;
 /** Changed traces that wait for a slow client. Further ones are counted; the client gets the count. */
 export const MOST_WAITING = 1_000;
 
+const PARAMETERS = ['q'];
+
 /**
  * Server-sent events: one for each trace that is new or has changed, and matches.
  *
@@ -24,12 +27,25 @@ export const MOST_WAITING = 1_000;
  */
 export const STREAM_TRACES: StoredRequest = {
   path: '/traces/stream',
-  parameters: ['q'],
-  work: streamTraces,
+  parameters: [...PARAMETERS, ...SHOW_TRACE.parameters],
+  work: (reading) => (takesEvents(reading.exchange) ? streamTraces(reading) : showStream(reading)),
 };
+
+/** A client that takes JSON and no events reads the trace whose id is `stream`. */
+async function showStream(reading: StoreReading): Promise<void> {
+  checkParameters(reading.query, SHOW_TRACE.parameters);
+  const exchange = { ...reading.exchange, params: { trace_id: 'stream' } };
+  await SHOW_TRACE.work({ ...reading, exchange });
+}
+
+function takesEvents({ head }: Exchange): boolean {
+  const accept = String(head.headers.get('accept') ?? '').toLowerCase();
+  return !accept.includes('application/json') || accept.includes('text/event-stream');
+}
 
 async function streamTraces(reading: StoreReading): Promise<void> {
   const { exchange, query, tenant, store, read, reads } = reading;
+  checkParameters(query, PARAMETERS);
   const asked = traceQuery(query, exchange.clock.now());
   const leave = reads.streams.take(tenant);
   const gathered = new Gathered();

@@ -1,7 +1,8 @@
+import { RetryableError } from '../model/errors.ts';
 import type { Instant } from '../model/observation.ts';
 import { SEARCHED_TRACES } from '../store/rows/trace-page.ts';
 import type { StepPage } from '../store/rows/walked-page.ts';
-import { nextSize } from './listing.ts';
+import { fetched, nextSize, SMALLEST_STEP } from './listing.ts';
 import type { StoreReading } from './stored-request.ts';
 
 /** The end of a walk. */
@@ -13,18 +14,29 @@ export type Walked = {
 
 /**
  * Walks over all traces that match, newest first, each step in a turn of its own, until `page_time` of the store's work.
- * `fetch` finds up to `size` traces; `add` returns the bytes that the request holds in all.
+ * `fetch` finds up to `size` traces; `add` returns the bytes that the request holds in all. A step that the store cancels
+ * for being slow is repeated with the fewest traces; if it is slow again, the walk ends there, unless it is the first one.
  */
 export async function walkTraces<Item>(
-  { read, reads: { limits } }: StoreReading,
+  { read, reads: { limits } }: Pick<StoreReading, 'read' | 'reads'>,
   fetch: (cursor: string | undefined, size: number) => Promise<StepPage<Item>>,
   add: (item: Item) => number,
 ): Promise<Walked> {
   let cursor: string | undefined;
   let size = SEARCHED_TRACES;
   let spent = 0;
+  let seenTo: Instant | null = null;
   while (true) {
-    const { items, nextCursor, searchedTo, spentMs } = await read.turn(() => fetch(cursor, size));
+    const step = await fetched(read.turn(() => fetch(cursor, size)));
+    if (step instanceof RetryableError) {
+      if (size > SMALLEST_STEP) {
+        size = SMALLEST_STEP;
+        continue;
+      }
+      if (cursor === undefined) throw step;
+      return { isPartial: true, searchedTo: seenTo };
+    }
+    const { items, nextCursor, searchedTo, spentMs } = step;
     let bytes = 0;
     for (const item of items) bytes = add(item);
     read.hold(bytes);
@@ -33,5 +45,6 @@ export async function walkTraces<Item>(
     if (spent >= limits.page_time) return { isPartial: true, searchedTo };
     size = nextSize(size, spentMs);
     cursor = nextCursor;
+    seenTo = searchedTo;
   }
 }

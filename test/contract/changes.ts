@@ -1,10 +1,11 @@
 import type { Test } from 'tap';
 import { MATCHED_IDS } from '../../src/store/plan/match.ts';
+import { MAX_SUMMARIZED } from '../../src/store/rows/written-trace.ts';
 import type { Store } from '../../src/store/store.ts';
 import { anObservation, aTenant, rawBatch } from '../helper/batches.ts';
 import { aQuery } from '../helper/query.ts';
 
-type Opens = (t: Test) => Promise<{ store: Store }>;
+type Opens = (t: Test) => Promise<{ store: Store; finish(): Promise<void> }>;
 const P = aTenant().projectId;
 
 /** The rules for changed traces, and for the ones among them that match a query. */
@@ -42,6 +43,25 @@ export function changes(t: Test, open: Opens): void {
     unwatch();
     await write(store, [anObservation({ traceId: 'a', id: 'a4' })]);
     t.same(take(), []);
+  });
+
+  t.test('a summary that the background makes is a change', async (t) => {
+    const { store, finish } = await open(t);
+    const long = 'é'.repeat(500);
+    for (const traceId of ['large', long]) {
+      const all = Array.from({ length: MAX_SUMMARIZED + 1 }, (_, i) =>
+        anObservation({ traceId, id: `${traceId.slice(0, 5)}-${i}` }),
+      );
+      for (let i = 0; i < all.length; i += 100) await write(store, all.slice(i, i + 100));
+    }
+    const heard = new Set<string>();
+    const unwatch = store.changes.watch(P, (ids) => {
+      for (const id of ids) heard.add(id);
+    });
+    await finish();
+    unwatch();
+    t.same([...heard].sort(), ['large', long]);
+    t.equal((await store.traces.getTrace(P, long))?.observationCount, MAX_SUMMARIZED + 1);
   });
 
   t.test('the traces among some that match a query are found by their ids', async (t) => {

@@ -64,6 +64,7 @@ function hasText(text: string, { trace, observations }: KnownTrace): boolean {
     one !== null && one !== undefined && lower(one).includes(lower(text));
   return (
     trace.id.startsWith(text) ||
+    contains(trace.name) ||
     observations.some(
       ({ id, name, model, error, customFields }) =>
         [name, model, error?.message].some(contains) ||

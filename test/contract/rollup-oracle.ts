@@ -5,7 +5,7 @@ import {
   ROLLUP_FIELDS,
 } from '../../src/store/rollups/fields.ts';
 import type { DAY, HOUR } from '../../src/store/rollups/fold.ts';
-import { bucketOf, countIn, quantiles } from '../../src/store/rollups/histogram.ts';
+import { bucketOf, countIn, pairsOf, quantiles } from '../../src/store/rollups/histogram.ts';
 import type { Hours } from '../../src/store/rollups/reading.ts';
 import { traceTotals } from '../../src/store/rows/trace-totals.ts';
 import type { Store, StoredObservation, StoredTrace } from '../../src/store/store.ts';
@@ -27,7 +27,7 @@ export async function recount(store: Store, project: string, stepHours: number):
   }
   const entries = [...sums].map(([key, { numbers, latencies }]): [string, Sums[string]] => [
     key,
-    { numbers, latencies: quantiles(latencies, [0.5, 0.95, 0.99]) },
+    { numbers, latencies: quantiles([pairsOf(latencies)], [0.5, 0.95, 0.99]) },
   ]);
   return Object.fromEntries(entries.sort(([a], [b]) => (a < b ? -1 : 1)));
 }

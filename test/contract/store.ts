@@ -26,6 +26,7 @@ import { queries } from './queries.ts';
 import { ranks } from './ranks.ts';
 import { rollupRules } from './rollups.ts';
 import { scores } from './scores.ts';
+import { states } from './states.ts';
 import { summaries } from './summaries.ts';
 import { observedValuesRules } from './values.ts';
 
@@ -57,6 +58,7 @@ const PARTS = {
     observations,
     merging,
     summaries,
+    states,
     postings,
     backlog,
     changes,

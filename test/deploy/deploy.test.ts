@@ -66,9 +66,12 @@ t.test('the container is built from the tree, and checks the health endpoint', a
   const [, node = ''] = /^FROM node:(\d+)/m.exec(file) ?? [];
   t.equal(`>=${node}`, engines.node);
   const ignored = read(ROOT, '.dockerignore').split('\n');
-  for (const needed of ['src', 'config', 'scripts', 'docs', 'package-lock.json']) {
+  for (const needed of ['src', 'ui', 'config', 'scripts', 'docs', 'package-lock.json']) {
     t.notOk(ignored.includes(needed), `${needed} is in the build`);
   }
+  t.match(file, /RUN npm run build\b/);
+  const { scripts } = JSON.parse(read(ROOT, 'package.json'));
+  t.match(scripts.build, /build:ui/, 'the build makes the pages, which dist carries');
   t.ok(ignored.includes('node_modules'), 'what was installed for another system is not');
   t.match(file, /^COPY package\.json package-lock\.json .*\nRUN npm ci$/m, 'as it is locked');
   t.notMatch(file, /npm install/, 'the image installs the lock file');

@@ -5,8 +5,8 @@ import type { BrowserContext, Page } from 'playwright-core';
 import { chromium } from 'playwright-core';
 import { givenServer, serverBinaries } from './server-binaries.ts';
 
-/** What went wrong in the pages of a browser; a test expects it to stay empty. */
-export type Complaints = {
+/** The faults in the pages of a browser; a test expects none. */
+type Complaints = {
   /** Errors of the console, thrown errors, and violations of the content security policy. */
   readonly errors: string[];
   /** Requests to another origin than that of the first page. */

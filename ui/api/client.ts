@@ -1,3 +1,5 @@
+import { parseExact } from './exact-json.ts';
+
 /** A request of the pages that failed: an answer of the daemon, or no answer at all. */
 export class ApiFailure extends Error {
   override readonly name = 'ApiFailure';
@@ -35,6 +37,8 @@ type Options = {
   readonly query?: QueryValues | undefined;
   readonly body?: unknown;
   readonly signal?: AbortSignal | undefined;
+  /** Integers that a double cannot hold are `bigint`. */
+  readonly isExact?: boolean;
 };
 
 const signedOutListeners = new Set<() => void>();
@@ -63,7 +67,7 @@ export function at(texts: TemplateStringsArray, ...ids: readonly string[]): stri
 
 /** Reads JSON. Throws an `ApiFailure`. The caller names the shape, which the OpenAPI document describes. */
 export async function get<Answer>(path: string, options: Options = {}): Promise<Answer> {
-  return (await jsonOf(await request('GET', path, options))) as Answer;
+  return (await jsonOf(await request('GET', path, options), options.isExact)) as Answer;
 }
 
 /** Changes something. Returns undefined if the answer has no body. */
@@ -104,9 +108,9 @@ async function request(
   throw failure;
 }
 
-async function jsonOf(answer: Response): Promise<unknown> {
+async function jsonOf(answer: Response, isExact = false): Promise<unknown> {
   try {
-    return await answer.json();
+    return isExact ? parseExact(await answer.text()) : await answer.json();
   } catch {
     throw new ApiFailure(answer.status, {
       code: 'bad_answer',

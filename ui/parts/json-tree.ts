@@ -72,7 +72,7 @@ export function isLongText(value: unknown): value is string {
   return typeof value === 'string' && (value.length > SHORT_TEXT || value.includes('\n'));
 }
 
-export function sizeOf(value: unknown): number {
+function sizeOf(value: unknown): number {
   if (Array.isArray(value)) return value.length;
   return typeof value === 'object' && value !== null ? Object.keys(value).length : 0;
 }
@@ -165,12 +165,21 @@ export function copiedText(value: unknown): string {
 }
 
 /** JSON with indentation; the engine's own writer refuses documents that are very deep. */
-export function writtenJson(value: unknown): string {
+function writtenJson(value: unknown): string {
   try {
-    return JSON.stringify(value, null, 2) ?? 'null';
+    return JSON.stringify(value, withDigits, 2) ?? 'null';
   } catch {
     return 'The value is too deep to write.';
   }
+}
+
+type RawJson = { readonly rawJSON?: (text: string) => unknown };
+
+/** A `bigint` with its digits; in a text if the browser cannot write it otherwise. */
+function withDigits(_key: string, value: unknown): unknown {
+  if (typeof value !== 'bigint') return value;
+  const { rawJSON } = JSON as JSON & RawJson;
+  return rawJSON === undefined ? String(value) : rawJSON(String(value));
 }
 
 /** The content of a closed value in a few words. */

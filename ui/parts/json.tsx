@@ -82,6 +82,7 @@ export function Json({ value, label }: Props): JSX.Element {
         class="json-rows"
         count={rows.length}
         rowHeight={ROW_HEIGHT}
+        kept={active}
         handle={list}
         attributes={{
           role: 'tree',

@@ -1,4 +1,6 @@
+import type { Range } from '@tanstack/virtual-core';
 import {
+  defaultRangeExtractor,
   elementScroll,
   observeElementOffset,
   observeElementRect,
@@ -17,6 +19,8 @@ type Options = {
   readonly overscan?: number;
   /** Pixels between the top of what scrolls and the first row. */
   readonly margin?: number;
+  /** A row that is always in the document, because an attribute names it. */
+  readonly kept?: number;
   /** Keeps what is known of a row when its index changes. */
   readonly keyOf?: (index: number) => string | number;
 };
@@ -28,7 +32,7 @@ type Row = {
   readonly start: number;
 };
 
-export type VirtualRows = {
+type VirtualRows = {
   /** The rows to show now. */
   readonly rows: readonly Row[];
   /** Pixels of all rows. */
@@ -42,7 +46,7 @@ export type VirtualRows = {
 type Settings = ConstructorParameters<typeof Virtualizer<HTMLElement, Element>>[0];
 
 /** The rows of a long list that are in view: the document holds no others. */
-export function useVirtualRows(options: Options): VirtualRows {
+function useVirtualRows(options: Options): VirtualRows {
   const [, render] = useState(0);
   const own = useRef<Virtualizer<HTMLElement, Element> | undefined>(undefined);
   const settings = settingsOf(options, () => render((before) => before + 1));
@@ -70,18 +74,27 @@ export function useVirtualRows(options: Options): VirtualRows {
 }
 
 function settingsOf(options: Options, onChange: () => void): Settings {
-  const { count, rowHeight, scroller, overscan = 8, margin = 0, keyOf } = options;
+  const { count, rowHeight, scroller, overscan = 8, margin = 0, kept, keyOf } = options;
   return {
     count,
     overscan,
     scrollMargin: margin,
     estimateSize: () => rowHeight,
     ...(keyOf === undefined ? {} : { getItemKey: keyOf }),
+    ...(kept === undefined || kept < 0 || kept >= count ? {} : { rangeExtractor: withRow(kept) }),
     getScrollElement: () => scroller.current,
     observeElementRect,
     observeElementOffset,
     scrollToFn: elementScroll,
     onChange,
+  };
+}
+
+/** The rows in view, and one more. */
+function withRow(kept: number): (range: Range) => number[] {
+  return (range) => {
+    const inView = defaultRangeExtractor(range);
+    return inView.includes(kept) ? inView : [...inView, kept];
   };
 }
 

@@ -62,13 +62,15 @@ export async function openPools(settings: PoolsSettings): Promise<PostgresPools>
 
 /** A reader learns that its question took too long, which a repetition does not help. */
 function answering(pool: Postgres, timeout: number): Postgres {
+  const slow = (error: unknown): never => {
+    if (!(error instanceof RetryableError) || error.code !== 'statement_timeout') throw error;
+    const message = `Finding the answer took longer than ${timeout / 1000} s. Narrow the time range or the filter.`;
+    throw new RetryableError('query_timeout', message, { cause: error });
+  };
   return {
     ...pool,
-    query: (text, values) =>
-      pool.query(text, values).catch((error: unknown) => {
-        if (!(error instanceof RetryableError) || error.code !== 'statement_timeout') throw error;
-        const message = `Finding the answer took longer than ${timeout / 1000} s. Narrow the time range or the filter.`;
-        throw new RetryableError('query_timeout', message, { cause: error });
-      }),
+    query: (text, values) => pool.query(text, values).catch(slow),
+    transaction: (work) => pool.transaction(work).catch(slow),
+    transactionWithDeadline: (work) => pool.transactionWithDeadline(work).catch(slow),
   };
 }

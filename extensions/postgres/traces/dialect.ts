@@ -9,6 +9,8 @@ const MESSAGE = `substring(o.error from '"message":"((?:[^"\\\\]|\\\\.)*)"') COL
 export const postgresDialect: Dialect = {
   placeholder: (place) => `$${place}`,
   traces: () => 'traces t',
+  // As an array, whose values choose the partitions.
+  tracesOfKeys: (where) => `t.n = ANY (ARRAY(SELECT k.n FROM trace_keys k WHERE ${where}))`,
   tracesOfPlaces: 'CROSS JOIN LATERAL (SELECT * FROM traces WHERE n = p.trace OFFSET 0) t',
   // Postgres does not turn a subquery with OFFSET into a join.
   rowByRow: 'OFFSET 0',

@@ -1,7 +1,9 @@
 import type { Steps } from '../../../src/component/background.ts';
+import type { ChangeFeed } from '../../../src/store/changes.ts';
 import type { Contribution } from '../../../src/store/rollups/contribution.ts';
 import { contributionOf } from '../../../src/store/rollups/contribution.ts';
 import { RollupDelta } from '../../../src/store/rollups/delta.ts';
+import { idOfTrace } from '../../../src/store/rows/stored.ts';
 import { summarize } from '../../../src/store/rows/trace-summary.ts';
 import { traceTerms } from '../../../src/store/rows/trace-terms.ts';
 import type { TermMetrics } from '../../../src/store/term-metrics.ts';
@@ -13,7 +15,7 @@ import { POSTED_ROW_COLUMNS, postingsOfRow } from './postings.ts';
 import { insertDelta } from './rollups.ts';
 import type { SummarizedTableRow } from './rows.ts';
 import { SUMMARIZED_COLUMNS, summarizedEntryOf } from './rows.ts';
-import { textOrNull } from './text.ts';
+import { keyOfBytes, textOrNull } from './text.ts';
 
 type Database = Pick<Postgres, 'query' | 'transaction'>;
 
@@ -23,6 +25,8 @@ type StaleTrace = {
   readonly created_at: number;
   readonly updated_at: number;
   readonly project: string;
+  readonly key: Buffer;
+  readonly long_id: string | null;
   readonly key_id: string | null;
 } & PostedRow;
 
@@ -33,18 +37,21 @@ type StaleTrace = {
 export async function* summarizeStale(
   client: Database,
   indexed: Pick<TermMetrics, 'leftOut'>,
+  changes: Pick<ChangeFeed, 'publish'>,
 ): Steps {
   let after = 0;
   while (true) {
     const trace = await row<StaleTrace>(
       client,
-      `SELECT n, stale_changes, created_at, updated_at, project, key_id, ${POSTED_ROW_COLUMNS}
+      `SELECT n, key, long_id, stale_changes, created_at, updated_at, project, key_id, ${POSTED_ROW_COLUMNS}
        FROM traces t WHERE stale_changes > 0 AND n > $1 ORDER BY n LIMIT 1`,
       [after],
     );
     if (trace === undefined) return;
     after = trace.n;
     indexed.leftOut(await summarizeTrace(client, trace));
+    const id = idOfTrace(keyOfBytes(trace.key), textOrNull(trace.long_id));
+    changes.publish(trace.project, [id]);
     yield;
   }
 }

@@ -4,6 +4,7 @@ import type { Dialect } from '../../../src/store/plan/dialect.ts';
 export const sqliteDialect: Dialect = {
   placeholder: (place) => `?${place}`,
   traces: (index) => `traces t INDEXED BY ${index}`,
+  tracesOfKeys: (where) => `t.n IN (SELECT k.n FROM traces k WHERE ${where})`,
   // The left side of a CROSS JOIN is the outer loop.
   tracesOfPlaces: 'CROSS JOIN traces t ON t.n = p.trace',
   rowByRow: '',

@@ -24,7 +24,7 @@ import { takeRows } from '../../../src/store/rows/page.ts';
 import type { Place } from '../../../src/store/rows/place.ts';
 import { FIRST_PLACE, NO_START } from '../../../src/store/rows/place.ts';
 import type { PayloadRefs, TraceRow } from '../../../src/store/rows/stored.ts';
-import { TRACE_ROW_COLUMNS } from '../../../src/store/rows/stored.ts';
+import { idOfTrace, TRACE_ROW_COLUMNS } from '../../../src/store/rows/stored.ts';
 import type { SummarizedTrace } from '../../../src/store/rows/trace-columns.ts';
 import type { TraceStep } from '../../../src/store/rows/trace-page.ts';
 import { summarize } from '../../../src/store/rows/trace-summary.ts';
@@ -32,7 +32,7 @@ import { traceTerms } from '../../../src/store/rows/trace-terms.ts';
 import type { TreeCells } from '../../../src/store/rows/tree.ts';
 import { TREE_COLUMNS } from '../../../src/store/rows/tree.ts';
 import type { EventRef } from '../../../src/store/store.ts';
-import { sqliteDialect } from './dialect.ts';
+import { dialectIn } from '../search/dialect.ts';
 import { SCORES_OF_TRACE } from './score-operations.ts';
 import type { ObservationCells } from './statements.ts';
 import { OBSERVATION_COLUMN_NAMES, splitRow } from './statements.ts';
@@ -57,13 +57,14 @@ export type StoredRow = {
 export const MAX_STATEMENTS = 64;
 
 export function traceReadOperations(db: DatabaseSync) {
+  const dialect = dialectIn(db);
   const lists = new LruCache<string, RowQuery<TraceRow>>({ maxEntries: MAX_STATEMENTS });
   const ends = new LruCache<string, RowQuery<PlaceCells>>({ maxEntries: MAX_STATEMENTS });
   const probes = new LruCache<string, RowQuery<number[]>>({ maxEntries: MAX_STATEMENTS });
   return {
     'traces.list': (scope: TraceScope, look: Look): TraceStep => {
       const before = process.threadCpuUsage();
-      const ways = stepPlan(sqliteDialect, scope, look);
+      const ways = stepPlan(dialect(), scope, look);
       const plan = ways.by(countsOf(probedCounts(db, probes, ways.probe)));
       const end = plan.isSearch ? endOfStep(db, ends, plan.end) : null;
       const { sql, values } = plan.list(LISTED_TRACE, end);
@@ -155,6 +156,7 @@ export const PAGE_OF_TRACE = {
 };
 
 function oneTraceOperations(db: DatabaseSync) {
+  const dialect = dialectIn(db);
   const matching = new LruCache<string, RowQuery<TraceRow>>({ maxEntries: MAX_STATEMENTS });
   const trace = tuples<TraceRow>(
     db,
@@ -170,7 +172,7 @@ function oneTraceOperations(db: DatabaseSync) {
       staleBefore: number,
     ): TraceRow[] => {
       const { sql, values } = matchStatement(
-        sqliteDialect,
+        dialect(),
         scope,
         { query, ids, staleBefore },
         LISTED_TRACE,
@@ -242,7 +244,12 @@ function treeOperation(db: DatabaseSync) {
 }
 
 /** A trace with its summary, and the count of changes that the summary is up to. */
-export type MadeSummary = { readonly trace: SummarizedTrace; readonly changes: number };
+export type MadeSummary = {
+  readonly trace: SummarizedTrace;
+  readonly changes: number;
+  readonly project: string;
+  readonly traceId: string;
+};
 
 type StaleCells = [
   changes: number,
@@ -250,6 +257,8 @@ type StaleCells = [
   keyId: string | null,
   updatedAt: number,
   createdAt: number,
+  key: Key,
+  longId: string | null,
 ];
 
 function summaryOperations(db: DatabaseSync) {
@@ -259,7 +268,7 @@ function summaryOperations(db: DatabaseSync) {
   );
   const state = tuples<StaleCells>(
     db,
-    `SELECT stale_changes, project, key_id, updated_at, created_at FROM traces
+    `SELECT stale_changes, project, key_id, updated_at, created_at, key, long_id FROM traces
      WHERE n = ? AND stale_changes > 0`,
   );
   const observations = tuples<ObservationCells>(
@@ -281,11 +290,12 @@ function summaryOperations(db: DatabaseSync) {
       // The changes are read before the observations: rows that are written in between count as changes.
       const rows = found === undefined ? [] : observations.all(n).map(splitRow);
       if (found === undefined || rows.length === 0) return null;
-      const [changes, project, keyId, updatedAt, createdAt] = found;
+      const [changes, project, keyId, updatedAt, createdAt, key, longId] = found;
       const summary = summarize(rows, updatedAt);
       const terms = traceTerms(project, keyId, summary);
       const rollup = JSON.stringify(contributionOf({ createdAt, keyId, summary }));
-      return { trace: { n, createdAt, summary, terms, rollup }, changes };
+      const traceId = idOfTrace(key, longId);
+      return { trace: { n, createdAt, summary, terms, rollup }, changes, project, traceId };
     },
   };
 }

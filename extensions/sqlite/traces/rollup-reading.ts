@@ -2,7 +2,7 @@
 import type { DatabaseSync } from 'node:sqlite';
 import { LruCache } from '../../../src/component/lru.ts';
 import type { RowQuery } from '../../../src/sqlite/rows.ts';
-import { tuples } from '../../../src/sqlite/rows.ts';
+import { cell, tuples } from '../../../src/sqlite/rows.ts';
 import type { Look, TraceScope } from '../../../src/store/plan/step.ts';
 import { countsOf, stepPlan } from '../../../src/store/plan/step.ts';
 import { successorOf } from '../../../src/store/plan/successor.ts';
@@ -26,7 +26,7 @@ import type {
 } from '../../../src/store/rollups/reading.ts';
 import { FacetSum, StatsSum, spansOf, statsSpans } from '../../../src/store/rollups/reading.ts';
 import { takeRows } from '../../../src/store/rows/page.ts';
-import { sqliteDialect } from './dialect.ts';
+import { dialectIn } from '../search/dialect.ts';
 import type { PlaceCells } from './read-operations.ts';
 import { endOfStep, keptTuples, MAX_STATEMENTS, probedCounts } from './read-operations.ts';
 
@@ -39,6 +39,9 @@ type StatsCells = readonly [
 
 const STATS_CELLS =
   'r.start, r.value, r.latencies, r.traces, r.observations, r.errors, r.input, r.output, r.cached, r.cost';
+
+/** Rows of a span that cost as much as the lookup of a value in a period. */
+const ROWS_A_LOOKUP = 4;
 
 /** A span of a field in the rows of a project. */
 type SpanValues = [project: string, step: number, field: number, from: number, to: number];
@@ -65,6 +68,29 @@ function sumOperations(db: DatabaseSync) {
     `SELECT ${STATS_CELLS} FROM rollups r
      WHERE r.project = ? AND r.step = ? AND r.field = ? AND r.start = ? AND r.value = ?`,
   );
+
+  const among = tuples<StatsCells>(
+    db,
+    `SELECT ${STATS_CELLS} FROM rollups r
+     WHERE r.project = ? AND r.step = ? AND r.field = ? AND r.start >= ? AND r.start < ?
+       AND +r.value IN (SELECT value FROM json_each(?))`,
+  );
+  const counted = cell<number>(
+    db,
+    `SELECT count(*) FROM (SELECT 1 FROM rollups r
+     WHERE r.project = ? AND r.step = ? AND r.field = ? AND r.start >= ? AND r.start < ? LIMIT ?)`,
+  );
+
+  /** The rows of some values. A row of the span costs a fraction of a lookup of a value in a period. */
+  function wanted(span: SpanValues, values: readonly string[]): Iterable<StatsCells> {
+    const [, step, , from, to] = span;
+    const most = ROWS_A_LOOKUP * values.length * Math.ceil((to - from) / step);
+    // A text with NUL or half a character differs in JSON of SQLite.
+    const isPlain = values.every((value) => value.isWellFormed() && !value.includes('\0'));
+    return isPlain && (counted(...span, most) ?? most) < most
+      ? among.iterate(...span, JSON.stringify(values))
+      : lookups(span, values);
+  }
 
   function* lookups([project, step, field, from, to]: SpanValues, values: readonly string[]) {
     for (let start = from; start < to; start += step) {
@@ -97,7 +123,7 @@ function sumOperations(db: DatabaseSync) {
       for (const one of statsSpans(asked)) {
         const values = valuesOf(project, one, field);
         const named =
-          asked.values === null ? span.iterate(...values) : lookups(values, asked.values);
+          asked.values === null ? span.iterate(...values) : wanted(values, asked.values);
         for (const cells of named) sum.addRow(statsRow(field, cells));
         if (field === 0) continue;
         for (const cells of span.iterate(...valuesOf(project, one, -field))) {
@@ -119,13 +145,14 @@ function statsRow(field: number, [start, value, latencies, ...numbers]: StatsCel
 }
 
 function contributionOperations(db: DatabaseSync) {
+  const dialect = dialectIn(db);
   const lists = new LruCache<string, RowQuery<ContributedRow>>({ maxEntries: MAX_STATEMENTS });
   const ends = new LruCache<string, RowQuery<PlaceCells>>({ maxEntries: MAX_STATEMENTS });
   const probes = new LruCache<string, RowQuery<number[]>>({ maxEntries: MAX_STATEMENTS });
   return {
     'rollups.contributions': (scope: TraceScope, look: Look): ContributionStep => {
       const before = process.threadCpuUsage();
-      const ways = stepPlan(sqliteDialect, scope, look);
+      const ways = stepPlan(dialect(), scope, look);
       const plan = ways.by(countsOf(probedCounts(db, probes, ways.probe)));
       const end = plan.isSearch ? endOfStep(db, ends, plan.end) : null;
       const { sql, values } = plan.list(CONTRIBUTED_COLUMNS, end);

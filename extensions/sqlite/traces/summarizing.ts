@@ -1,5 +1,6 @@
 import type { Clock, Logger } from '../../../src/component/component.ts';
 import type { Database } from '../../../src/sqlite/database.ts';
+import type { ChangeFeed } from '../../../src/store/changes.ts';
 import type { TermMetrics } from '../../../src/store/term-metrics.ts';
 import type { StoreOperations } from '../operations.ts';
 import type { RollupFolding } from './rollup-folding.ts';
@@ -23,6 +24,7 @@ export function summarizing(
   database: Database<StoreOperations>,
   terms: Pick<TermMetrics, 'leftOut'>,
   rollups: Pick<RollupFolding, 'wake'>,
+  changes: Pick<ChangeFeed, 'publish'>,
   clock: Clock,
   logger: Logger,
 ): Summarizing {
@@ -52,6 +54,7 @@ export function summarizing(
       await database.write('traces.saveSummary', [summary]);
       terms.leftOut(summary.trace.terms.unindexed);
       rollups.wake();
+      changes.publish(summary.project, [summary.traceId]);
     }
     return true;
   }

@@ -1,4 +1,5 @@
 import type { BatchIndex, JsonIndex } from '../batch-index.ts';
+import { repeatedTextAt } from '../repeated-text.ts';
 import {
   BACKSLASH,
   CLOSE_BRACE,
@@ -84,7 +85,7 @@ export function stringAt(index: JsonIndex, position: number, slot: number): stri
 
 /** The string at [start, end), quotes included. */
 export function stringIn(bytes: Buffer, start: number, end: number): string {
-  if (!bytes.subarray(start + 1, end - 1).includes(BACKSLASH)) {
+  if (!hasBackslash(bytes, start + 1, end - 1)) {
     return bytes.toString('utf8', start + 1, end - 1);
   }
   // A short text with only ASCII escapes is decoded here, several times faster than by JSON.parse.
@@ -96,6 +97,13 @@ export function stringIn(bytes: Buffer, start: number, end: number): string {
 }
 
 const UNESCAPED = Buffer.alloc(4096);
+
+/** A loop over a short text costs less than a view of it. */
+function hasBackslash(bytes: Buffer, start: number, end: number): boolean {
+  if (end - start > 64) return bytes.subarray(start, end).includes(BACKSLASH);
+  for (let at = start; at < end; at++) if (bytes[at] === BACKSLASH) return true;
+  return false;
+}
 
 /** The range of the item itself. */
 export function itemRange(
@@ -127,7 +135,9 @@ export function* membersOf(bytes: Buffer, start: number): Generator<Member, void
   let at = spaceFrom(text, start + 1);
   while (bytes[at] === QUOTE) {
     const keyEnd = skipString(text, at + 1);
-    const key = stringIn(bytes, at, keyEnd);
+    const key = hasBackslash(bytes, at + 1, keyEnd - 1)
+      ? stringIn(bytes, at, keyEnd)
+      : repeatedTextAt(bytes, at + 1, keyEnd - 1);
     const valueStart = skipColon(text, keyEnd);
     const end = skipValue(text, valueStart, 1);
     yield { key, start: valueStart, end };

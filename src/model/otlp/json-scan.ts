@@ -21,6 +21,7 @@ import {
   textOf,
 } from '../json/grammar.ts';
 import { stringIn } from '../json/read.ts';
+import { repeatedTextAt } from '../repeated-text.ts';
 import { mayHoldCustomFields } from './custom-fields.ts';
 import { OtlpField, OtlpFlag } from './fields.ts';
 import {
@@ -31,7 +32,6 @@ import {
   REQUEST,
   type ScalarType,
 } from './json-shape.ts';
-import { repeatedTextAt } from './keys.ts';
 import { Recorder, type RecorderMark } from './recorder.ts';
 import { MAX_VALUE_DEPTH } from './wire.ts';
 

@@ -16,11 +16,12 @@ import {
 } from '../json/grammar.ts';
 import { stringIn } from '../json/read.ts';
 import { TextWalk, type ValueSteps } from '../json/texts.ts';
+import { repeatedTextAt } from '../repeated-text.ts';
 import { MEMBERS_PER_STEP, type TextField, type TextSteps, type TextVisitor } from '../texts.ts';
 import { spanField } from './context.ts';
 import { OtlpField } from './fields.ts';
 import { EVENT, type Field, KEY_VALUE, type Message, REQUEST, SPAN } from './json-shape.ts';
-import { keyAt, repeatedTextAt } from './keys.ts';
+import { keyAt } from './keys.ts';
 
 /** `FormatModule.texts` for OTLP in JSON. Quoted numbers and byte sequences are no texts. */
 export function* jsonTexts(index: OtlpIndex, position: number, visitor: TextVisitor): TextSteps {

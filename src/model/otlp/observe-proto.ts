@@ -1,11 +1,12 @@
 import type { OtlpIndex } from '../batch-index.ts';
 import { instantFromUnixNanos } from '../instant.ts';
 import type { Instant, Observation } from '../observation.ts';
+import { repeatedTextAt } from '../repeated-text.ts';
 import { resourceFacts, scopeName } from './context.ts';
 import { decodeValue } from './decode.ts';
 import { SpanFacts } from './facts.ts';
 import { OTLP_STRIDE, OtlpField } from './fields.ts';
-import { keyAt, repeatedTextAt } from './keys.ts';
+import { keyAt } from './keys.ts';
 import { observationOfSpan } from './observe.ts';
 import type { OtlpValue } from './span.ts';
 import { hasValue, textOfValue } from './value.ts';

@@ -32,6 +32,8 @@ type Draft = {
   readonly id: string;
   run: Part | undefined;
   readonly fields: Map<string, Part>;
+  /** Their names; undefined without any. */
+  attachments: Map<string, Part> | undefined;
 };
 
 /** The members of a run that have parts of their own. */
@@ -52,12 +54,12 @@ const FIELDS: ReadonlySet<string> = new Set([
 export function assembleRuns(body: Buffer, boundary: string): AssembledRuns {
   const runs: Record<Verb, Draft[]> = { post: [], patch: [] };
   const newest = new Map<string, Draft>();
-  let attachments = 0;
+  const attachments: Part[] = [];
   let others = 0;
   for (const part of partsOf(body, boundary)) {
     const named = runPart(part.name);
     if (named === undefined) {
-      if (part.name.startsWith('attachment.')) attachments++;
+      if (part.name.startsWith(ATTACHMENT)) attachments.push(part);
       else others++;
       continue;
     }
@@ -65,7 +67,7 @@ export function assembleRuns(body: Buffer, boundary: string): AssembledRuns {
     const known = newest.get(`${verb}.${id}`);
     // A second part of the run itself begins another item with the id.
     const isNew = known === undefined || (field === undefined && known.run !== undefined);
-    const draft = isNew ? { id, run: undefined, fields: new Map<string, Part>() } : known;
+    const draft = isNew ? newDraft(id) : known;
     if (isNew) {
       runs[verb].push(draft);
       newest.set(`${verb}.${id}`, draft);
@@ -73,7 +75,23 @@ export function assembleRuns(body: Buffer, boundary: string): AssembledRuns {
     if (field === undefined) draft.run = part;
     else draft.fields.set(field, part);
   }
-  return { ...batchOf(body, runs), leftOut: { attachments, others } };
+  for (const part of attachments) noteAttachment(newest, part);
+  return { ...batchOf(body, runs), leftOut: { attachments: attachments.length, others } };
+}
+
+const ATTACHMENT = 'attachment.';
+
+function newDraft(id: string): Draft {
+  return { id, run: undefined, fields: new Map(), attachments: undefined };
+}
+
+/** The run names its attachments, which are not stored. */
+function noteAttachment(newest: ReadonlyMap<string, Draft>, part: Part): void {
+  const [id = '', ...name] = part.name.slice(ATTACHMENT.length).split('.');
+  const draft = newest.get(`post.${id}`) ?? newest.get(`patch.${id}`);
+  if (draft === undefined) return;
+  draft.attachments ??= new Map();
+  draft.attachments.set(name.join('.'), part);
 }
 
 function runPart(name: string): { verb: Verb; id: string; field?: string } | undefined {
@@ -115,7 +133,7 @@ const END = Buffer.from(']}');
 const CLOSED = Buffer.from('}');
 
 /** The last value of a repeated key counts, so the fields are added behind all members of the run. */
-function pushRun(pieces: Buffer[], body: Buffer, { run, fields }: Draft): void {
+function pushRun(pieces: Buffer[], body: Buffer, { run, fields, attachments }: Draft): void {
   if (run === undefined) return;
   const end = lastVisible(body, run.end);
   const isEmpty = body[lastVisible(body, end)] === OPEN_BRACE;
@@ -125,7 +143,15 @@ function pushRun(pieces: Buffer[], body: Buffer, { run, fields }: Draft): void {
     pieces.push(Buffer.from(`${separator}"${name}":`), body.subarray(start, end));
     separator = ',';
   }
+  if (attachments !== undefined) {
+    const noted = JSON.stringify(Object.fromEntries([...attachments].map(noteOf)));
+    pieces.push(Buffer.from(`${separator}"attachments":${noted}`));
+  }
   pieces.push(CLOSED);
+}
+
+function noteOf([name, { contentType, start, end }]: readonly [string, Part]) {
+  return [name, { mime_type: contentType, bytes: end - start }] as const;
 }
 
 function faultOf(body: Buffer, { run, fields }: Draft): Omit<ItemFault, 'item'> | undefined {

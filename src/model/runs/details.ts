@@ -8,7 +8,7 @@ import { COMMON } from '../json/fields.ts';
 import { OPEN_BRACE, QUOTE } from '../json/grammar.ts';
 import { metadataSlot, payloadBytes } from '../json/item.ts';
 import type { Member } from '../json/read.ts';
-import { elementsOf, findMembers, isPresent, startOf, stringIn } from '../json/read.ts';
+import { elementsOf, findMembers, isPresent, startOf, stringIn, typeAt } from '../json/read.ts';
 import type { Instant } from '../observation.ts';
 import { RUN } from './fields.ts';
 
@@ -32,6 +32,7 @@ export function runDetails(
     ? startOf(index, position, RUN.tags)
     : inMetadata.tags?.start;
   if (isPresent(index, position, RUN.tags)) noteTags(index, position, RUN.tags, ignored);
+  if (hasAttachments(index, position)) ignored.add('attachments', 'attachments');
   return detailsOf({
     provider: detailText(bytes, inMetadata.ls_provider),
     environment: detailText(bytes, inMetadata.environment),
@@ -47,6 +48,15 @@ export function runDetails(
   });
 }
 
+/** Clients without attachments send an empty object. */
+function hasAttachments(index: JsonIndex, position: number): boolean {
+  if (typeAt(index, position, RUN.attachments) !== 'object') return false;
+  const { bytes } = index;
+  let at = startOf(index, position, RUN.attachments) + 1;
+  while ((bytes[at] ?? 0) <= 0x20) at++;
+  return bytes[at] === QUOTE;
+}
+
 function costAt(
   index: JsonIndex,
   position: number,
@@ -54,8 +64,9 @@ function costAt(
 ): Cost | undefined {
   const { bytes } = index;
   let found = membersAt(index, position, RUN['outputs.usage_metadata'], COSTS);
-  if (Object.keys(found).length === 0 && bytes[inMetadata?.start ?? 0] === OPEN_BRACE) {
-    found = findMembers(bytes, inMetadata?.start ?? 0, COSTS);
+  const isEmpty = Object.keys(found).length === 0;
+  if (isEmpty && inMetadata !== undefined && bytes[inMetadata.start] === OPEN_BRACE) {
+    found = findMembers(bytes, inMetadata.start, COSTS);
   }
   const { input_cost: input, output_cost: output, total_cost: total } = found;
   return costIn(bytes, { input, output, total });

@@ -19,6 +19,7 @@ const RUN_FIELDS = [
   'outputs.usage_metadata',
   'tags',
   'reference_example_id',
+  'attachments',
   ORIGINAL_PARENT_FIELD,
 ] as const;
 

@@ -1,8 +1,9 @@
 import type { TimeRange } from '../../query/query.ts';
+import { keyOfId } from '../rows/observation-row.ts';
 import type { Place } from '../rows/place.ts';
 import { FAILED, timeCondition } from './conditions.ts';
 import type { Parameters, TraceIndex } from './dialect.ts';
-import type { IndexWay, Lead, ValueWay } from './plan.ts';
+import type { IndexWay, Lead, TextWay } from './plan.ts';
 
 /** The part of a way that a statement is about. */
 export type PlaceRange = {
@@ -44,19 +45,53 @@ export function placesOf(
         })),
         union,
       );
+    case 'id': {
+      const keys = way.values.map((value) =>
+        parameters.value(parameters.dialect.storedKey(keyOfId(value))),
+      );
+      const project = parameters.value(range.project);
+      const where = `k.project = ${project} AND k.key IN (${keys.join(', ')})`;
+      // The few traces are sorted: no index in the order of time leads to them.
+      return {
+        ...{ table: 't', from: 'traces t' },
+        where: [
+          parameters.dialect.tracesOfKeys(where),
+          `t.project = ${project}`,
+          ...rangeOf(parameters, 't', range),
+        ],
+      };
+    }
     case 'session':
     case 'user': {
-      const column = way.lead === 'session' ? 't.session_id' : 't.user_id';
+      const named = way.lead;
+      const column = named === 'session' ? 't.session_id' : 't.user_id';
       return listsOf(
         way.values.map((value) =>
-          tracesBy(parameters, way, range, `${column} = ${parameters.text(value)}`),
+          tracesBy(parameters, { lead: named }, range, `${column} = ${parameters.text(value)}`),
         ),
         union,
       );
     }
+    case 'text':
+      return tracesWithText(parameters, way, range);
     default:
       return tracesBy(parameters, way, range, CONDITIONS[way.lead]);
   }
+}
+
+/** Few traces, which are sorted. */
+function tracesWithText(parameters: Parameters, { branches }: TextWay, range: PlaceRange): Places {
+  const { dialect } = parameters;
+  const { texts } = dialect;
+  if (texts === undefined) return tracesBy(parameters, { lead: 'time' }, range, 'TRUE');
+  const numbers = `${texts.rowsOf(branches, parameters)} UNION ${texts.changes}`;
+  const where = [
+    `t.project = ${parameters.value(range.project)}`,
+    ...rangeOf(parameters, 't', range),
+  ];
+  const from = `(SELECT t.at_ms, t.at_ns, t.n AS trace FROM (${numbers}) p
+    ${dialect.tracesOfPlaces} WHERE ${where.join(' AND ')}) p`;
+  return { table: 'p', from, where: [] };
 }
 
 /** The conditions of the indexes of some traces. */
@@ -67,7 +102,7 @@ const CONDITIONS: Readonly<Record<IndexWay['lead'], string>> = {
   with_user: 't.user_id IS NOT NULL',
 };
 
-const INDEXES: Readonly<Record<Exclude<Lead['lead'], 'terms'>, TraceIndex>> = {
+const INDEXES: Readonly<Record<Exclude<Lead['lead'], 'terms' | 'id' | 'text'>, TraceIndex>> = {
   time: 'traces_by_time',
   session: 'traces_by_session',
   user: 'traces_by_user',
@@ -78,7 +113,7 @@ const INDEXES: Readonly<Record<Exclude<Lead['lead'], 'terms'>, TraceIndex>> = {
 
 function tracesBy(
   parameters: Parameters,
-  { lead }: ValueWay | IndexWay,
+  { lead }: { readonly lead: keyof typeof INDEXES },
   range: PlaceRange,
   condition: string,
 ): Places {

@@ -68,6 +68,10 @@ function pushVarint(bytes: number[], value: number): void {
 
 /** Adds a stored histogram. */
 export function addEncoded(histogram: LatencyHistogram, bytes: Uint8Array): void {
+  eachBucket(bytes, (bucket, by) => countIn(histogram, bucket, by));
+}
+
+function eachBucket(bytes: Uint8Array, each: (bucket: number, counted: number) => void): void {
   let bucket = 0;
   let value = 0;
   let scale = 1;
@@ -76,7 +80,7 @@ export function addEncoded(histogram: LatencyHistogram, bytes: Uint8Array): void
     value += (byte & 0x7f) * scale;
     scale *= 0x80;
     if (byte > 0x7f) continue;
-    if (isCount) countIn(histogram, bucket, value);
+    if (isCount) each(bucket, value);
     else bucket += value;
     isCount = !isCount;
     value = 0;
@@ -84,21 +88,37 @@ export function addEncoded(histogram: LatencyHistogram, bytes: Uint8Array): void
   }
 }
 
-/** The latencies below which these parts (0 to 1) of all are, in milliseconds; null without a latency. */
+/** A part of a histogram: as it is stored, or bucket, count, bucket, count … */
+export type HistogramPart = Uint8Array | readonly number[];
+
+/** The sums of the histograms of a point; one array serves all points of a read. */
+const counts = new Float64Array(LAST_BUCKET + 1);
+const count = (bucket: number, by: number): void => {
+  counts[bucket] = (counts[bucket] ?? 0) + by;
+};
+
+/**
+ * The latencies below which these parts (0 to 1, ascending) of all are, in milliseconds; null without a latency.
+ * Hot path: statistics of a month by hour have thousands of points.
+ */
 export function quantiles(
-  histogram: LatencyHistogram,
+  histogram: readonly HistogramPart[],
   parts: readonly number[],
 ): (number | null)[] {
-  const buckets = [...histogram].sort(([a], [b]) => a - b);
-  const total = buckets.reduce((sum, [, counted]) => sum + counted, 0);
+  if (histogram.length === 0) return parts.map(() => null);
+  counts.fill(0);
+  for (const part of histogram) {
+    if (part instanceof Uint8Array) eachBucket(part, count);
+    else for (let i = 0; i + 1 < part.length; i += 2) count(part[i] ?? 0, part[i + 1] ?? 0);
+  }
+  let total = 0;
+  for (const counted of counts) total += counted;
+  let seen = counts[0] ?? 0;
+  let bucket = 0;
   return parts.map((part) => {
     const rank = Math.max(1, Math.ceil(part * total));
-    let seen = 0;
-    for (const [bucket, counted] of buckets) {
-      seen += counted;
-      if (seen >= rank) return rounded(latencyOfBucket(bucket));
-    }
-    return null;
+    while (seen < rank && bucket < LAST_BUCKET) seen += counts[++bucket] ?? 0;
+    return seen < rank ? null : (LATENCIES[bucket] ?? null);
   });
 }
 
@@ -106,3 +126,8 @@ export function quantiles(
 function rounded(latency: number): number {
   return Number(latency.toPrecision(4));
 }
+
+/** By bucket. */
+const LATENCIES = Array.from({ length: LAST_BUCKET + 1 }, (_, bucket) =>
+  rounded(latencyOfBucket(bucket)),
+);

@@ -5,8 +5,8 @@ import { addNumbers } from './delta.ts';
 import type { RollupField } from './fields.ts';
 import { OBSERVATION_FIELDS, OTHER, ROLLUP_FIELDS } from './fields.ts';
 import { DAY, HOUR, periodOf } from './fold.ts';
-import type { LatencyHistogram } from './histogram.ts';
-import { addEncoded, countPairs, quantiles } from './histogram.ts';
+import type { HistogramPart } from './histogram.ts';
+import { quantiles } from './histogram.ts';
 
 /** Hours since the epoch; `to` is exclusive. */
 export type Hours = { readonly from: number; readonly to: number };
@@ -168,8 +168,7 @@ type PointSum = {
   readonly key: string | null;
   readonly time: number;
   readonly numbers: number[];
-  /** Stored histograms, and bucket, count, bucket, count … */
-  readonly latencies: (Uint8Array | readonly number[])[];
+  readonly latencies: HistogramPart[];
 };
 
 /** Numbers and latencies by group and time. */
@@ -182,12 +181,7 @@ export class PointSums {
     this.#stepMs = stepMs;
   }
 
-  add(
-    key: string | null,
-    at: number,
-    numbers: readonly number[],
-    latencies: Uint8Array | readonly number[],
-  ): void {
+  add(key: string | null, at: number, numbers: readonly number[], latencies: HistogramPart): void {
     const time = Math.floor(at / this.#stepMs) * this.#stepMs;
     let points = this.#groups.get(key);
     if (points === undefined) {
@@ -216,20 +210,11 @@ export class PointSums {
       for (const { key, time, numbers, latencies } of group.values()) {
         const [traces = 0] = numbers;
         if (traces === 0) continue;
-        points.push({ key, time, numbers, latencies: quantiles(joined(latencies), QUANTILES) });
+        points.push({ key, time, numbers, latencies: quantiles(latencies, QUANTILES) });
       }
     }
     return points.sort((a, b) => a.time - b.time);
   }
-}
-
-function joined(parts: readonly (Uint8Array | readonly number[])[]): LatencyHistogram {
-  const histogram: LatencyHistogram = new Map();
-  for (const part of parts) {
-    if (part instanceof Uint8Array) addEncoded(histogram, part);
-    else countPairs(histogram, part);
-  }
-  return histogram;
 }
 
 /** Adds up the traces of values. */

@@ -36,8 +36,8 @@ export type TraceSummary = {
   readonly status: number | null;
   readonly source: number;
   readonly isEnded: boolean;
-  /** The newest time of any observation. */
-  readonly newestMs: number | null;
+  /** The newest time of any observation; without a sane one, the time of the newest event. */
+  readonly newestMs: number;
   readonly count: number;
   readonly errors: number;
   readonly session: string | null;
@@ -89,7 +89,7 @@ export function summarize(rows: readonly SummedRow[], receivedAt: number): Trace
     status: row[ROW.STATUS],
     source: sourceNumberOf(row[ROW.FLAGS]),
     isEnded: isEnded(row[ROW.FLAGS]),
-    newestMs: newestOf(rows),
+    newestMs: newestOf(rows, receivedAt),
     count: rows.length,
     errors: rows.filter((one) => isFailed(one.row)).length,
     session: cutText(firstOf(ordered, (one) => one.row[ROW.SESSION])),
@@ -220,14 +220,14 @@ function ttftOf(rows: readonly Seen[], { startMs, startNs }: Times): number | nu
   return earliest;
 }
 
-function newestOf(rows: readonly SummedRow[]): number | null {
-  let newest: number | null = null;
+function newestOf(rows: readonly SummedRow[], receivedAt: number): number {
+  let newest = Number.NEGATIVE_INFINITY;
   for (const { row } of rows) {
     for (const at of [row[ROW.START_MS], row[ROW.END_MS]]) {
-      if (at !== null && (newest === null || at > newest)) newest = at;
+      if (at !== null && at <= receivedAt + FUTURE_MS) newest = Math.max(newest, at);
     }
   }
-  return newest;
+  return newest === Number.NEGATIVE_INFINITY ? receivedAt : newest;
 }
 
 function totalsOf(ordered: readonly Seen[]): Pick<TraceSummary, 'facts' | 'groups'> {

@@ -3,10 +3,10 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { Page } from 'playwright-core';
 import type { Test } from 'tap';
+import { buildPages } from '../../../scripts/ui-build.ts';
 import { type BrowserOptions, openBrowser, type TestBrowser } from '../../helper/browser.ts';
 import { type Answer, send } from '../client.ts';
 import { type Daemon, type DaemonOptions, startDaemon } from '../daemon.ts';
-import { buildPages } from './build.ts';
 
 /** A daemon with the web UI, and a browser that is signed in. */
 export type UiRig = TestBrowser & {

@@ -142,7 +142,7 @@ const SCENES: Record<string, (scene: Scene, id: string) => Promise<Answered>> = 
 const [TRACE, OBSERVATION] = ['trace-1', 'o-1'];
 const BATCH = nativeBatch(1);
 
-/** Scenes of these statuses exhaust a limit, so each has a server of its own. */
+/** A scene of one of the statuses exhausts a limit, so it has a server of its own. */
 const EXHAUSTING = new Set(['401', '409', '429']);
 
 /** Gives the first project one trace. */

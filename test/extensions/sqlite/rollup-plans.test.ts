@@ -9,6 +9,9 @@ import { rollupReadOperations } from '../../../extensions/sqlite/traces/rollup-r
 import { migrateFile } from '../../../src/sqlite/migrate.ts';
 import { rows } from '../../../src/sqlite/rows.ts';
 
+/** Rows that another statement has found, and values of the statement. */
+const NO_TABLES = /SCAN (?:CONSTANT ROW|json_each|\(subquery-1\))/g;
+
 t.test('no statement of rollups scans a table', async (t) => {
   const db = new DatabaseSync(':memory:');
   t.teardown(() => db.close());
@@ -26,6 +29,6 @@ t.test('no statement of rollups scans a table', async (t) => {
   for (const sql of [...statements]) {
     const plan = rows<{ detail: string }>(db, `EXPLAIN QUERY PLAN ${sql}`).all();
     const steps = plan.map(({ detail }) => detail).join('; ');
-    t.notMatch(steps.replaceAll('SCAN CONSTANT ROW', ''), /\bSCAN/, sql);
+    t.notMatch(steps.replaceAll(NO_TABLES, ''), /\bSCAN/, sql);
   }
 });

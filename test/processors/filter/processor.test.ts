@@ -1,6 +1,8 @@
+import { readFileSync } from 'node:fs';
 import { gzipSync } from 'node:zlib';
 import fc from 'fast-check';
 import t from 'tap';
+import { parse } from 'yaml';
 import { z } from 'zod';
 import { config } from '../../../processors/filter/config.ts';
 import { createProcessor } from '../../../processors/filter/processor.ts';
@@ -252,6 +254,29 @@ t.test('compares the scope and the resource of spans', async (t) => {
       'an attribute of the resource',
     );
   }
+});
+
+t.test('drops the copies that LangSmith sends over OpenTelemetry beside its runs', async (t) => {
+  const page = readFileSync('docs/conventions.md', 'utf8');
+  const [, yaml = ''] = /```yaml\nfilter:\n([\s\S]*?)```/.exec(page) ?? [];
+  const copies = parse(yaml) as object;
+  const keptWith = async (environment: Record<string, string>, scope = 'langsmith') => {
+    const attributes = Object.entries(environment).map(([name, value]) => ({
+      key: `langsmith.metadata.${name}`,
+      value: { stringValue: value },
+    }));
+    const span = { traceId: TRACE, spanId: spanId(1), name: 'chain', attributes };
+    const scopeSpans = [{ scope: { name: scope }, spans: [span] }];
+    const body = Buffer.from(JSON.stringify({ resourceSpans: [{ scopeSpans }] }));
+    return (await filtered(copies, rawBatch('otlp_json', body, 1))).items;
+  };
+  const both = { LANGSMITH_OTEL_ENABLED: 'true' };
+  t.equal(await keptWith(both), 0);
+  t.equal(await keptWith({ LANGSMITH_TRACING_MODE: 'hybrid' }), 0);
+  t.equal(await keptWith({ ...both, LANGSMITH_OTEL_ONLY: 'true' }), 1, 'the only copy');
+  t.equal(await keptWith({ ...both, LANGSMITH_TRACING_MODE: 'otel' }), 1, 'the only copy');
+  t.equal(await keptWith(both, 'another scope'), 1);
+  t.equal(await keptWith({}), 1);
 });
 
 t.test('llm_only keeps the observations of an LLM application', async (t) => {

@@ -33,6 +33,14 @@ t.test('a reading request of this process has the answer of a listener', async (
   t.equal(reads.heldBytes, 0, 'its memory is returned');
 });
 
+t.test('a trace whose id is the path of the stream is readable', async (t) => {
+  const { get } = local({ traces: [aTrace({ id: 'stream' })] });
+  t.match(JSON.parse((await get('/traces/stream?payloads=true')).body), {
+    trace: { id: 'stream' },
+  });
+  t.equal((await get('/traces/stream?q=x')).status, 400, 'the parameters are those of a trace');
+});
+
 t.test('an answer of several chunks is whole', async (t) => {
   const observations = Array.from({ length: 1000 }, (_, i) => anObservation({ id: `o-${i}` }));
   const { get } = local({ traces: [aTrace()], observations });

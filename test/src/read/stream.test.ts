@@ -114,8 +114,23 @@ async function streaming(t: Test, traceIds: readonly string[]) {
       });
     return { answer, client, text: () => text, hasEnded: () => hasEnded };
   };
-  return { changes, listeners, follow, stop };
+  return { changes, listeners, follow, stop, base: urlOf(listener) };
 }
+
+t.test('a client that takes JSON only reads the trace with the id "stream"', async (t) => {
+  const { base } = await streaming(t, ['stream']);
+  const get = (accept: string, query = '') =>
+    fetch(`${base}/api/v1/traces/stream${query}`, { headers: { accept } });
+  const shown = await get('application/json');
+  t.match(await shown.json(), { trace: { id: 'stream' } });
+  t.equal((await get('application/json', '?q=name:chat')).status, 400);
+  for (const accept of ['*/*', 'text/event-stream', 'application/json, text/event-stream']) {
+    const answer = await get(accept);
+    t.equal(answer.headers.get('content-type'), 'text/event-stream', accept);
+    await answer.body?.cancel();
+  }
+  t.equal((await get('*/*', '?limit=1')).status, 400, 'the stream has no limit');
+});
 
 t.test('a client gets an event for each changed trace, until it goes away', async (t) => {
   const { changes, listeners, follow } = await streaming(t, ['a', 'b']);

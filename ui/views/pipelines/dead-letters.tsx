@@ -25,7 +25,9 @@ export function DeadLetterList(): JSX.Element {
     { every: REFRESH_MS },
   );
   const letters = data?.dead_letters ?? [];
-  const queues = [...new Set(letters.map(({ queue }) => queue))];
+  const queues = [...new Set(letters.map(({ queue }) => queue))].filter(
+    (name) => letters.filter(({ queue }) => queue === name).length > 1,
+  );
   const replay = async (body: Chosen): Promise<void> => {
     try {
       const { replayed } = await send<{ replayed: number }>('POST', '/dead-letters/replay', {
@@ -45,9 +47,14 @@ export function DeadLetterList(): JSX.Element {
           Batches that no retry can deliver. They are kept until you replay or drop them.
         </p>
         {queues.map((queue) => (
-          <button key={queue} type="button" onClick={() => void replay({ queue, ids: 'all' })}>
-            Replay all of <span class="cut dead-queue">{queue}</span>
-          </button>
+          <span key={queue} class="actions">
+            <button type="button" onClick={() => void replay({ queue, ids: 'all' })}>
+              Replay all of <span class="cut dead-queue">{queue}</span>
+            </button>
+            <button type="button" onClick={() => setDropping({ queue, ids: 'all' })}>
+              Drop all of <span class="cut dead-queue">{queue}</span>
+            </button>
+          </span>
         ))}
       </div>
       {failure !== undefined && <Failure failure={failure} retry={reload} />}
@@ -136,11 +143,19 @@ function DropLetters({ of, onDropped, onClose }: DropProps): JSX.Element {
     onDropped();
     done(`${dropped} dropped.`);
   };
+  const isAll = of.ids === 'all';
+  const title = isAll ? 'Drop all dead letters' : 'Drop the dead letter';
   return (
-    <Confirm title="Drop the dead letter" verb="Drop" isDangerous run={run} onClose={onClose}>
+    <Confirm title={title} verb="Drop" isDangerous run={run} onClose={onClose}>
+      {isAll && (
+        <p>
+          This drops every dead letter of <strong class="user-text">{of.queue}</strong>, also those
+          that the page does not show.
+        </p>
+      )}
       <p>
-        The batch is deleted for good, and its items never reach their destination. Their usage
-        stays counted.
+        What is dropped is deleted for good, and its items never reach their destination. Their
+        usage stays counted.
       </p>
     </Confirm>
   );

@@ -13,6 +13,7 @@ const ACTIONS: Readonly<Record<string, string>> = {
   'scores.write': 'Wrote a score',
   'erasure.create': 'Asked for an erasure',
   'erasure.finish': 'Finished an erasure',
+  'ui_code.create': 'Made a link that signs in',
   'ui_session.create': 'Signed in to these pages',
   'ui_session.end': 'Ended a sign-in',
   'dead_letters.replay': 'Replayed dead letters',

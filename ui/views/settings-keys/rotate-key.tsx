@@ -1,5 +1,5 @@
 import type { ComponentChildren, JSX } from 'preact';
-import { useState } from 'preact/hooks';
+import { useEffect, useRef, useState } from 'preact/hooks';
 import { ApiFailure, at, send } from '../../api/client.ts';
 import type { CreatedKey, Key } from '../../api/types.ts';
 import { Dialog } from '../../parts/dialog.tsx';
@@ -132,10 +132,17 @@ type StepProps = {
 
 function Step({ number, current, title, children }: StepProps): JSX.Element {
   const isCurrent = number === current;
+  const heading = useRef<HTMLHeadingElement>(null);
+  useEffect(() => {
+    // The button of the step before, which had the focus, is gone.
+    if (isCurrent && number > 1) heading.current?.focus();
+  }, [isCurrent]);
   const state = isCurrent ? 'is-current' : number < current ? 'is-done' : '';
   return (
     <li class={state} {...(isCurrent ? { 'aria-current': 'step' } : {})}>
-      <h3>{title}</h3>
+      <h3 ref={heading} tabIndex={-1}>
+        {title}
+      </h3>
       {isCurrent && children}
     </li>
   );

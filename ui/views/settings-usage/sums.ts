@@ -5,7 +5,7 @@ import { startOf } from '../../parts/usage-history.ts';
 export type Measure = 'events' | 'bytes' | 'rejected';
 export type Grouping = 'project' | 'key';
 
-export function measured({ events, bytes, rejected }: UsageRow, measure: Measure): number {
+function measured({ events, bytes, rejected }: UsageRow, measure: Measure): number {
   if (measure === 'events') return events;
   if (measure === 'bytes') return bytes;
   return Object.values(rejected).reduce((sum, count) => sum + count, 0);

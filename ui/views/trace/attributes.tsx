@@ -24,6 +24,7 @@ export function Attributes({ data, node, layout }: Props): JSX.Element {
       <Part title="Cost" rows={costRows(data)} />
       <Part title="Custom fields" rows={textRows(data.custom_fields)} />
       <Part title="External ids" rows={textRows(data.external)} />
+      <Part title="Ignored values" rows={ignoredRows(data)} />
       <Events data={data} />
       <Tree title="Metadata" value={data.metadata} />
       <Tree title="Context metadata" value={data.context_metadata} />
@@ -117,6 +118,11 @@ function costRows({ cost: money, cost_source }: Observation): Row[] {
     ['Total', cost(money.total)],
     ['Source', source],
   ];
+}
+
+/** Values of the client that gave no field, because they are malformed. */
+function ignoredRows({ ignored }: Observation): Row[] {
+  return ignored.map(({ path, reason }) => [path, reason]);
 }
 
 function textRows(texts: Readonly<Record<string, string>> | null): Row[] {

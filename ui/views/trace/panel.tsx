@@ -44,7 +44,7 @@ export function Panel(props: Props): JSX.Element {
   const path = at`/projects/${projectId}/observations/${observation.id}`;
   const query = { trace_id: trace.id };
   const { data, failure, reload } = useResource<Observation>(keyOf(path, observation), (signal) =>
-    get(path, { query, signal }),
+    get(path, { query, signal, isExact: true }),
   );
   const choose = (name: Tab): void => {
     setTab(name);

@@ -44,7 +44,9 @@ type ViewProps = { readonly projectId: string; readonly id: string };
 
 function RawEventView({ projectId, id }: ViewProps): JSX.Element {
   const path = at`/projects/${projectId}/raw-events/${id}`;
-  const { data, failure, reload } = useResource<RawEvent>(path, (signal) => get(path, { signal }));
+  const { data, failure, reload } = useResource<RawEvent>(path, (signal) =>
+    get(path, { signal, isExact: true }),
+  );
   if (failure?.status === 404) {
     return <p class="muted panel-none">The raw event has expired or was erased.</p>;
   }

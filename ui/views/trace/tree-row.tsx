@@ -26,9 +26,9 @@ type Props = {
   readonly onToggle: (row: number) => void;
 };
 
-const INDENT = 14;
+const INDENT = 12;
 /** Deeper rows are not indented further, so that their names stay visible. */
-const DEEPEST_INDENT = 12;
+const DEEPEST_INDENT = 10;
 /** Characters of a name: more would only be cut by the style. */
 const NAME = 200;
 
@@ -52,7 +52,6 @@ export function TreeRow(props: Props): JSX.Element | null {
       role="treeitem"
       aria-level={depth + 1}
       aria-selected={isShown}
-      aria-label={labelOf(each, name, props.criticalMs)}
       {...(below > 0 ? { 'aria-expanded': !isCollapsed } : {})}
       onClick={() => onChoose(row)}
     >
@@ -78,6 +77,10 @@ export function TreeRow(props: Props): JSX.Element | null {
           {name}
         </span>
         {isCollapsed && below > 0 && <span class="badge">{count(below)}</span>}
+        <span class="unseen">
+          , {each.kind}
+          {Number.isNaN(props.criticalMs) ? '' : ', on the critical path'}
+        </span>
         <Marks each={each} isOrphan={isOrphan(layout, row)} />
       </span>
       <Lane {...props} each={each} />
@@ -98,13 +101,6 @@ function Amount({ text, isCounted }: { text: string; isCounted: boolean }): JSX.
 function latencyText(each: TreeObservation, isTraceRunning: boolean): string {
   if (each.latency_ms === null && isTraceRunning && each.state === 'running') return 'running';
   return duration(each.latency_ms);
-}
-
-function labelOf(each: TreeObservation, name: string, criticalMs: number): string {
-  const parts = [name, each.kind, each.state === 'finished' ? undefined : each.state];
-  if (each.latency_ms !== null) parts.push(duration(each.latency_ms));
-  if (!Number.isNaN(criticalMs)) parts.push('on the critical path');
-  return parts.filter((part) => part !== undefined && part !== null).join(', ');
 }
 
 function titleOf(each: TreeObservation, name: string): string {

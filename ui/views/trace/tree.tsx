@@ -32,7 +32,7 @@ export function Tree(props: Props): JSX.Element {
   const { visible, active, collapsed, filter, list } = state;
   const critical = useMemo(() => criticalPath(layout), [layout]);
   const scale = useMemo(() => timeScaleOf(trace, layout, Date.now()), [trace, layout]);
-  const isHidden = (visible.indexOf[active] ?? -1) === -1;
+  const activeIndex = visible.indexOf[active] ?? -1;
   return (
     <section class={isNarrow ? 'tree is-narrow' : 'tree'} aria-label="Observations">
       <TreeTools
@@ -50,11 +50,12 @@ export function Tree(props: Props): JSX.Element {
         count={visible.rows.length}
         rowHeight={isNarrow ? NARROW_ROW_HEIGHT : ROW_HEIGHT}
         overscan={12}
+        kept={activeIndex}
         handle={list}
         attributes={{
           ...{ id, role: 'tree', 'aria-label': 'Observations of the trace', tabIndex: 0 },
           onKeyDown: state.onKeyDown,
-          ...(isHidden ? {} : { 'aria-activedescendant': `${id}-${active}` }),
+          ...(activeIndex === -1 ? {} : { 'aria-activedescendant': `${id}-${active}` }),
         }}
       >
         {(index) => {

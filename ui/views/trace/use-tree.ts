@@ -42,6 +42,8 @@ export function useTree({ layout, shown, isNarrow, onChoose }: Parts): TreeState
   const [filter, setFilter] = useState('');
   const [activeId, setActiveId] = useState<string | undefined>(undefined);
   const list = useRef<VirtualListHandle>(undefined);
+  /** The last jump's place among the slowest rows. */
+  const place = useRef(-1);
   const visible = useMemo(
     () => (filter.trim() === '' ? expandedRows(layout, collapsed) : matchingRows(layout, filter)),
     [layout, collapsed, filter],
@@ -53,7 +55,7 @@ export function useTree({ layout, shown, isNarrow, onChoose }: Parts): TreeState
   useFollow(isNarrow ? undefined : activeId, onChoose);
 
   /** Makes a row the active one, after opening what hides it. */
-  const show = (row: number | undefined): void => {
+  const show = (row: number | undefined, align: 'auto' | 'center' = 'auto'): void => {
     if (row === undefined) return;
     setActiveId(observationAt(layout, row)?.id);
     let shownRows = visible;
@@ -65,7 +67,7 @@ export function useTree({ layout, shown, isNarrow, onChoose }: Parts): TreeState
     }
     const target = shownRows.indexOf[row] ?? -1;
     // The list has its new rows after the next render.
-    setTimeout(() => list.current?.scrollTo(target), 0);
+    setTimeout(() => list.current?.scrollTo(target, align), 0);
   };
   const toggle = (row: number): void => {
     const id = observationAt(layout, row)?.id ?? '';
@@ -80,8 +82,12 @@ export function useTree({ layout, shown, isNarrow, onChoose }: Parts): TreeState
     onChoose(id);
   };
   const toggleAll = (): void => setCollapsed(collapsed.size > 0 ? new Set() : branches(layout));
-  const jumpToError = (): void => show(nextError(layout, active));
-  const jumpToSlowest = (): void => show(slowest[(slowest.indexOf(active) + 1) % slowest.length]);
+  const jumpToError = (): void => show(nextError(layout, active), 'center');
+  const jumpToSlowest = (): void => {
+    const isRepeated = slowest[place.current] === active;
+    place.current = isRepeated ? (place.current + 1) % slowest.length : 0;
+    show(slowest[place.current], 'center');
+  };
   const onKeyDown = (event: KeyboardEvent): void => {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
     const index = visible.indexOf[active] ?? -1;

@@ -1,5 +1,5 @@
 import type { JSX } from 'preact';
-import { useMemo, useRef } from 'preact/hooks';
+import { useEffect, useMemo, useState } from 'preact/hooks';
 import type { ApiFailure } from '../../api/client.ts';
 import { at, get } from '../../api/client.ts';
 import type { TraceTree } from '../../api/types.ts';
@@ -26,16 +26,16 @@ const LIVE_MS_EACH = 0.5;
 export function View({ params }: ViewProps): JSX.Element {
   const traceId = params['id'] ?? '';
   const projectId = project.value?.id;
-  const interval = useRef<number | undefined>(undefined);
+  const [every, setEvery] = useState<number | undefined>(undefined);
   const path = projectId && at`/projects/${projectId}/traces/${traceId}`;
   const { data, failure, reload } = useResource<TraceTree>(
     path,
     (signal) => get(path ?? '', { query: { fields: 'tree' }, signal }),
-    { every: interval.current },
+    { every },
   );
   const isLive = data?.trace.state === 'running' && failure?.status !== 404;
   const size = data?.observations.length ?? 0;
-  interval.current = isLive ? LIVE_MS + size * LIVE_MS_EACH : undefined;
+  useEffect(() => setEvery(isLive ? LIVE_MS + size * LIVE_MS_EACH : undefined), [isLive, size]);
   useTitle(data?.trace.name ?? 'Trace');
 
   if (projectId === undefined) return <NoProject />;

@@ -41,7 +41,7 @@ export function matchingRows(layout: TreeLayout, text: string): Visible {
 }
 
 /** Whether the name, kind, model, error or id of an observation has a text in lower case. */
-export function hasText(each: TreeObservation, wanted: string): boolean {
+function hasText(each: TreeObservation, wanted: string): boolean {
   const { name, kind, model, error, id } = each;
   return [name, kind, model, error?.type, error?.message, id].some(
     (text) => typeof text === 'string' && text.toLowerCase().includes(wanted),

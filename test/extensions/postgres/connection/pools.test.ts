@@ -54,6 +54,11 @@ t.test('a read that takes too long is no outage, and says what to do', async (t)
     code: 'query_timeout',
     message: 'Finding the answer took longer than 2 s. Narrow the time range or the filter.',
   });
+  await t.rejects(
+    pools.read.transaction((client) => client.query('SELECT pg_sleep(30)')),
+    { code: 'query_timeout' },
+    'in a transaction too',
+  );
   t.equal(pools.outage(), undefined);
   t.same((await pools.read.query('SELECT 1 AS n')).rows, [{ n: 1 }]);
   await t.rejects(pools.read.query('SELECT 1 / 0'), { code: 'storage_refused' });

@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import t from 'tap';
+import { observe } from '../../../../src/model/formats.ts';
 import { assembleRuns } from '../../../../src/model/runs/assemble.ts';
 import {
   boundaryOf,
@@ -8,6 +9,7 @@ import {
   MAX_PARTS,
   partsOf,
 } from '../../../../src/model/runs/multipart.ts';
+import { rawBatch } from '../../../helper/batches.ts';
 
 const BOUNDARY = '----LangSmithFormBoundary';
 
@@ -133,12 +135,14 @@ t.test('counts the parts that are neither runs nor their fields', async (t) => {
   const { json, leftOut } = assembled([
     { name: 'post.a', content: '{"id":"a"}' },
     { name: 'attachment.a.image', content: Buffer.from([0, 255, 13, 10]), headers: 'X: y' },
+    { name: 'attachment.unknown.image', content: '' },
     { name: 'feedback.f', content: '{}' },
     { name: 'postx', content: '{}' },
     { name: '', content: '{}' },
   ]);
-  t.same(json, { post: [{ id: 'a' }], patch: [] });
-  t.same(leftOut, { attachments: 1, others: 3 });
+  const image = { mime_type: '', bytes: 4 };
+  t.same(json, { post: [{ id: 'a', attachments: { image } }], patch: [] });
+  t.same(leftOut, { attachments: 2, others: 3 });
 });
 
 t.test('parts keep their bytes, whatever they contain', async (t) => {
@@ -246,4 +250,16 @@ t.test('a body has a bounded number of parts', async (t) => {
     bodyOf(Array.from({ length: count }, () => ({ name: 'a', content: '' })));
   t.equal(partsOf(parts(MAX_PARTS), BOUNDARY).length, MAX_PARTS);
   t.throws(() => partsOf(parts(MAX_PARTS + 1), BOUNDARY), refused(/parts/, 'too_many_events'));
+});
+
+t.test('an observation notes that attachments are not stored', async (t) => {
+  const ignoredOf = (attachments: string) => {
+    const body = Buffer.from(`{"post":[{"id":"a","attachments":${attachments}}],"patch":[]}`);
+    return observe(rawBatch('runs', body, 1))[0]?.details?.ignored;
+  };
+  const noted = [{ path: 'attachments', reason: 'are not stored' }];
+  t.same(ignoredOf('{"image":{"bytes":1}}'), noted);
+  t.same(ignoredOf('{ \n"a":null}'), noted);
+  for (const none of ['{}', '{ \n}', 'null', '[]', '"x"'])
+    t.equal(ignoredOf(none), undefined, none);
 });

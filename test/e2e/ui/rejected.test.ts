@@ -1,0 +1,86 @@
+import t from 'tap';
+import { HOSTILE, onPhone, startUi } from './rig.ts';
+
+t.setTimeout(240_000);
+
+const ui = await startUi(t);
+const { page, daemon } = ui;
+const row = (text: string) =>
+  page.getByRole('table', { name: 'Rejections' }).getByRole('row').filter({ hasText: text });
+
+/** Sends items of which the daemon rejects each. */
+async function sendBad(events: readonly unknown[]): Promise<void> {
+  await daemon.call({
+    method: 'POST',
+    path: '/api/v1/observations/batch',
+    headers: { 'content-type': 'application/json', 'user-agent': '<b>client</b>/1.0' },
+    body: JSON.stringify({ events }),
+  });
+}
+
+t.test('an empty page says what it would show', async (t) => {
+  await ui.open('/rejected');
+  await page.getByRole('heading', { name: 'Nothing was rejected' }).waitFor();
+  await ui.check(t, 'nothing rejected');
+});
+
+t.test('rejections show by code, with reason, key and advice', async (t) => {
+  const event = { operation: 'finish', kind: 'llm', status: 'success' };
+  await sendBad([
+    { ...event, id: 'no-trace' },
+    { ...event, id: 'cf', trace_id: 't', custom_fields: [] },
+    7,
+  ]);
+  await ui.open('/rejected');
+  await page.getByRole('figure', { name: 'Rejected over time by code' }).waitFor();
+  await row('no-trace').getByText('events[0].trace_id is required').waitFor();
+  await row('no-trace').getByText('/api/v1/observations/batch').waitFor();
+  await row('no-trace').getByText('<b>client</b>/1.0').waitFor();
+  const codes = page.getByRole('table', { name: 'Codes' });
+  const fields = codes.getByRole('row').filter({ hasText: 'invalid_custom_fields' });
+  await fields.getByText('Send custom_fields as an object').waitFor();
+  await fields.getByRole('button', { name: 'Only these' }).click();
+  await row('no-trace').waitFor({ state: 'detached' });
+  t.match(page.url(), /code=invalid_custom_fields/);
+  await page.reload();
+  await row('cf').waitFor();
+  t.equal(await row('no-trace').count(), 0, 'the address holds the filter');
+  await ui.check(t, 'rejected');
+  await onPhone(page, () => ui.check(t, 'rejected, on a phone'));
+});
+
+t.test('a code is explained with the text of the errors page', async (t) => {
+  await ui.open('/rejected');
+  const codes = page.getByRole('table', { name: 'Codes' });
+  await codes
+    .getByRole('row')
+    .filter({ hasText: 'missing_field' })
+    .getByRole('button', { name: 'Explain' })
+    .click();
+  const dialog = page.getByRole('dialog');
+  await dialog.getByText('a required field is absent or null').waitFor();
+  await dialog.getByRole('button', { name: 'All codes' }).click();
+  await dialog.getByText('Every refusal has a code').waitFor();
+  await ui.check(t, 'the explanation');
+  await page.keyboard.press('Escape');
+  await dialog.waitFor({ state: 'detached' });
+});
+
+t.test('hostile items stay texts', async (t) => {
+  const items = HOSTILE.map((text) => ({ id: text, trace_id: text, operation: text, kind: text }));
+  await sendBad(items);
+  await ui.open('/rejected');
+  await row(HOSTILE[0] ?? '')
+    .first()
+    .waitFor();
+  t.equal(await page.evaluate('globalThis.hacked'), undefined);
+  await ui.check(t, 'hostile rejections');
+  await onPhone(page, () => ui.check(t, 'hostile rejections, on a phone'));
+});
+
+t.test('a hostile address of the page shows an empty list', async (t) => {
+  await ui.open(`/rejected?code=${encodeURIComponent(HOSTILE[1] ?? '')}&key=%00&by=constructor`);
+  await page.getByRole('heading', { name: 'Lately' }).waitFor();
+  t.equal(await page.evaluate('globalThis.hacked'), undefined);
+  await ui.check(t, 'a hostile filter');
+});

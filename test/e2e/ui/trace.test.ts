@@ -1,0 +1,221 @@
+import { readFileSync } from 'node:fs';
+import t from 'tap';
+import { onPhone, startUi } from './rig.ts';
+import { AGENT, BAD, HOSTILE_EVENTS } from './trace-events.ts';
+
+t.setTimeout(240_000);
+
+const ui = await startUi(t);
+const { page } = ui;
+// The page of a trace that is not there.
+ui.provoked.add(404);
+
+await ui.sendEvents([...AGENT, ...BAD]);
+for (const event of HOSTILE_EVENTS) await ui.sendEvents([event]);
+await ui.daemon.call({
+  method: 'POST',
+  path: '/api/v1/traces/agent/scores',
+  headers: { authorization: `Bearer ${ui.daemon.key}`, 'content-type': 'application/json' },
+  body: JSON.stringify({ name: 'helpful', value: 0.9 }),
+});
+await ui.daemon.call({ path: '/api/v1/traces/hostile?wait=20s' });
+
+const tree = page.getByRole('tree', { name: 'Observations of the trace' });
+const item = (name: string) => tree.getByRole('treeitem', { name });
+const panel = page.getByRole('region', { name: 'Observation', exact: true });
+const tab = (name: string) => panel.getByRole('tab', { name }).click();
+const heading = () => panel.getByRole('heading', { level: 2 }).textContent();
+
+t.test('shows the values of the trace, its tree and its root', async (t) => {
+  await ui.open('/traces/agent');
+  t.equal(await page.getByRole('heading', { level: 1 }).textContent(), 'assistant');
+  const head = page.locator('.trace-head');
+  for (const text of ['4.00 s', '1,050', '1,000 in, 50 out', 'ada', 's-1', 'acme', 'helpful']) {
+    await head.getByText(text, { exact: false }).first().waitFor();
+  }
+  t.equal(await tree.getByRole('treeitem').count(), 5);
+  t.match(await item('assistant').getAttribute('aria-level'), '1');
+  await item('broken , tool Error 180 ms').waitFor();
+  t.equal(await item('on the critical path').count(), 4, 'all but the tool beside the slow one');
+  t.equal(await heading(), 'assistant', 'the root shows first');
+  await panel.getByText('Weather?').waitFor();
+  await ui.check(t, 'trace');
+});
+
+t.test('goes through the tree by keys', async (t) => {
+  await ui.open('/traces/agent');
+  await tree.focus();
+  await page.keyboard.press('e');
+  await page.waitForURL(/observation=broken/);
+  t.equal(await heading(), 'broken', 'the next error');
+  await page.keyboard.press('s');
+  await page.waitForURL(/observation=slow/);
+  await page.keyboard.press('ArrowLeft');
+  await page.waitForURL(/observation=tools/);
+  await page.keyboard.press('ArrowLeft');
+  t.equal(await item('tools').getAttribute('aria-expanded'), 'false');
+  t.equal(await tree.getByRole('treeitem').count(), 3);
+  await page.keyboard.press('e');
+  await page.waitForURL(/observation=broken/);
+  t.equal(await tree.getByRole('treeitem').count(), 5, 'a jump opens what hides the row');
+  await page.keyboard.press('Home');
+  await page.waitForURL(/observation=root/);
+  await page.keyboard.press('End');
+  await page.waitForURL(/observation=broken/);
+  await page.reload();
+  await item('broken').waitFor();
+  t.equal(await heading(), 'broken', 'the address has the observation');
+});
+
+t.test('filters the tree', async (t) => {
+  await ui.open('/traces/agent');
+  const filter = page.getByRole('searchbox', { name: 'Filter observations' });
+  await filter.fill('TIMEOUT');
+  await page.getByText('1 match', { exact: true }).waitFor();
+  t.equal(await tree.getByRole('treeitem').count(), 3, 'the match and what is above it');
+  await filter.fill('nothing at all');
+  await page.getByText('No observation matches.').waitFor();
+  await ui.check(t, 'filter');
+});
+
+t.test('shows a conversation with calls, results and images', async (t) => {
+  await ui.open('/traces/agent?observation=llm');
+  await panel.getByText('Be brief.').waitFor();
+  const messages = panel.locator('.message');
+  t.equal(await messages.count(), 4, 'the result is beside its call');
+  await messages.nth(2).getByText('rain, 12 °C').waitFor();
+  t.equal(await panel.getByRole('img', { name: 'From the message' }).count(), 0);
+  await panel.getByRole('button', { name: 'Show image' }).click();
+  const image = panel.getByRole('img', { name: 'From the message' });
+  await image.waitFor();
+  t.match(await image.getAttribute('src'), /^data:image\/png;base64,/);
+  await ui.check(t, 'messages');
+});
+
+t.test('shows attributes, the exception, JSON and raw events', async (t) => {
+  await ui.open('/traces/agent?observation=broken');
+  await tab('Attributes');
+  await panel.getByText('at price.ts:41').waitFor();
+  await panel.getByText('+80 ms').waitFor();
+  await ui.check(t, 'attributes');
+  await tab('JSON');
+  const json = panel.getByRole('tree', { name: 'Payloads' });
+  await json.waitFor();
+  await panel.getByRole('searchbox', { name: 'Search in JSON' }).fill('attempt');
+  await page.keyboard.press('Enter');
+  await panel.getByText('1 of 1').waitFor();
+  t.match(await json.locator('.is-active').textContent(), /attempt: 2/);
+  await ui.check(t, 'JSON');
+  await tab('Raw event');
+  const raw = panel.getByRole('tree', { name: 'Raw event' });
+  await raw.getByText('"TimeoutError"').waitFor();
+  await ui.check(t, 'raw event');
+});
+
+t.test('a document that is deep and long stays usable', async (t) => {
+  await ui.open('/traces/bad?observation=document');
+  await tab('JSON');
+  await panel.getByRole('searchbox', { name: 'Search in JSON' }).fill('needle');
+  await page.keyboard.press('Enter');
+  const json = panel.getByRole('tree', { name: 'Payloads' });
+  await json.getByText('"needle"').waitFor();
+  await panel.getByRole('searchbox', { name: 'Search in JSON' }).fill('yyyyend');
+  await page.keyboard.press('Enter');
+  await json.focus();
+  await page.keyboard.press('Enter');
+  await page.keyboard.press('End');
+  t.ok((await json.getByRole('treeitem').count()) < 80, 'only the rows in view are there');
+  await tab('Messages');
+  await panel.getByRole('button', { name: /Show all/ }).waitFor();
+  await tab('Attributes');
+  await panel.getByRole('tree', { name: 'Metadata' }).waitFor();
+});
+
+t.test('wrong times and parents keep their place in the tree', async (t) => {
+  await ui.open('/traces/bad');
+  t.equal(await tree.getByRole('treeitem').count(), 6);
+  t.match(await tree.locator('.row-orphan').first().getAttribute('aria-label'), /cycle|parent/);
+  t.equal(await tree.locator('.bar.is-reversed').count(), 1);
+  t.equal(await tree.locator('.lane-empty').count(), 2);
+  await ui.check(t, 'wrong times');
+});
+
+t.test('hostile texts stay texts in every field', async (t) => {
+  await ui.open('/traces/hostile');
+  for (const index of HOSTILE_EVENTS.keys()) {
+    await tree.focus();
+    await page.keyboard.press(index === 0 ? 'Home' : 'ArrowDown');
+    await page.waitForURL(new RegExp(`observation=hostile-${index}$`));
+    for (const name of ['Messages', 'JSON', 'Attributes', 'Raw event']) {
+      await tab(name);
+      await panel.getByRole('tabpanel').locator('.loading').waitFor({ state: 'detached' });
+    }
+    t.equal(await page.evaluate('globalThis.hacked'), undefined);
+  }
+  for (const name of ['Messages', 'Attributes']) {
+    await tab(name);
+    await ui.check(t, `hostile ${name}`);
+    await onPhone(page, () => ui.check(t, `hostile ${name} on a phone`));
+  }
+});
+
+t.test('works on a phone', async (t) => {
+  await onPhone(page, async () => {
+    await ui.open('/traces/agent');
+    t.equal(await panel.count(), 0, 'the panel is closed at first');
+    await ui.check(t, 'phone');
+    await item('chat').click();
+    await tab('Messages');
+    await panel.getByText('Be brief.').waitFor();
+    await ui.check(t, 'phone, observation');
+    await page.keyboard.press('Escape');
+    await panel.waitFor({ state: 'detached' });
+    t.notMatch(page.url(), /observation/);
+  });
+});
+
+t.test('a trace that runs grows on the page', async (t) => {
+  const begun = { operation: 'start', status: 'running', kind: 'agent', trace_id: 'live' };
+  const start_time = new Date().toISOString();
+  await ui.sendEvents([{ ...begun, id: 'live-root', name: 'running agent', start_time }]);
+  await ui.daemon.call({ path: '/api/v1/traces/live?wait=20s' });
+  await ui.open('/traces/live');
+  await page.locator('.trace-title').getByText('Running', { exact: true }).waitFor();
+  const ended = { operation: 'finish', status: 'success', trace_id: 'live' };
+  const end_time = new Date().toISOString();
+  await ui.sendEvents([
+    { ...ended, id: 'live-step', parent_id: 'live-root', name: 'step', kind: 'tool', end_time },
+    { ...ended, id: 'live-root', name: 'running agent', kind: 'agent', end_time },
+  ]);
+  await item('step').waitFor();
+  await page.locator('.trace-title').getByText('Success').waitFor();
+  t.pass('the step and the end arrived');
+});
+
+t.test('downloads the trace in OTLP', async (t) => {
+  await ui.open('/traces/agent');
+  const [download] = await Promise.all([
+    page.waitForEvent('download'),
+    page.getByRole('link', { name: 'Download' }).click(),
+  ]);
+  t.equal(download.suggestedFilename(), 'agent.json');
+  const request = JSON.parse(readFileSync(await download.path(), 'utf8'));
+  t.ok(request.resourceSpans.length > 0);
+});
+
+t.test('deletes the trace, and shows the receipt', async (t) => {
+  await ui.open('/traces/bad');
+  await page.getByRole('button', { name: 'Delete trace' }).click();
+  const dialog = page.getByRole('dialog');
+  await dialog.getByText('It cannot be undone.').waitFor();
+  await ui.check(t, 'deletion');
+  await dialog.getByRole('button', { name: 'Delete trace' }).click();
+  await page.getByRole('dialog', { name: 'The trace is erased' }).waitFor({ timeout: 90_000 });
+  await dialog.getByRole('tree', { name: 'Receipt' }).getByText('ids_hash').waitFor();
+  await ui.check(t, 'receipt');
+  await dialog.getByRole('button', { name: 'Close' }).click();
+  await page.waitForURL(/\/traces(\?|$)/);
+  await ui.open('/traces/bad');
+  await page.getByRole('heading', { name: 'The trace is not here' }).waitFor();
+  await ui.check(t, 'no trace');
+});
