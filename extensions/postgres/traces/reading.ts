@@ -298,45 +298,45 @@ export async function findObservationsOf(
   return takeRows(listed, limit, ({ bytes }) => bytes);
 }
 
-export async function findInTrace(
+export function findInTrace(
   client: PostgresClient,
   scope: ScopeValues,
   traceKey: Key,
   key: Key,
 ): Promise<FoundObservation | undefined> {
-  const found = await row<ReadObservation>(
-    client,
-    `${OBSERVATIONS} ${OF_TRACE} AND ${OF_KEY} AND o.key = $4`,
-    [...scope, bytesOfKey(traceKey), bytesOfKey(key)],
-  );
-  return found && foundIn(scope, found);
+  return findOne(client, scope, [traceKey, key], `${OF_KEY} AND o.key = $4`);
 }
 
 /** The root of a trace. */
-export async function findRoot(
+export function findRoot(
   client: PostgresClient,
   scope: ScopeValues,
   traceKey: Key,
 ): Promise<FoundObservation | undefined> {
-  const found = await row<ReadObservation>(
-    client,
-    `${OBSERVATIONS} ${OF_TRACE} AND ${OF_KEY} AND o.n = t.root`,
-    [...scope, bytesOfKey(traceKey)],
-  );
-  return found && foundIn(scope, found);
+  return findOne(client, scope, [traceKey], `${OF_KEY} AND o.n = t.root`);
 }
 
-export async function findAnywhere(
+/** The newest observation with a key, of any trace. */
+export function findAnywhere(
   client: PostgresClient,
   scope: ScopeValues,
   key: Key,
 ): Promise<FoundObservation | undefined> {
-  const found = await row<ReadObservation>(
-    client,
-    `${OBSERVATIONS} ${OF_TRACE} AND o.project = $1 AND o.key = $3 AND substr(o.key, 1, 1) <> '\\x3a'::bytea
-     ORDER BY o.updated_at DESC, o.n DESC LIMIT 1`,
-    [...scope, bytesOfKey(key)],
-  );
+  const where = `o.project = $1 AND o.key = $3 AND substr(o.key, 1, 1) <> '\\x3a'::bytea
+     ORDER BY o.updated_at DESC, o.n DESC LIMIT 1`;
+  return findOne(client, scope, [key], where);
+}
+
+async function findOne(
+  client: PostgresClient,
+  scope: ScopeValues,
+  keys: readonly Key[],
+  where: string,
+): Promise<FoundObservation | undefined> {
+  const found = await row<ReadObservation>(client, `${OBSERVATIONS} ${OF_TRACE} AND ${where}`, [
+    ...scope,
+    ...keys.map(bytesOfKey),
+  ]);
   return found && foundIn(scope, found);
 }
 

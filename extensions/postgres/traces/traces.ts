@@ -2,13 +2,13 @@ import { batchOf } from '../../../src/queue/record.ts';
 import { ErasureBlocks } from '../../../src/store/erasing/blocks.ts';
 import type { Dialect } from '../../../src/store/plan/dialect.ts';
 import { keyOfId, observationKey } from '../../../src/store/rows/observation-row.ts';
+import { countedPage } from '../../../src/store/rows/observed-values.ts';
 import type { FoundRows } from '../../../src/store/rows/page.ts';
 import { pageOfRows } from '../../../src/store/rows/page.ts';
 import { cursorOf, placeOfCursor } from '../../../src/store/rows/place.ts';
 import { traceOf } from '../../../src/store/rows/stored.ts';
 import { lookOf, placeOfTrace, traceInId, tracePage } from '../../../src/store/rows/trace-page.ts';
 import { placeInTrace, treeObservationOf } from '../../../src/store/rows/tree.ts';
-import { walkedPage } from '../../../src/store/rows/walked-page.ts';
 import type {
   Page,
   RowCursors,
@@ -22,7 +22,7 @@ import { withoutErased } from '../erasing/in-flight.ts';
 import type { GroupBound } from '../grouping.ts';
 import { postgresDialect } from './dialect.ts';
 import { groupedWrites } from './groups.ts';
-import { findValues } from './observed-reading.ts';
+import { countValues } from './observed-reading.ts';
 import type { ScopeValues } from './reading.ts';
 import * as queries from './reading.ts';
 
@@ -110,12 +110,12 @@ export function postgresTraces(
       const scope = scopeOf(projectId);
       return pageOfSources(await queries.findObservationsOf(reading, scope, keys, limit));
     },
-    async listValues(project, field, filter) {
+    async countValues(project, field, filter) {
       const scope = { project, since: retention.since(project) };
       const begun = now();
-      const found = await findValues(reading, scope, field, lookOf(filter, staleBefore()));
+      const counted = await countValues(reading, scope, field, lookOf(filter, staleBefore()));
       const spentMs = Math.max(0, now() - begun);
-      return walkedPage({ ...found, spentMs }, ([, , , values]) => values);
+      return countedPage({ ...counted, spentMs });
     },
     rowCursors: (projectId, traceId, observationId) =>
       rowCursors(reading, scopeOf(projectId), traceId, observationId),

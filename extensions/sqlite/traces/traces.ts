@@ -12,13 +12,13 @@ import type { Look, TraceScope } from '../../../src/store/plan/step.ts';
 import type { BatchRows } from '../../../src/store/rows/batch-rows.ts';
 import { positionsOf, rowsOf } from '../../../src/store/rows/batch-rows.ts';
 import { keyOfId, observationKey } from '../../../src/store/rows/observation-row.ts';
+import { countedPage } from '../../../src/store/rows/observed-values.ts';
 import type { FoundRows } from '../../../src/store/rows/page.ts';
 import { pageOfRows } from '../../../src/store/rows/page.ts';
 import { cursorOf, placeOfCursor, placeOfRow } from '../../../src/store/rows/place.ts';
 import { idOfTrace, observationOf, traceOf } from '../../../src/store/rows/stored.ts';
 import { lookOf, placeOfTrace, traceInId, tracePage } from '../../../src/store/rows/trace-page.ts';
 import { placeInTrace, treeObservationOf } from '../../../src/store/rows/tree.ts';
-import { walkedPage } from '../../../src/store/rows/walked-page.ts';
 import type {
   NarrowObservation,
   ObservationLine,
@@ -122,10 +122,9 @@ export function sqliteTraces(parts: SqliteTracesParts): TraceStore {
     },
     listLinesOf: (projectId, traceIds, page) =>
       listLinesOf(database, scopeOf(projectId), traceIds, page, staleBefore()),
-    async listValues(projectId, field, filter) {
+    async countValues(projectId, field, filter) {
       const look = lookOf(filter, staleBefore());
-      const found = await database.search('traces.values', [scopeOf(projectId), field, look]);
-      return walkedPage(found, ([, , , values]) => values);
+      return countedPage(await database.search('traces.values', [scopeOf(projectId), field, look]));
     },
     rowCursors: (projectId, traceId, observationId) =>
       rowCursors(database, scopeOf(projectId), traceId, observationId),

@@ -36,7 +36,7 @@ type TermWay = {
   readonly overflow: Term;
 };
 /** The index of ids or of a column, for any of the values. */
-export type ValueWay = {
+type ValueWay = {
   readonly lead: 'id' | 'session' | 'user';
   readonly values: readonly string[];
 };
