@@ -2,6 +2,7 @@ import { Background } from '../../../src/component/background.ts';
 import type { Clock, Logger } from '../../../src/component/component.ts';
 import { indexTexts } from '../../../src/store/search/indexer.ts';
 import type { SearchStatus, SearchStore } from '../../../src/store/search/status.ts';
+import { SEARCH_OFF } from '../../../src/store/search/status.ts';
 import { textCutter } from '../../../src/store/search/text-cutter.ts';
 import type { TraceStore } from '../../../src/store/store.ts';
 import type { PostgresPools } from '../connection/pools.ts';
@@ -36,7 +37,9 @@ export function postgresSearch(
   const cutter = textCutter(traces);
   const leases = workLeases(pools.housekeeping, clock, logger);
   let isConfigured = false;
-  let last: SearchStatus | undefined;
+  // Until the first step.
+  let last: SearchStatus | undefined =
+    bytes === undefined ? undefined : { ...SEARCH_OFF, state: 'indexing', payloadBytes: bytes };
   const work = leasedSteps(leases, 'search', { clock, logger }, async function* (database) {
     // Once: of processes with different sizes, the one that starts last decides.
     if (!isConfigured) await configureSearch(database, bytes ?? 0);

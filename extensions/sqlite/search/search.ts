@@ -118,7 +118,8 @@ export function sqliteSearch(
   const tables = searchTables(database, index);
   const cutter = textCutter(traces);
   const alone = oneByOne();
-  let last: SearchStatus | undefined;
+  // Until the first step.
+  let last: SearchStatus = { ...SEARCH_OFF, state: 'indexing', payloadBytes: index.bytes };
 
   async function status(): Promise<SearchStatus> {
     const walk = await index?.database.read('index.walk', []);

@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import { textOfToken } from '../../../extensions/sqlite/search/tokens.ts';
 import { observe } from '../../../src/model/formats.ts';
+import { searchDetails } from '../../../src/store/search/status.ts';
 import { wordTokens } from '../../../src/store/search/tokens.ts';
 import type { Store } from '../../../src/store/store.ts';
 import { aTenant, nativeBatch, nativeEvent } from '../../helper/batches.ts';
@@ -78,9 +79,13 @@ t.test('without payload search the index has no file', async (t) => {
   const { directory, projectId, current, reopen } = await opened(t);
   await write(current().store, 'a', 'refund', projectId);
   await current().finish();
+  t.match(searchDetails(current().search.progress()), {
+    ...{ search_state: 'ready', search_progress: 1 },
+  });
   await current().close();
   t.ok(existsSync(join(directory, 'search.db')));
-  await reopen({});
+  const off = await reopen({});
+  t.match(searchDetails(off.search.progress()), { search_state: 'off', search_progress: null });
   t.same(
     readdirSync(directory).filter((name) => name.startsWith('search')),
     [],
