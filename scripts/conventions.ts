@@ -32,6 +32,18 @@ export function conventionTables(): string {
     ),
     section('Tokens', ['kind', 'attributes of spans', 'names in an object of counts'], tokenRows()),
     section(
+      'Attributes with an object of counts',
+      ['attribute', 'form'],
+      [
+        ...data.USAGE_OBJECTS.map((key) => [`\`${key}\``, 'JSON or an object of OTLP']),
+        ...Object.entries(data.USAGE_DETAILS).map(([key, name]) => [
+          `\`${key}\``,
+          `the object \`${name}\` below; JSON, or as Python prints it`,
+        ]),
+        [`\`${data.DETAILED_USAGE}NAME\``, 'one count of the name'],
+      ],
+    ),
+    section(
       'Objects within an object of counts',
       ['object', 'members'],
       Object.entries(data.NESTED_COUNTS).map(([name, kinds]) => [

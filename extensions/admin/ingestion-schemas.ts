@@ -24,7 +24,7 @@ const version = z
   .describe('0 to 18446744073709551615; the higher version wins.');
 const tokenUsage = z
   .looseObject({ input_tokens: z.int().optional(), output_tokens: z.int().optional() })
-  .describe('Token counts.');
+  .describe('Token counts by kind, such as `cached_tokens`; the page Conventions lists the kinds.');
 const customFields = z
   .record(z.string(), z.unknown())
   .nullable()

@@ -15,6 +15,7 @@ import {
   OUTPUTS,
   SESSIONS,
   TOKEN_KINDS,
+  USAGE_DETAILS,
   USAGE_OBJECTS,
   USERS,
 } from './conventions.ts';
@@ -65,7 +66,8 @@ export type AttributeRule =
       readonly rank: number;
     }
   | { readonly role: 'tokens'; readonly rank: number; readonly kind: TokenKind }
-  | { readonly role: 'usage'; readonly rank: number }
+  /** `within`: the object of the counts that the value is, if it is not the object of all counts. */
+  | { readonly role: 'usage'; readonly rank: number; readonly within?: string }
   | { readonly role: 'level' | 'level_message' }
   | DetailRule
   | { readonly role: 'context_metadata' }
@@ -225,6 +227,9 @@ function buildRules(): Map<string, readonly AttributeRule[]> {
     }
   }
   for (const [rank, key] of USAGE_OBJECTS.entries()) add(key, { role: 'usage', rank });
+  for (const [key, within] of Object.entries(USAGE_DETAILS)) {
+    add(key, { role: 'usage', rank: USAGE_OBJECTS.length, within });
+  }
   for (const [rank, kind] of KINDS.entries()) add(kind.key, { role: 'kind', rank, kindOf: kind });
   for (const [key, rule] of detailRules()) add(key, rule);
   add(FAILURE.key, { role: 'level' });

@@ -283,6 +283,12 @@ export const USAGE_OBJECTS = [
   'mlflow.chat.tokenUsage',
 ] as const;
 
+/** Attributes with the details of one side, as JSON or as Python prints them, by the name of their object. */
+export const USAGE_DETAILS = {
+  'gen_ai.usage.input_token_details': 'input_token_details',
+  'gen_ai.usage.output_token_details': 'output_token_details',
+} as const;
+
 /** Counts of pydantic-ai, `gen_ai.usage.details.NAME`, with the names of `TOKEN_KINDS`. */
 export const DETAILED_USAGE = 'gen_ai.usage.details.';
 

@@ -10,6 +10,7 @@ import {
 } from '../attributes.ts';
 import { FAILURE, LANGFUSE_USAGE } from '../conventions.ts';
 import { mergeCustomFields } from '../custom-fields.ts';
+import { errorOfText, TRACEBACK } from '../error-text.ts';
 import type { IgnoredReason, IgnoredValue } from '../ignored.ts';
 import { IgnoredValues } from '../ignored.ts';
 import type { Instant, ObservationError, ObservationKind, TokenUsage } from '../observation.ts';
@@ -133,7 +134,7 @@ export class SpanFacts {
         this.#takeTokens(rule.kind, rule.rank, key, scalarOf(value));
         break;
       case 'usage':
-        this.#takeUsage(rule.rank, key, value);
+        this.#takeUsage(rule, key, value);
         break;
       case 'level':
         this.isFailed = scalarOf(value) === FAILURE.value;
@@ -215,9 +216,13 @@ export class SpanFacts {
   }
 
   /** Counts in an object have a lower precedence than counts with their own attributes. */
-  #takeUsage(rank: number, key: string | undefined, value: OtlpValue | undefined): void {
+  #takeUsage(
+    { rank, within }: AttributeRule & { role: 'usage' },
+    key: string | undefined,
+    value: OtlpValue | undefined,
+  ): void {
     const sent = new UsageCounts();
-    takeAttributeCounts(sent, value, countOf, (reason, member) =>
+    takeAttributeCounts(sent, value, within, countOf, (reason, member) =>
       this.#ignore(key, reason, member),
     );
     const counts = sent.counts(key === LANGFUSE_USAGE ? 'langfuse' : 'included');
@@ -290,6 +295,11 @@ export class SpanFacts {
     const message = this.#errorMessage() ?? null;
     const type = this.type?.text ?? null;
     const stacktrace = this.stacktrace?.text ?? null;
+    // LangSmith's Python client sends the text of a run's error as the message of an `Exception`.
+    if (message?.includes(TRACEBACK) === true) {
+      const parts = errorOfText(message);
+      return { ...parts, type: parts.type ?? type, stacktrace: parts.stacktrace ?? stacktrace };
+    }
     return message === null && type === null && stacktrace === null
       ? null
       : { message, type, stacktrace };

@@ -28,6 +28,14 @@ function membersOfJson(value: unknown): Members | undefined {
   return Object.entries(value).map(([name, member]) => [name, membersOfJson(member) ?? member]);
 }
 
+/** Counts as Python prints them: `{'cache_read': 8}`. */
+function membersOfPython(value: OtlpValue | undefined): Members | undefined {
+  const text = value?.stringValue;
+  if (typeof text !== 'string' || !/^\{(?:'\w+': \d+(?:, |(?=\})))*\}$/.test(text))
+    return undefined;
+  return membersOfJson(decodeCheckedText(text.replaceAll("'", '"')));
+}
+
 /** Notes that a value, or a member of it, is malformed. */
 export type NoteIgnored = (reason: IgnoredReason, member?: string) => void;
 
@@ -35,10 +43,13 @@ export type NoteIgnored = (reason: IgnoredReason, member?: string) => void;
 export function takeAttributeCounts(
   counts: UsageCounts,
   value: OtlpValue | undefined,
+  within: string | undefined,
   countOf: (value: unknown) => number | undefined,
   note: NoteIgnored,
 ): void {
-  const members = membersOfValue(value);
+  const sent = membersOfValue(value) ?? membersOfPython(value);
+  const members: Members | undefined =
+    within === undefined || sent === undefined ? sent : [[within, sent]];
   if (members === undefined) note('counts');
   for (const [name, member] of members ?? []) {
     const kinds = nestedKinds(name);

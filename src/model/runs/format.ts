@@ -1,4 +1,5 @@
 import type { JsonIndex } from '../batch-index.ts';
+import { errorOfText } from '../error-text.ts';
 import { PermanentError } from '../errors.ts';
 import type { FormatModule, ItemHead } from '../format-module.ts';
 import { IgnoredValues } from '../ignored.ts';
@@ -43,7 +44,6 @@ import {
 } from '../observation.ts';
 import { UsageCounts, withTotal } from '../usage.ts';
 import { runDetails } from './details.ts';
-import { errorOfText } from './error-text.ts';
 import { RUN, RUN_PATTERN, RUN_TEXTS } from './fields.ts';
 
 /** Runs in LangSmith's form: `{"post":[…],"patch":[…]}`. `wrapRun` makes it of a single run. */

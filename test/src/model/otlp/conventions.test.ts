@@ -120,6 +120,39 @@ t.test('LangSmith over OpenTelemetry: usage and cost in the metadata', async (t)
   t.match(payload.metadata, { 'langsmith.metadata.usage_metadata': usage });
 });
 
+t.test('LangSmith over OpenTelemetry: the details that Python prints', async (t) => {
+  const sums = { 'gen_ai.usage.input_tokens': 21, 'gen_ai.usage.output_tokens': 9 };
+  const details = {
+    'gen_ai.usage.input_token_details': "{'cache_read': 8, 'audio': 0}",
+    'gen_ai.usage.output_token_details': '{"reasoning":4}',
+  };
+  t.same(usageOf({ ...sums, ...details }), {
+    ...{ input_tokens: 21, output_tokens: 9, total_tokens: 30 },
+    ...{ cached_tokens: 8, input_audio_tokens: 0, reasoning_tokens: 4 },
+  });
+  const key = 'gen_ai.usage.input_token_details';
+  for (const text of ["{'cache_read': 8", "{'cache_read': open()}", 'none', "{'a': 1,}"]) {
+    t.same(
+      withAttributes({ [key]: text }).observation.details?.ignored,
+      [{ path: `attributes.${key}`, reason: 'is no object of counts' }],
+      text,
+    );
+  }
+});
+
+t.test('LangSmith over OpenTelemetry: the error of a run in an exception event', async (t) => {
+  const stack = 'Traceback (most recent call last):\n  File "a.py"\nValueError: x';
+  const attributes = attributesOf({
+    'exception.type': 'Exception',
+    'exception.message': `ValueError('x')\n\n${stack}`,
+    'exception.stacktrace': 'Exception: of the client',
+  });
+  const span = { status: { code: 2 }, events: [{ name: 'exception', attributes }] };
+  t.same(withAttributes({}, span).observation.error, {
+    ...{ message: 'x', type: 'ValueError', stacktrace: stack },
+  });
+});
+
 t.test('MLflow: every attribute is JSON', async (t) => {
   const { observation, payload } = withAttributes({
     'mlflow.spanType': '"CHAT_MODEL"',

@@ -1,5 +1,5 @@
 import t from 'tap';
-import { errorOfText } from '../../../../src/model/runs/error-text.ts';
+import { errorOfText } from '../../../src/model/error-text.ts';
 
 const TRACE = 'Traceback (most recent call last):\n\n  File "a.py", line 1, in <module>\n';
 

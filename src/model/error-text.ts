@@ -1,4 +1,4 @@
-import type { ObservationError } from '../observation.ts';
+import type { ObservationError } from './observation.ts';
 
 /**
  * The parts of the text with which LangSmith's clients and LangChain send an error:
@@ -17,7 +17,7 @@ function messageOnly(message: string): ObservationError {
   return { message, type: null, stacktrace: null };
 }
 
-const TRACEBACK = 'Traceback (most recent call last):';
+export const TRACEBACK = 'Traceback (most recent call last):';
 /** The beginning of the traceback of a group. */
 const GROUP = '+ Exception Group ';
 /** Longer beginnings are not taken apart. */
