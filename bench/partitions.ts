@@ -4,6 +4,7 @@ import { migrate } from '../extensions/postgres/connection/migrate.ts';
 import type { Postgres } from '../extensions/postgres/connection/pool.ts';
 import { openPostgres } from '../extensions/postgres/connection/pool.ts';
 import { MIGRATIONS } from '../extensions/postgres/migrations/index.ts';
+import { postgresDialect } from '../extensions/postgres/traces/dialect.ts';
 import { firstNumberOf } from '../extensions/postgres/traces/numbers.ts';
 import { ensureTracePartitions, TRACE_TABLES } from '../extensions/postgres/traces/partitions.ts';
 import { findTraces } from '../extensions/postgres/traces/reading.ts';
@@ -162,7 +163,7 @@ async function listing(postgres: Postgres, count: number): Promise<void> {
   const times: number[] = [];
   for (let round = -5; round < ROUNDS; round++) {
     const begun = performance.now();
-    await findTraces(postgres, ['p', 0], look);
+    await findTraces(postgres, postgresDialect, ['p', 0], look);
     if (round >= 0) times.push(performance.now() - begun);
   }
   const median = times.sort((a, b) => a - b)[Math.floor(ROUNDS / 2)] ?? 0;

@@ -17,7 +17,7 @@ const ROWS: Readonly<Record<string, string>> = {
   'src/queue': 'component model',
   'src/tenancy': 'component model schema',
   'src/query': 'component model',
-  'src/store': 'component model query queue tenancy',
+  'src/store': 'component model query queue tenancy thread',
   'src/sqlite': 'component model queue tenancy thread',
   'src/redis': 'component',
   'src/bullmq': 'component model queue redis',

@@ -425,6 +425,17 @@ const me = z
   })
   .meta({ id: 'Me' });
 
+const searchStatus = z
+  .looseObject({
+    state: z.enum(['off', 'indexing', 'ready']),
+    payload_bytes: z
+      .int()
+      .nullable()
+      .describe('Bytes of the text of inputs, and of outputs, that are searched.'),
+    progress: z.number().describe('The part of the stored observations that is searched, 0 to 1.'),
+  })
+  .meta({ id: 'SearchStatus' });
+
 const exported = z
   .string()
   .describe('Rows in the form of the parameter `format`; the trailers say where the export ended.')
@@ -464,6 +475,7 @@ export const INGESTION = {
   statsPoint,
   stats,
   rawEvent,
+  searchStatus,
   exported,
   me,
 };

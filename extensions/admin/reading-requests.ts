@@ -194,6 +194,13 @@ export const READING_REQUESTS: readonly ReadingRequest[] = [
     ],
   },
   {
+    path: '/search',
+    id: 'getSearch',
+    summary: 'Get how far text search covers payloads',
+    answer: INGESTION.searchStatus,
+    parameters: [],
+  },
+  {
     path: '/observations/:id',
     id: 'getObservation',
     summary: 'Get an observation with its payloads',

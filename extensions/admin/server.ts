@@ -229,6 +229,12 @@ function addOperation(
       const takeOver = (): Exchange => {
         reply.hijack();
         for (const [name, value] of Object.entries(HEADERS)) reply.raw.setHeader(name, value);
+        if (session !== undefined) {
+          reply.raw.once(
+            'close',
+            parts.ui.watch(client, () => reply.raw.destroy()),
+          );
+        }
         return exchangeOf(request, reply.raw);
       };
       const { id = '' } = params;

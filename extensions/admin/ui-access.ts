@@ -13,6 +13,8 @@ import { hashSecret } from './ui-secrets.ts';
 export type UiAccess = {
   /** The session of a request's cookie; undefined without a cookie. Throws an `ApiError` (401, 403, 429). */
   sessionOf(request: UiRequest): Promise<UiSession | undefined>;
+  /** Calls back when the session of a long answer has ended, at most `WATCH_MS` late. The returned function ends the watch. */
+  watch(request: UiRequest, ended: () => void): () => void;
   /** Creates a session and ends the one of the request's cookie. Resolves with the `Set-Cookie`. */
   signIn(credential: UiCredential, request: UiRequest): Promise<string>;
   /** Ends a session. Resolves with false if it does not exist. */
@@ -43,6 +45,8 @@ export type UiAccessParts = {
 const SESSION_MS = 12 * 3_600_000;
 /** A use is recorded when the recorded one is this old. */
 const USE_MS = 60_000;
+/** How often the session of an answer in progress, such as a stream of traces, is looked up. */
+const WATCH_MS = 15_000;
 const CODE_MS = 10 * 60_000;
 /** The session used longest ago, or the oldest code, leaves. */
 const MAX_SESSIONS = 1000;
@@ -85,6 +89,25 @@ export function uiAccess({ sessions, access, secrets, cookie, clock }: UiAccessP
       throw new ApiError('unauthorized', 'The session has ended. Sign in again.', {
         setCookie: cookie.remove(),
       });
+    },
+    watch({ headers }, ended) {
+      const id = cookie.read(headers) ?? '';
+      let isOver = false;
+      let cancel = clock.after(WATCH_MS, () => void look());
+      async function look(): Promise<void> {
+        // While the store is away, the session is as it was.
+        const isThere = await sessions.find(hashSecret(id), clock.now()).then(
+          (session) => session !== undefined,
+          () => true,
+        );
+        if (isOver) return;
+        if (isThere) cancel = clock.after(WATCH_MS, () => void look());
+        else ended();
+      }
+      return () => {
+        isOver = true;
+        cancel();
+      };
     },
     async signIn(credential, { headers, address }) {
       refuseForeignFetch(headers);

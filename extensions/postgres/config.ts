@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { clientTls } from '../../src/schema/client-tls.ts';
 import { duration, secret } from '../../src/schema/fields.ts';
+import { payloadSearch } from '../../src/schema/payload-search.ts';
 import { organization, plans } from '../../src/tenancy/plans.ts';
 import { rejections } from '../../src/tenancy/rejections.ts';
 
@@ -87,6 +88,9 @@ export const config = z.strictObject({
     .describe(
       'Days of a partition of traces and observations. Retention drops whole partitions, so that an expired trace stays on the disk, out of reach of readers, for up to so many days and 26 hours. Shorter ones cost more: a page of a listing takes 0.1 to 0.5 ms for each partition. Default: `1d` if no project keeps traces for more than 14 days, `7d` up to 98 days, else `30d`. A change is for new partitions.',
     ),
+  search: payloadSearch.describe(
+    'Text search in payloads. All processes need the same; the one that starts last decides.',
+  ),
   rejections,
   tls: clientTls('Postgres')
     .optional()

@@ -5,6 +5,7 @@ import type { ComponentHealth } from '../../src/component/health.ts';
 import { HEALTH_REGISTRY } from '../../src/component/health.ts';
 import { QUEUE_STORAGE } from '../../src/queue/queue.ts';
 import { SHARED_QUEUES } from '../../src/queue/shared-queue.ts';
+import { searchDetails } from '../../src/store/search/status.ts';
 import { STORE } from '../../src/store/store.ts';
 import { BOOTSTRAP, type Bootstrap } from '../../src/tenancy/bootstrap.ts';
 import { USAGE_COUNTERS } from '../../src/tenancy/contract.ts';
@@ -58,7 +59,7 @@ export function createExtension(settings: Settings, config: PostgresConfig): Ext
       );
       open = opened;
       closers = [
-        host.service(HEALTH_REGISTRY).register(id, () => healthOf(pools)),
+        host.service(HEALTH_REGISTRY).register(id, () => healthOf(pools, opened)),
         metrics.gauge('tracectl_postgres_connections', 'Open connections to Postgres.', () => [
           { value: pools.usage().open, labels: { extension: id } },
         ]),
@@ -94,14 +95,14 @@ const AWAY_MS = 1000;
  * A process that cannot reach Postgres is not ready, because other replicas may reach it. If Postgres answers and
  * rejects writes, it rejects those of every replica: the process stays ready and answers 503 until a write succeeds.
  */
-function healthOf(pools: PostgresPools): ComponentHealth {
+function healthOf(pools: PostgresPools, { search }: OpenPostgresStore): ComponentHealth {
   const { open, waiting } = pools.usage();
   const outage = pools.outage();
   return {
     healthy: outage === undefined,
     ...(outage?.isAway === true && outage.lasts >= AWAY_MS ? { ready: false } : {}),
     ...(outage === undefined ? {} : { message: outage.message }),
-    details: { connections: open, waiting },
+    details: { connections: open, waiting, ...searchDetails(search.progress()) },
   };
 }
 

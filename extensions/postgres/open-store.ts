@@ -18,6 +18,9 @@ import { notices } from './notices.ts';
 import type { PostgresQueues } from './queue/storage.ts';
 import { openQueues } from './queue/storage.ts';
 import { rollupKeeper } from './rollup-keeper.ts';
+import { postgresTextDialect } from './search/dialect.ts';
+import type { PostgresSearch } from './search/search.ts';
+import { postgresSearch } from './search/search.ts';
 import { postgresCounters } from './tenancy/counters.ts';
 import { ledgerSums } from './tenancy/ledger-sums.ts';
 import { postgresRows } from './tenancy/rows.ts';
@@ -27,6 +30,7 @@ import { usageTimes } from './tenancy/usage.ts';
 import { TraceNotices } from './trace-notices.ts';
 import { postgresBacklog } from './traces/backlog.ts';
 import { postgresCosts } from './traces/costs.ts';
+import { postgresDialect } from './traces/dialect.ts';
 import { ensureTracePartitions, partitionDays } from './traces/partitions.ts';
 import { tracesWithoutTerms } from './traces/postings.ts';
 import { postgresRollups } from './traces/rollup-reads.ts';
@@ -39,6 +43,8 @@ import { postgresTraces } from './traces/traces.ts';
 export type OpenPostgresStore = {
   readonly store: Store;
   readonly queues: PostgresQueues;
+  /** The progress of the index of payload text; undefined without payload search. */
+  readonly search: Pick<PostgresSearch, 'progress'>;
   readonly ledger: SharedLedger;
   readonly first: FirstProject | undefined;
   close(): Promise<void>;
@@ -54,7 +60,7 @@ export async function openPostgresStore(
   connection: NoticeSettings,
   settings: Pick<Settings, 'clock' | 'logger' | 'metrics'>,
   config: TenancyConfig &
-    Pick<PostgresConfig, 'group_timeout' | 'stale_after' | 'trace_partitions'>,
+    Pick<PostgresConfig, 'group_timeout' | 'stale_after' | 'trace_partitions' | 'search'>,
 ): Promise<OpenPostgresStore> {
   const { clock, logger, metrics } = settings;
   const groups = { ms: config.group_timeout, clock, logger };
@@ -86,9 +92,10 @@ export async function openPostgresStore(
   const sums = ledgerSums(pools.housekeeping, clock, logger);
   const rollups = rollupKeeper(pools.housekeeping, clock, logger);
   projects.onDelete(() => keeper.wake());
-  const reading = readingOf(pools, clock, config.stale_after);
+  const reading = readingOf(pools, clock, config);
   const blocks = new ErasureBlocks(() => clock.now());
   const traces = postgresTraces(database, retention, groups, reading, blocks);
+  const search = postgresSearch({ pools, traces, clock, logger }, config.search.payloads);
   const erasures = await postgresErasures({
     ...{ pools, queues, traces, projects, blocks, clock, logger, metrics },
   });
@@ -104,31 +111,29 @@ export async function openPostgresStore(
     uiSessions: postgresUiSessions(pools, clock),
     costs: postgresCosts(pools.housekeeping, database.prices),
     openQueue: queues.openQueue,
+    search,
   };
   return {
     store,
     queues,
+    search,
     ledger: sharedLedger(pools, clock),
     first: tenancy.first,
     async finish() {
-      for (const each of [sums, erasures, keeper, rollups]) await each.finish();
+      for (const each of [sums, erasures, keeper, rollups, search]) await each.finish();
     },
     async close() {
       terms.close();
       await listening.close();
-      await erasures.close();
-      await keeper.close();
-      await rollups.close();
-      await sums.close();
-      await counters.close();
-      await tenancy.close();
-      await queues.close();
+      const parts = [erasures, search, keeper, rollups, sums, counters, tenancy, queues];
+      for (const each of parts) await each.close();
     },
     async crash() {
       terms.close();
       keeper.crash();
       erasures.crash();
       rollups.crash();
+      search.crash();
       sums.stop();
       tenancy.crash();
       queues.crash();
@@ -137,9 +142,14 @@ export async function openPostgresStore(
   };
 }
 
-function readingOf({ read }: PostgresPools, clock: Clock, staleAfter: number): Reading {
+function readingOf(
+  { read }: PostgresPools,
+  clock: Clock,
+  { stale_after: staleAfter, search }: Pick<PostgresConfig, 'stale_after' | 'search'>,
+): Reading {
   const now = (): number => clock.now();
-  return { client: read, staleBefore: () => now() - staleAfter, now };
+  const dialect = search.payloads === undefined ? postgresDialect : postgresTextDialect;
+  return { client: read, dialect, staleBefore: () => now() - staleAfter, now };
 }
 
 /** The notices of this process, and of the traces that it writes. */

@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { byteSize, duration } from '../../src/schema/fields.ts';
+import { payloadSearch } from '../../src/schema/payload-search.ts';
 import { organization, plans } from '../../src/tenancy/plans.ts';
 import { rejections } from '../../src/tenancy/rejections.ts';
 
@@ -24,6 +25,7 @@ export const config = z.strictObject({
   stale_after: duration('24h').describe(
     'A trace without an end is `interrupted` instead of `running` if its newest time is older. An end that arrives later ends it.',
   ),
+  search: payloadSearch,
   rejections,
 });
 

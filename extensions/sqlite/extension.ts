@@ -2,12 +2,14 @@ import { resolve } from 'node:path';
 import { offer } from '../../src/component/capability.ts';
 import type { Extension, Settings } from '../../src/component/component.ts';
 import { deferred } from '../../src/component/deferred.ts';
+import type { ComponentHealth } from '../../src/component/health.ts';
 import { HEALTH_REGISTRY } from '../../src/component/health.ts';
 import { PROCESS_END } from '../../src/component/process-end.ts';
 import { QUEUE_STORAGE } from '../../src/queue/queue.ts';
 import { registerDamage } from '../../src/sqlite/condition.ts';
 import { DATA_DIRECTORY, type DataDirectory } from '../../src/store/data-directory.ts';
 import { SALVAGE } from '../../src/store/salvage.ts';
+import { searchDetails } from '../../src/store/search/status.ts';
 import { STORE } from '../../src/store/store.ts';
 import { BOOTSTRAP, type Bootstrap } from '../../src/tenancy/bootstrap.ts';
 import { USAGE_COUNTERS } from '../../src/tenancy/contract.ts';
@@ -36,9 +38,10 @@ export function createExtension(settings: Settings, config: SqliteConfig): Exten
   return {
     async start() {
       const processEnd = settings.host.service(PROCESS_END);
-      parts = await openSqliteStore(settings, config, () => processEnd.end('removed_data'));
-      removeGauge = registerDamage(settings.metrics, settings.id, parts.isDamaged);
-      settings.host.service(HEALTH_REGISTRY).register(settings.id, parts.health);
+      const opened = await openSqliteStore(settings, config, () => processEnd.end('removed_data'));
+      parts = opened;
+      removeGauge = registerDamage(settings.metrics, settings.id, opened.isDamaged);
+      settings.host.service(HEALTH_REGISTRY).register(settings.id, () => healthOf(opened));
     },
     async shutdown() {
       const closing = parts;
@@ -55,4 +58,9 @@ export function createExtension(settings: Settings, config: SqliteConfig): Exten
       offer(SALVAGE, () => salvageSqliteStore(config.directory, settings.logger)),
     ],
   };
+}
+
+function healthOf({ health, search }: OpenSqliteStore): ComponentHealth {
+  const { details, ...rest } = health();
+  return { ...rest, details: { ...details, ...searchDetails(search.progress()) } };
 }

@@ -15,6 +15,7 @@ import type { OrphanedBatch } from './batches/purge-operations.ts';
 import { HIDDEN } from './batches/purge-operations.ts';
 import type { StoreOperations } from './operations.ts';
 import type { RemovedCounters } from './removed-counters.ts';
+import type { SqliteSearch } from './search/search.ts';
 
 /** The interval of looking for expired traces. */
 const EXPIRE_MS = 60_000;
@@ -33,6 +34,7 @@ export type SqliteHousekeepingParts = {
   readonly clock: Clock;
   readonly logger: Logger;
   readonly removed: RemovedCounters;
+  readonly texts: Pick<SqliteSearch, 'purge'>;
   /** The time in milliseconds that the log of rejections keeps an entry. */
   readonly rejectionsMaxAge: number;
 };
@@ -100,7 +102,7 @@ class Remover {
   }
 
   async *purgeDeleted(): Steps {
-    const { database, retention, queues, logger } = this.#parts;
+    const { database, retention, queues, texts, logger } = this.#parts;
     for (const project of await database.read('removal.open', [])) {
       yield* this.#removeTraces(project, EVERYTHING, 'project_deleted');
       yield* this.#removeTraces(HIDDEN, EVERYTHING, 'project_deleted');
@@ -116,6 +118,7 @@ class Remover {
       yield* repeat(() => database.write('purge.rejections', [project, EVERYTHING]));
       yield* repeat(() => database.write('rollups.remove', [project]));
       yield* repeat(() => database.write('purge.keys', [project]));
+      yield* texts.purge();
       // The log holds the pages as they were before the removal.
       while (!(await database.truncateLog())) yield;
       await database.write('removal.purged', [project]);

@@ -10,6 +10,7 @@ import { ChangeFeed } from '../../src/store/changes.ts';
 import { ErasureBlocks } from '../../src/store/erasing/blocks.ts';
 import { ErasedInFlight } from '../../src/store/erasing/in-flight.ts';
 import type { Store } from '../../src/store/store.ts';
+import type { TermMetrics } from '../../src/store/term-metrics.ts';
 import { termMetrics } from '../../src/store/term-metrics.ts';
 import type { FirstProject } from '../../src/tenancy/bootstrap.ts';
 import type { Tenancy } from '../../src/tenancy/open.ts';
@@ -18,17 +19,23 @@ import type { VerifyProgress } from '../../src/tenancy/rows.ts';
 import type { Difference } from '../../src/tenancy/usage.ts';
 import { threadFile } from '../../src/thread/thread.ts';
 import type { SqliteConfig } from './config.ts';
+import type { SqliteErasures } from './erasing/erasing.ts';
 import { sqliteErasures } from './erasing/erasing.ts';
+import type { SqliteHousekeeping } from './housekeeping.ts';
 import { sqliteHousekeeping } from './housekeeping.ts';
 import type { StoreOperations } from './operations.ts';
 import { removedCounters } from './removed-counters.ts';
+import type { OpenIndex, SqliteSearch } from './search/search.ts';
+import { openIndex, removeIndex, sqliteSearch } from './search/search.ts';
 import { sqliteRows } from './tenancy/rows.ts';
 import { sqliteUiSessions } from './tenancy/ui-sessions.ts';
 import { sqliteBacklog } from './traces/backlog.ts';
 import { sqliteCosts } from './traces/costs.ts';
+import type { RollupFolding } from './traces/rollup-folding.ts';
 import { rollupFolding } from './traces/rollup-folding.ts';
 import { sqliteRollups } from './traces/rollups.ts';
 import { sqliteScores } from './traces/scores.ts';
+import type { Summarizing } from './traces/summarizing.ts';
 import { summarizing } from './traces/summarizing.ts';
 import { sqliteGroups } from './traces/trace-groups.ts';
 import { sqliteRanks } from './traces/trace-ranks.ts';
@@ -39,6 +46,8 @@ export type OpenSqliteStore = {
   readonly first: FirstProject | undefined;
   /** Whether the disk has room, and how much; whether the file is in its place and sound. */
   health(): DatabaseHealth;
+  /** The progress of the index of payload text; undefined without payload search. */
+  readonly search: Pick<SqliteSearch, 'progress'>;
   /** Whether damage was found since the start, or at the start. */
   isDamaged(): boolean;
   close(): Promise<void>;
@@ -56,7 +65,13 @@ export async function salvageSqliteStore(
   directory: string,
   logger: Logger,
 ): Promise<SalvagedDatabase[]> {
-  return [await salvageDatabase({ directory, name: FILES, operations: OPERATIONS }, logger)];
+  const salvaged = await salvageDatabase(
+    { directory, name: FILES, operations: OPERATIONS },
+    logger,
+  );
+  // The next start makes it again, of the rows that are left.
+  await removeIndex(directory);
+  return [salvaged];
 }
 
 /** Rejects with an `Error` that names the obstacle: the lock, the permissions, the file. */
@@ -77,7 +92,9 @@ export async function openSqliteStore(
     clock,
     logger,
   });
+  let index: OpenIndex | undefined;
   try {
+    index = await openIndex({ database, clock, logger }, config);
     const queues = await queueStorage(database, clock, logger, {
       removesProjects: false,
     });
@@ -88,8 +105,9 @@ export async function openSqliteStore(
     await database.markFilled();
     const blocks = new ErasureBlocks(() => clock.now());
     blocks.replace(await database.read('erasing.blocks', [clock.now()]));
-    return storeIn({ database, queues, tenancy, blocks }, settings, config);
+    return storeIn({ database, index, queues, tenancy, blocks }, settings, config);
   } catch (error) {
+    await index?.database.close();
     await database.close();
     throw error;
   }
@@ -97,13 +115,14 @@ export async function openSqliteStore(
 
 type OpenParts = {
   readonly database: Database<StoreOperations>;
+  readonly index: OpenIndex | undefined;
   readonly queues: SqliteQueueStorage;
   readonly tenancy: Tenancy;
   readonly blocks: ErasureBlocks;
 };
 
 function storeIn(
-  { database, queues, tenancy, blocks }: OpenParts,
+  { database, index, queues, tenancy, blocks }: OpenParts,
   { clock, logger, metrics }: Pick<Settings, 'clock' | 'logger' | 'metrics'>,
   config: SqliteConfig,
 ): OpenSqliteStore {
@@ -117,6 +136,7 @@ function storeIn(
     clock,
     logger,
     removed,
+    texts: { purge: () => search.purge() },
     rejectionsMaxAge: config.rejections.max_age,
   });
   const terms = termMetrics(metrics, () => database.search('traces.withoutTerms', []));
@@ -128,9 +148,12 @@ function storeIn(
   const traces = sqliteTraces({
     ...{ database, queues, retention, summaries, terms, rollups },
     ...{ inFlight, blocks, changes, staleBefore },
+    texts: { wake: () => search.wake() },
   });
+  const search = sqliteSearch({ database, clock, logger }, index, traces);
   const erasures = sqliteErasures({
     ...{ database, queues, inFlight, blocks, removed, traces, projects, clock, logger },
+    texts: search,
   });
   const store: Store = {
     ...{ projects, keys, traces, organization, usage, rejections, audit, changes },
@@ -143,24 +166,50 @@ function storeIn(
     backlog: sqliteBacklog(database),
     erasures: erasures.store,
     uiSessions: sqliteUiSessions(database, clock),
+    search,
     openQueue: queues.openQueue,
   };
   return {
     store,
     first: tenancy.first,
     health: database.health,
+    search,
     isDamaged: database.isDamaged,
+    ...lifecycleOf(database, queues, tenancy, {
+      ...{ terms, summaries, erasures, search, rollups, keeper },
+    }),
+  };
+}
+
+type Workers = {
+  readonly terms: TermMetrics;
+  readonly summaries: Summarizing;
+  readonly erasures: SqliteErasures;
+  readonly search: SqliteSearch;
+  readonly rollups: RollupFolding;
+  readonly keeper: SqliteHousekeeping;
+};
+
+function lifecycleOf(
+  database: Database<StoreOperations>,
+  queues: SqliteQueueStorage,
+  tenancy: Tenancy,
+  { terms, summaries, erasures, search, rollups, keeper }: Workers,
+): Pick<OpenSqliteStore, 'finish' | 'close' | 'crash'> {
+  return {
     async finish() {
       await queues.tidy();
       await erasures.finish();
       await keeper.finish();
       await summaries.finish();
       await rollups.finish();
+      await search.finish();
     },
     async close() {
       terms.close();
       await summaries.close();
       await erasures.close();
+      await search.close();
       await rollups.close();
       await keeper.close();
       await queues.close();
@@ -175,6 +224,7 @@ function storeIn(
       keeper.crash();
       queues.crash();
       tenancy.crash();
+      await search.crash();
       await database.crash();
     },
   };

@@ -11,6 +11,7 @@ import { answerOperations } from './erasing/answer-operations.ts';
 import { cleanOperations, cleanReadOperations } from './erasing/clean-operations.ts';
 import { erasureOperations, erasureReadOperations } from './erasing/list-operations.ts';
 import { STORE_MIGRATIONS } from './migrations/index.ts';
+import { textChangeOperations, textReadOperations } from './search/change-operations.ts';
 import { logOperations, logReadOperations } from './tenancy/log-operations.ts';
 import { tenancyOperations, tenancyReadOperations } from './tenancy/operations.ts';
 import { uiSessionOperations, uiSessionReadOperations } from './tenancy/ui-session-operations.ts';
@@ -44,6 +45,7 @@ export function writeOperations(db: DatabaseSync) {
     ...erasureOperations(db),
     ...answerOperations(db),
     ...cleanOperations(db),
+    ...textChangeOperations(db),
   };
 }
 
@@ -65,6 +67,7 @@ export function readOperations(db: DatabaseSync) {
     ...purgeReadOperations(db),
     ...erasureReadOperations(db),
     ...cleanReadOperations(db),
+    ...textReadOperations(db),
   };
 }
 

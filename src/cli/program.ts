@@ -17,6 +17,7 @@ import { addReload } from './reload.ts';
 import { addRun } from './run.ts';
 import { addSalvage } from './salvage.ts';
 import { addSchema } from './schema.ts';
+import { addSearch } from './search.ts';
 import { addSend } from './send/command.ts';
 import type { Terminal } from './terminal.ts';
 import { addGroups } from './traces/groups.ts';
@@ -67,6 +68,7 @@ export function createProgram(terminal: Terminal, end: (status: number) => void)
   addKeys(program, terminal);
   addUsage(program, terminal, end);
   addCost(program, terminal);
+  addSearch(program, terminal);
   addRejections(program, terminal);
   addAudit(program, terminal);
   addTraces(program, terminal);

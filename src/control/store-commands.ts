@@ -4,6 +4,7 @@ import { EXPORT_COMMANDS } from './exports.ts';
 import { KEY_COMMANDS } from './keys.ts';
 import { ORGANIZATION_COMMANDS } from './organization.ts';
 import { PROJECT_COMMANDS } from './projects.ts';
+import { showSearch } from './search.ts';
 import type { StoreCommand } from './store-work.ts';
 import { TRACE_COMMANDS } from './traces.ts';
 import { USAGE_COMMANDS } from './usage.ts';
@@ -18,5 +19,6 @@ export const STORE_COMMANDS = {
   ...EXPORT_COMMANDS,
   ...ERASURE_COMMANDS,
   'cost.recompute': recomputeCosts,
+  'search.status': showSearch,
 } as const satisfies Record<string, StoreCommand>;
 export type StoreCommandName = keyof typeof STORE_COMMANDS;

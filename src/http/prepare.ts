@@ -56,10 +56,9 @@ export function prepare(
     return { body: wrapped, encoding: 'identity', index: scan(format, wrapped, limits) };
   }
   if (wanted.multipart !== undefined) {
-    const { body: assembled, ...more } = assembleRuns(inflated, wanted.multipart.boundary);
     const limits = { maxItems, maxDepth: MAX_JSON_DEPTH + WRAPPED_LEVELS };
-    const index = scan(format, assembled, limits);
-    return { body: assembled, encoding: 'identity', index, ...more };
+    const assembled = assembleRuns(inflated, wanted.multipart.boundary, limits);
+    return { ...assembled, encoding: 'identity' };
   }
   const limits = maxDepth === undefined ? { maxItems } : { maxItems, maxDepth };
   const index = scan(format, inflated, limits);

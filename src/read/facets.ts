@@ -8,8 +8,8 @@ import type { ContributedTrace } from '../store/rollups/contribution-page.ts';
 import type { RollupField } from '../store/rollups/fields.ts';
 import { isRollupField, ROLLUP_FIELDS } from '../store/rollups/fields.ts';
 import type { FacetCount } from '../store/rollups/reading.ts';
-import type { ObservedField } from '../store/rows/observed-values.ts';
-import { isObservedField } from '../store/rows/observed-values.ts';
+import type { CountedField } from '../store/rows/observed-values.ts';
+import { COUNTED_FIELDS, isCountedField } from '../store/rows/observed-values.ts';
 import type { StoredTrace } from '../store/store.ts';
 import { answerJson } from './answer.ts';
 import { fetched } from './listing.ts';
@@ -75,8 +75,8 @@ class Counts {
     this.#prefix = prefix;
   }
 
-  add(value: string | null, traces = 1): void {
-    if (value === null || !value.startsWith(this.#prefix)) return;
+  add(value: string, traces = 1): void {
+    if (!value.startsWith(this.#prefix)) return;
     const known = this.#traces.get(value);
     if (known === undefined) this.#bytes += VALUE_BYTES + value.length;
     this.#traces.set(value, (known ?? 0) + traces);
@@ -102,8 +102,9 @@ function countInto(counts: Counts, reading: StoreReading, asked: Asked): Promise
     if (query.terms.length === 0) return countRollups(counts, reading, field, asked);
     return countContributions(counts, reading, field, asked);
   }
-  if (isObservedField(field)) return countObserved(counts, reading, field, asked);
-  return countTraces(counts, reading, asked);
+  if (isCountedField(field)) return countRows(counts, reading, field, asked);
+  if (field === 'state') return countStates(counts, reading, asked);
+  throw invalidParameter('field', `must be one of ${FACET_FIELDS.join(', ')}, custom.KEY`);
 }
 
 async function countRollups(
@@ -161,11 +162,11 @@ function countContributions(
   );
 }
 
-/** For a field of observations without rollups: the values in their rows. */
-function countObserved(
+/** For a field without rollups: the values in the rows of the traces or of their observations. */
+function countRows(
   counts: Counts,
   reading: StoreReading,
-  field: ObservedField,
+  field: CountedField,
   { query, range }: Asked,
 ): Promise<Walked> {
   const { store, tenant } = reading;
@@ -173,25 +174,24 @@ function countObserved(
   return walkTraces(
     reading,
     (cursor, size) =>
-      store.traces.listValues(tenant.projectId, field, {
+      store.traces.countValues(tenant.projectId, field, {
         ...{ query: wanted, limit: size, size },
         ...(cursor === undefined ? {} : { cursor }),
       }),
-    (values: readonly string[]) => {
-      for (const value of values) counts.add(value);
+    ([value, traces]) => {
+      counts.add(value, traces);
       return counts.bytes;
     },
   );
 }
 
-/** For a field of traces without rollups: the values in their rows. */
-function countTraces(
+/** The state depends on the time of the request. */
+function countStates(
   counts: Counts,
   reading: StoreReading,
-  { field, query, range }: Asked,
+  { query, range }: Asked,
 ): Promise<Walked> {
   const { store, tenant } = reading;
-  const valuesOf = valuesOfTrace(field);
   const wanted = startedWithin(query, range);
   return walkTraces(
     reading,
@@ -200,35 +200,13 @@ function countTraces(
         ...{ query: wanted, limit: size, size },
         ...(cursor === undefined ? {} : { cursor }),
       }),
-    (trace: StoredTrace) => {
-      for (const value of valuesOf(trace)) counts.add(value);
+    ({ state }: StoredTrace) => {
+      counts.add(state);
       return counts.bytes;
     },
   );
 }
 
-type ValuesOfTrace = (trace: StoredTrace) => readonly (string | null)[];
-
-const TRACE_VALUES: Readonly<Record<string, ValuesOfTrace>> = {
-  state: ({ state }) => [state],
-  source: ({ source }) => [source],
-  release: ({ release }) => [release],
-  tag: ({ tags }) => tags,
-};
-
-/** Throws a `Refusal` (400) for a field without facets. */
-function valuesOfTrace(field: string): ValuesOfTrace {
-  const known = Object.hasOwn(TRACE_VALUES, field) ? TRACE_VALUES[field] : undefined;
-  if (known !== undefined) return known;
-  const key = field.startsWith('custom.') ? field.slice('custom.'.length) : '';
-  if (key !== '') return ({ customFields }) => [ownValue(customFields, key)];
-  throw invalidParameter('field', `must be one of ${FACET_FIELDS.join(', ')}, custom.KEY`);
-}
-
-function ownValue(fields: Readonly<Record<string, string>>, key: string): string | null {
-  return Object.hasOwn(fields, key) ? (fields[key] ?? null) : null;
-}
-
 const FACET_FIELDS = Object.keys(FIELDS).filter(
-  (name) => isRollupField(name) || isObservedField(name) || Object.hasOwn(TRACE_VALUES, name),
+  (name) => isRollupField(name) || COUNTED_FIELDS.includes(name) || name === 'state',
 );

@@ -27,6 +27,7 @@ import type { PayloadSubject, ProjectReads, ProjectRoute, Reader } from './proje
 import { checkParameters } from './query.ts';
 import type { Reads } from './reads.ts';
 import { SCORE_REQUESTS } from './scores.ts';
+import { SEARCH_STATUS } from './search-status.ts';
 import { SHOW_OBSERVATION } from './show-observation.ts';
 import { SHOW_TRACE } from './show-trace.ts';
 import { STATS_REQUEST } from './stats.ts';
@@ -159,6 +160,7 @@ const STORED: readonly StoredRequest[] = [
   ...GROUP_REQUESTS,
   STATS_REQUEST,
   FACET_REQUEST,
+  SEARCH_STATUS,
   SHOW_OBSERVATION,
   { path: '/raw-events/:raw_event_id', parameters: [], work: showRawEvent },
   EXPORT,

@@ -10,7 +10,7 @@ import type { MigratedFile } from './migrate.ts';
 import { mendVersion, migrateFile, refuseNewer } from './migrate.ts';
 import type { Opening, OperationModule, OperationTable, ThreadData } from './operation.ts';
 import { errcodeOf, isDamage } from './result-code.ts';
-import { finds } from './rows.ts';
+import { finds, prepareWide } from './rows.ts';
 import type { Salvaged } from './salvage.ts';
 import { finishSalvage, REMEDY, removeUnfinished, salvage, stamp } from './salvage.ts';
 
@@ -145,8 +145,8 @@ function connect(module: OperationModule, data: FileData): Connected {
       : module.readOperations(db);
     const connection = {
       db,
-      begin: db.prepare(isWriting ? 'BEGIN IMMEDIATE' : 'BEGIN'),
-      commit: db.prepare('COMMIT'),
+      begin: prepareWide(db, isWriting ? 'BEGIN IMMEDIATE' : 'BEGIN'),
+      commit: prepareWide(db, 'COMMIT'),
       operations: new Map(Object.entries(operations as Record<string, Operation>)),
       growing: new Set(module.growing),
       files: identitiesOf([file, `${file}-wal`]),

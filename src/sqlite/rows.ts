@@ -1,4 +1,4 @@
-import type { DatabaseSync, SQLInputValue, SQLOutputValue } from 'node:sqlite';
+import type { DatabaseSync, SQLInputValue, SQLOutputValue, StatementSync } from 'node:sqlite';
 
 /** A prepared statement that returns rows of one type. */
 export type RowQuery<Row> = {
@@ -30,6 +30,16 @@ export function tuples<Row extends readonly Cell[]>(db: DatabaseSync, sql: strin
   statement.setReturnArrays(true);
   const untyped: UntypedQuery = statement;
   return untyped as RowQuery<Row>;
+}
+
+/**
+ * Prepares a statement whose `run` returns integers of any size. Every `run` returns the id of the last inserted row, and an index
+ * of FTS5 inserts rows with ids that are no safe integers.
+ */
+export function prepareWide(db: DatabaseSync, sql: string): StatementSync {
+  const statement = db.prepare(sql);
+  statement.setReadBigInts(true);
+  return statement;
 }
 
 /** Prepares a statement that reads one cell: of the first row, or undefined without a row. */

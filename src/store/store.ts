@@ -30,8 +30,9 @@ import type { GroupStore } from './groups.ts';
 import type { CostStore } from './pricing.ts';
 import type { RankStore } from './ranking.ts';
 import type { RollupReads } from './rollups/reading.ts';
-import type { ObservedField, ObservedPage } from './rows/observed-values.ts';
+import type { CountedField, CountedPage } from './rows/observed-values.ts';
 import type { ScoreStore, ScoreValue } from './scores.ts';
+import type { SearchStore } from './search/status.ts';
 
 /**
  * A store: projects, keys, raw batches and the observations made from them. Every reading method takes the project
@@ -56,6 +57,7 @@ export type Store = QueueStorage & {
   readonly groups: GroupStore;
   readonly scores: ScoreStore;
   readonly erasures: ErasureStore;
+  readonly search: SearchStore;
   readonly uiSessions: UiSessionStore;
 };
 
@@ -256,8 +258,8 @@ export type TraceStore = {
     traceIds: readonly string[],
     page: { limit: number; cursor?: string },
   ): Promise<Page<ObservationLine>>;
-  /** The values of a field in each matching trace, in the order of `listTraces`. A step reads a bounded number of observations. */
-  listValues(projectId: string, field: ObservedField, filter: TraceFilter): Promise<ObservedPage>;
+  /** The values of a field in the matching traces of a step, as `listTraces` finds them. A step reads a bounded number of observations. */
+  countValues(projectId: string, field: CountedField, filter: TraceFilter): Promise<CountedPage>;
   /** The cursors behind a trace in `listTraces`, and behind an observation of it. Undefined if one is not stored. */
   rowCursors(
     projectId: string,

@@ -95,5 +95,6 @@ const QUERIES = [
   'model:a,b user:u',
   'tag:t custom.k:v latency:>1s cost:>1 tokens:>1 id:a id:b* source:otlp key:k',
   'text "more text" -text',
+  'needle',
   'score.a:>1 score.b:good,x* has:score has:score.c -score.d:true',
 ];

@@ -43,6 +43,8 @@ class Sending {
   readonly gone = new Texts('gone');
   readonly kept = new Texts('kept');
   readonly keptTraces: string[] = [];
+  /** Texts of outputs, which only the search in payloads finds. */
+  readonly outputs = { gone: [] as string[], kept: [] as string[] };
   readonly requests: Sent[] = [];
 
   constructor() {
@@ -57,10 +59,12 @@ class Sending {
 
   #fields(texts: Texts): Record<string, unknown> {
     const text = () => texts.next();
+    const outputs = text();
+    this.outputs[texts === this.gone ? 'gone' : 'kept'].push(outputs);
     return {
       name: text(),
       inputs: { prompt: text(), deep: [[{ a: text() }]] },
-      outputs: text(),
+      outputs,
       events: [{ name: text(), attributes: { a: text() } }],
       error: { message: text(), type: text(), stacktrace: text() },
       something: text(),
@@ -194,7 +198,9 @@ async function sendAll(t: Test, call: Call, sending: Sending, key: string): Prom
 function found(hays: Iterable<Hay>, texts: readonly string[]): string[] {
   const needles = texts.flatMap((text) => {
     const isTraceId = /^[0-9a-f]{32}$/.test(text);
-    return isTraceId ? [Buffer.from(text), Buffer.from(text, 'hex')] : [Buffer.from(text)];
+    if (isTraceId) return [Buffer.from(text), Buffer.from(text, 'hex')];
+    // The index of payload text has the words on both sides of a hyphen.
+    return [Buffer.from(text.replace(/^.*-/, ''))];
   });
   const places = new Set<string>();
   for (const { where, bytes } of hays) {
@@ -202,6 +208,29 @@ function found(hays: Iterable<Hay>, texts: readonly string[]): string[] {
   }
   return [...places];
 }
+
+/** The search in payloads finds the text of every output. */
+async function checkSearch(
+  call: Call,
+  texts: readonly string[],
+  traces: 0 | 1,
+  key: string,
+): Promise<void> {
+  for (const text of texts) {
+    await eventually(
+      () =>
+        call({
+          path: `/api/v1/traces?q=${encodeURIComponent(text)}`,
+          headers: { 'x-api-key': key },
+        }),
+      ({ body }) => JSON.parse(body.toString()).traces?.length === traces,
+      `${traces} traces for an output`,
+      30_000,
+    );
+  }
+}
+
+const SEARCH = { payloads: '4KiB' };
 
 /** The other traces are readable with each of their texts. */
 async function checkKept(t: Test, call: Call, sending: Sending, key: string): Promise<void> {
@@ -244,6 +273,7 @@ t.test('an erased user is in no file of a store, and the other traces are whole'
   const daemon = await startDaemon(t, {
     edit(config) {
       const { exporters, service } = config as Record<string, Tree>;
+      Object.assign(treeAt(config, 'extensions', 'sqlite'), { search: SEARCH });
       Object.assign(exporters ?? {}, {
         'otlphttp/refused': { endpoint: sink.url },
         'otlphttp/away': { endpoint: away.url },
@@ -267,7 +297,11 @@ t.test('an erased user is in no file of a store, and the other traces are whole'
   const before = found(haysOfDirectory(daemon.directory), sending.gone.made);
   t.ok(before.length > sending.gone.made.length, 'the search finds them before');
   t.ok(before.some((sighting) => sighting.includes('idempotency.body')));
+  await checkSearch(call, [...sending.outputs.gone, ...sending.outputs.kept], 1, daemon.key);
+  t.ok(found(haysOfDirectory(daemon.directory), sending.outputs.gone).join().includes('search.db'));
   await erase(t, daemon, sending);
+  await checkSearch(call, sending.outputs.gone, 0, daemon.key);
+  await checkSearch(call, sending.outputs.kept, 1, daemon.key);
   t.same(found(haysOfDirectory(daemon.directory), sending.gone.made).slice(0, 20), []);
   await checkKept(t, call, sending, daemon.key);
   await daemon.end('SIGTERM');
@@ -282,7 +316,11 @@ t.test('an erased user is in no table of Postgres and no value of Redis', async 
   const cluster = await startCluster(t, {
     gateways: 1,
     workers: 1,
+    gateway(config) {
+      Object.assign(treeAt(config, 'extensions', 'postgres'), { search: SEARCH });
+    },
     worker(config) {
+      Object.assign(treeAt(config, 'extensions', 'postgres'), { search: SEARCH });
       Object.assign(treeAt(config, 'exporters'), {
         'otlphttp/away': { endpoint: away.url },
         'otlphttp/refused': { endpoint: refused.url },
@@ -307,7 +345,10 @@ t.test('an erased user is in no table of Postgres and no value of Redis', async 
   );
   const before = found(await clusterHays(cluster), sending.gone.made);
   t.ok(before.length > sending.gone.made.length, 'the search finds them before');
+  await checkSearch(call, [...sending.outputs.gone, ...sending.outputs.kept], 1, cluster.key);
   await erase(t, gateway, sending);
+  await checkSearch(call, sending.outputs.gone, 0, cluster.key);
+  await checkSearch(call, sending.outputs.kept, 1, cluster.key);
   t.same(found(await clusterHays(cluster), sending.gone.made).slice(0, 20), []);
   await checkKept(t, call, sending, cluster.key);
 });

@@ -6,7 +6,7 @@ import { chromium } from 'playwright-core';
 import { givenServer, serverBinaries } from './server-binaries.ts';
 
 /** The faults in the pages of a browser; a test expects none. */
-export type Complaints = {
+type Complaints = {
   /** Errors of the console, thrown errors, and violations of the content security policy. */
   readonly errors: string[];
   /** Requests to another origin than that of the first page. */

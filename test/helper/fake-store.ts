@@ -1,5 +1,6 @@
 import { StoreError } from '../../src/model/errors.ts';
 import { ChangeFeed } from '../../src/store/changes.ts';
+import { SEARCH_OFF } from '../../src/store/search/status.ts';
 import type { Store } from '../../src/store/store.ts';
 import type {
   ApiKey,
@@ -221,6 +222,7 @@ export function fakeStore(plan: PlanName = 'scale'): FakeStore {
     }),
     changes: new ChangeFeed(),
     backlog: guarded({ newest: async () => null }),
+    search: guarded({ status: async () => SEARCH_OFF }),
     costs: guarded({ usePricing: async () => undefined, priceAgain: async () => null }),
   };
   const held: HeldTraces = {};

@@ -27,8 +27,11 @@ export function sqlitePlace(t: Test) {
     clock,
     logger,
     metrics,
-    open: (): Promise<OpenSqliteStore> =>
-      openSqliteStore({ clock, logger, metrics }, config.parse({ directory, ...SMALL })),
+    open: (written: object = {}): Promise<OpenSqliteStore> =>
+      openSqliteStore(
+        { clock, logger, metrics },
+        config.parse({ directory, ...SMALL, ...written }),
+      ),
     termTables: async () => sqliteTermTables(join(directory, 'store.db')),
     forgetTerms: async () => forgetSqliteTerms(join(directory, 'store.db')),
   };

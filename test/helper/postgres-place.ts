@@ -22,7 +22,6 @@ export async function postgresPlace(_t: Test, server: PostgresDatabases, written
   const clock = fakeClock();
   const logger = recordingLogger();
   const metrics = recordingMetrics();
-  const parsed = config.parse({ url, ...written });
   const connection = {
     ...{ url, connectTimeout: 5000, queryTimeout: 5000 },
     ...{ tls: undefined, clock, logger },
@@ -38,11 +37,12 @@ export async function postgresPlace(_t: Test, server: PostgresDatabases, written
     metrics,
     termTables: () => postgresTermTables(url),
     forgetTerms: () => forgetPostgresTerms(url),
-    async open(): Promise<OpenPostgresPlace> {
+    async open(more: object = {}): Promise<OpenPostgresPlace> {
       const limits = { maxConnections: 6, readConnections: 2, timeouts };
       const pools = await openPools({ ...connection, ...limits });
       const postgres = pools.accept;
       await migrate(postgres, MIGRATIONS);
+      const parsed = config.parse({ url, ...written, ...more });
       const store = await openPostgresStore(pools, connection, { clock, logger, metrics }, parsed);
       return {
         ...store,

@@ -34,7 +34,6 @@ export type Rejections = Managing<'rejections'>;
 export type Audit = Managing<'audit'>;
 export type Erasures = Managing<'erasures'>;
 export type Erasure = Managing<'erasure'>;
-export type Status = Managing<'status'>;
 
 export type Session = Reading<'session'>;
 export type Sessions = Reading<'sessions'>;

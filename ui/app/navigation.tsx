@@ -34,8 +34,8 @@ export function Navigation(): JSX.Element {
           <Icon name="menu" />
         </button>
       </div>
+      <ProjectSwitcher />
       <div class="side-body">
-        <ProjectSwitcher />
         <nav aria-label="Sections">
           {SECTIONS.map(({ path: to, name, icon }) => (
             <Link key={to} to={to} {...(isWithin(here, to) ? { 'aria-current': 'page' } : {})}>

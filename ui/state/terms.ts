@@ -40,7 +40,7 @@ export function toggleValue(text: string, name: string, value: string): string {
 }
 
 /** The query with one more term. */
-export function withTerm(text: string, name: string, value: string): string {
+function withTerm(text: string, name: string, value: string): string {
   return [text.trim(), printTerm(name, value)].filter((each) => each !== '').join(' ');
 }
 

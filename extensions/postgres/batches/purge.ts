@@ -192,6 +192,8 @@ export async function removeWhole(
     client,
     `WITH removed AS (
        DELETE FROM observations WHERE trace = ANY ($1::bigint[]) RETURNING 1
+     ), texts AS (
+       DELETE FROM payload_texts WHERE trace = ANY ($1::bigint[])
      ), pairs AS (
        DELETE FROM batch_traces WHERE trace = ANY ($1::bigint[]) RETURNING batch
      ), noted AS (

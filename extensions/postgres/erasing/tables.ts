@@ -31,7 +31,7 @@ const VACUUMED = [
     'erasures',
     'erasure_traces',
   ],
-  ...['rollups', 'rollup_deltas'],
+  ...['rollups', 'rollup_deltas', 'payload_texts', 'text_changes'],
   ...['erasure_batches', 'erasure_items', 'queue_entries', 'queue_dead_letters', 'idempotency'],
 ];
 

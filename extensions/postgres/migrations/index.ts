@@ -19,6 +19,7 @@ import { rollups } from './0017-rollups.ts';
 import { uiSessions } from './0018-ui-sessions.ts';
 import { scoreIdIndex } from './0019-score-ids.ts';
 import { clientsOfRejections } from './0020-rejection-clients.ts';
+import { textSearch } from './0021-text-search.ts';
 
 /** In the order they are applied. */
 export const MIGRATIONS: readonly Migration[] = [
@@ -42,4 +43,5 @@ export const MIGRATIONS: readonly Migration[] = [
   uiSessions,
   scoreIdIndex,
   clientsOfRejections,
+  textSearch,
 ];

@@ -5,6 +5,7 @@ import type { SummarizedTrace } from '../../../src/store/rows/trace-columns.ts';
 import { isSummarized } from '../../../src/store/rows/trace-columns.ts';
 import type { WrittenTrace } from '../../../src/store/rows/written-trace.ts';
 import type { Statement } from '../connection/statement.ts';
+import { MARK_INSERTED, markChanged } from '../search/marks.ts';
 import type { Column } from './columns.ts';
 import { columnParameter, columnParameters, namesOf, unnest } from './columns.ts';
 import { daysOfTraces } from './numbers.ts';
@@ -40,6 +41,7 @@ export function changesOf(project: string, set: WorkingSet): Statement[] {
     ...newTraces(project, set),
     ...removal(removed),
     ...change(changed),
+    ...markChanged([...removed, ...changed.flatMap(entriesOf)]),
     ...deletion(postings.deleted),
     save(project, inserted, set, summarized, postings.inserted),
     ...saveStates(traces.filter((trace) => !isSummarized(trace))),
@@ -48,6 +50,11 @@ export function changesOf(project: string, set: WorkingSet): Statement[] {
     ...removedTraces(set),
     ...insertDelta(project, set.rollups),
   ];
+}
+
+/** Both, if the observation moved to another trace. */
+function entriesOf({ before, now }: ChangedEntry): readonly Entry[] {
+  return before.trace === now.trace ? [now] : [before, now];
 }
 
 const NEW_COLUMNS: readonly Column<NewTrace>[] = [
@@ -127,11 +134,14 @@ const SAVED_COLUMNS = [...TRACE_SUMMARY_COLUMNS, TERMS];
 /** Beside the columns of a summary. */
 const IS_SUMMARIZED = `terms = g.posted::bigint[], stale_changes = 0,
   model_usage = NULL, other_usage = NULL`;
-/** $1 project. One statement for four tables: a round trip costs more than they do. */
+/** $1 project. One statement for five tables: a round trip costs more than they do. */
 const SAVE = `
   WITH inserted AS (
     INSERT INTO observations (project, ${namesOf(OBSERVATION_COLUMNS)})
     SELECT $1::text, g.* FROM ${unnest(OBSERVATION_COLUMNS, 2)} AS g
+    RETURNING trace, n, key
+  ), marked AS (
+    ${MARK_INSERTED}
   ), paired AS (
     INSERT INTO batch_traces (batch, trace)
     SELECT * FROM ${unnest(PAIR_COLUMNS, FIRST_PAIR)}
@@ -313,6 +323,7 @@ function removedTraces(set: WorkingSet): Statement[] {
   if (set.removedTraces.length > 0) {
     statements.push([
       `WITH pairs AS (DELETE FROM batch_traces WHERE trace = ANY ($1::bigint[])),
+         texts AS (DELETE FROM payload_texts WHERE trace = ANY ($1::bigint[])),
          gone AS (
            DELETE FROM traces WHERE n = ANY ($1::bigint[]) RETURNING project, key, ${GONE_COLUMNS}
          ), forgotten AS (${FORGET_GONE})

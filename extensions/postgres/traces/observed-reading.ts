@@ -1,16 +1,18 @@
 import type { Look, TraceScope } from '../../../src/store/plan/step.ts';
 import { countsOf, stepPlan } from '../../../src/store/plan/step.ts';
 import type {
+  CountedField,
   CountedRow,
+  CountedStep,
   ObservedField,
-  ObservedRow,
-  ObservedRows,
 } from '../../../src/store/rows/observed-values.ts';
 import {
-  COUNTED_COLUMNS,
+  countedBytes,
+  countedColumns,
+  isObservedField,
+  lastPlace,
   OBSERVED_COLUMNS,
-  observedBytes,
-  valuesIn,
+  ValueCounts,
 } from '../../../src/store/rows/observed-values.ts';
 import { takeRows } from '../../../src/store/rows/page.ts';
 import type { PostgresClient } from '../connection/statement.ts';
@@ -23,47 +25,50 @@ type Counted = {
   readonly at_ms: number;
   readonly at_ns: number;
   readonly n: number;
-  readonly observations: number;
+  readonly cell: number | string | null;
 };
 
 type ObservedCell = { readonly trace: number; readonly cell: string };
 
-/** One step of a walk over the values of a field of observations. */
-export async function findValues(
+/** One step of a walk over the values of a field. */
+export async function countValues(
   client: PostgresClient,
   scope: TraceScope,
-  field: ObservedField,
+  field: CountedField,
   look: Look,
-): Promise<Omit<ObservedRows, 'spentMs'>> {
+): Promise<Omit<CountedStep, 'spentMs'>> {
   const ways = stepPlan(postgresDialect, scope, look);
   const plan = ways.by(countsOf(await countsOfProbe(client, ways.probe)));
   const end = plan.isSearch ? await endOfLook(client, plan.end) : null;
-  const { sql, values } = plan.list(COUNTED_COLUMNS, end);
+  const { sql, values } = plan.list(`${countedColumns(field)} AS cell`, end);
   const found = await rows<Counted>(client, sql, values);
   const listed = found.map(
-    ({ at_ms: ms, at_ns: ns, n, observations }): CountedRow => [ms, ns, n, observations],
+    ({ at_ms: ms, at_ns: ns, n, cell }): CountedRow => [
+      ...([ms, ns, n] as const),
+      typeof cell === 'string' ? textOrNull(cell) : cell,
+    ],
   );
-  const taken = takeRows(listed, look.limit, observedBytes);
+  const { rows: traces, hasMore } = takeRows(listed, look.limit, countedBytes);
+  const counts = new ValueCounts(field);
+  if (isObservedField(field)) await countObservations(client, field, traces, counts);
+  else for (const [, , , cell] of traces) counts.addTrace(cell);
+  return { counts: counts.list(), last: lastPlace(traces), hasMore, end };
+}
+
+async function countObservations(
+  client: PostgresClient,
+  field: ObservedField,
+  traces: readonly CountedRow[],
+  counts: ValueCounts,
+): Promise<void> {
   const column = OBSERVED_COLUMNS[field];
-  const numbers = taken.rows.map(([, , n]) => n);
   const cells = await rows<ObservedCell>(
     client,
     `SELECT DISTINCT trace, ${column} AS cell FROM observations
      WHERE trace = ANY ($1::bigint[]) AND ${column} IS NOT NULL`,
-    [numbers],
+    [traces.map(([, , n]) => n)],
   );
-  const byTrace = Map.groupBy(cells, ({ trace }) => trace);
-  const observed = taken.rows.map(([ms, ns, n]): ObservedRow => {
-    const own = byTrace.get(n) ?? [];
-    return [
-      ms,
-      ns,
-      n,
-      valuesIn(
-        field,
-        own.map(({ cell }) => textOrNull(cell) ?? ''),
-      ),
-    ];
-  });
-  return { rows: observed, hasMore: taken.hasMore, end };
+  for (const own of Map.groupBy(cells, ({ trace }) => trace).values()) {
+    counts.addObservations(own.map(({ cell }) => textOrNull(cell) ?? ''));
+  }
 }

@@ -25,6 +25,7 @@ export const TRACE_TABLES: readonly { readonly table: string; readonly options: 
   { table: 'traces', options: 'fillfactor = 70, autovacuum_vacuum_scale_factor = 0.05' },
   { table: 'observations', options: 'fillfactor = 90, autovacuum_vacuum_scale_factor = 0.05' },
   { table: 'trace_terms', options: 'autovacuum_vacuum_scale_factor = 0.05' },
+  { table: 'payload_texts', options: 'autovacuum_vacuum_scale_factor = 0.05' },
 ];
 
 /** A partition of every table in `TRACE_TABLES`: the numbers from `from` to before `to`. */

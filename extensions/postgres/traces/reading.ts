@@ -1,7 +1,7 @@
 /** Queries for readers. Each is limited to a project and to traces with an event since a time. */
 import type { BatchRecord } from '../../../src/queue/record.ts';
 import { RECORD_COLUMNS } from '../../../src/queue/record.ts';
-import type { ListStatement } from '../../../src/store/plan/dialect.ts';
+import type { Dialect, ListStatement } from '../../../src/store/plan/dialect.ts';
 import { matchStatement } from '../../../src/store/plan/match.ts';
 import type { Look } from '../../../src/store/plan/step.ts';
 import { countsOf, stepPlan } from '../../../src/store/plan/step.ts';
@@ -28,7 +28,6 @@ import type { BatchRow } from '../batches/batches.ts';
 import { recordIn } from '../batches/batches.ts';
 import type { PostgresClient } from '../connection/statement.ts';
 import { row, rows } from '../connection/statement.ts';
-import { postgresDialect } from './dialect.ts';
 import type { ObservationTableRow } from './rows.ts';
 import { entryOf, OBSERVATION_COLUMNS } from './rows.ts';
 import { LISTED_SCORES } from './scores.ts';
@@ -68,10 +67,11 @@ type ListedTrace = Readonly<Record<'n' | 'at_ms' | 'at_ns' | 'observations', num
 /** One step of a listing. A search looks at some traces and finds those that match. */
 export async function findTraces(
   client: PostgresClient,
+  dialect: Dialect,
   [project, since]: ScopeValues,
   look: Look,
 ): Promise<Omit<TraceStep, 'spentMs'>> {
-  const ways = stepPlan(postgresDialect, { project, since }, look);
+  const ways = stepPlan(dialect, { project, since }, look);
   const plan = ways.by(countsOf(await countsOfProbe(client, ways.probe)));
   const end = plan.isSearch ? await endOfLook(client, plan.end) : null;
   const { sql, values } = plan.list(TRACE_CELLS, end);
@@ -101,10 +101,11 @@ export async function endOfLook(
 /** The traces with these ids that match a query. */
 export async function findMatching(
   client: PostgresClient,
+  dialect: Dialect,
   [project, since]: ScopeValues,
   look: Parameters<typeof matchStatement>[2],
 ): Promise<TraceRow[]> {
-  const { sql, values } = matchStatement(postgresDialect, { project, since }, look, TRACE_CELLS);
+  const { sql, values } = matchStatement(dialect, { project, since }, look, TRACE_CELLS);
   return (await rows<ListedTrace>(client, sql, values)).map(traceRowOf);
 }
 
@@ -297,45 +298,45 @@ export async function findObservationsOf(
   return takeRows(listed, limit, ({ bytes }) => bytes);
 }
 
-export async function findInTrace(
+export function findInTrace(
   client: PostgresClient,
   scope: ScopeValues,
   traceKey: Key,
   key: Key,
 ): Promise<FoundObservation | undefined> {
-  const found = await row<ReadObservation>(
-    client,
-    `${OBSERVATIONS} ${OF_TRACE} AND ${OF_KEY} AND o.key = $4`,
-    [...scope, bytesOfKey(traceKey), bytesOfKey(key)],
-  );
-  return found && foundIn(scope, found);
+  return findOne(client, scope, [traceKey, key], `${OF_KEY} AND o.key = $4`);
 }
 
 /** The root of a trace. */
-export async function findRoot(
+export function findRoot(
   client: PostgresClient,
   scope: ScopeValues,
   traceKey: Key,
 ): Promise<FoundObservation | undefined> {
-  const found = await row<ReadObservation>(
-    client,
-    `${OBSERVATIONS} ${OF_TRACE} AND ${OF_KEY} AND o.n = t.root`,
-    [...scope, bytesOfKey(traceKey)],
-  );
-  return found && foundIn(scope, found);
+  return findOne(client, scope, [traceKey], `${OF_KEY} AND o.n = t.root`);
 }
 
-export async function findAnywhere(
+/** The newest observation with a key, of any trace. */
+export function findAnywhere(
   client: PostgresClient,
   scope: ScopeValues,
   key: Key,
 ): Promise<FoundObservation | undefined> {
-  const found = await row<ReadObservation>(
-    client,
-    `${OBSERVATIONS} ${OF_TRACE} AND o.project = $1 AND o.key = $3 AND substr(o.key, 1, 1) <> '\\x3a'::bytea
-     ORDER BY o.updated_at DESC, o.n DESC LIMIT 1`,
-    [...scope, bytesOfKey(key)],
-  );
+  const where = `o.project = $1 AND o.key = $3 AND substr(o.key, 1, 1) <> '\\x3a'::bytea
+     ORDER BY o.updated_at DESC, o.n DESC LIMIT 1`;
+  return findOne(client, scope, [key], where);
+}
+
+async function findOne(
+  client: PostgresClient,
+  scope: ScopeValues,
+  keys: readonly Key[],
+  where: string,
+): Promise<FoundObservation | undefined> {
+  const found = await row<ReadObservation>(client, `${OBSERVATIONS} ${OF_TRACE} AND ${where}`, [
+    ...scope,
+    ...keys.map(bytesOfKey),
+  ]);
   return found && foundIn(scope, found);
 }
 

@@ -5,6 +5,7 @@ import type { Postgres } from '../connection/pool.ts';
 import type { PostgresClient } from '../connection/statement.ts';
 import { row, rows } from '../connection/statement.ts';
 import { attempt, LOCK_TIMEOUT } from '../partitions/partitioned.ts';
+import { MARK_MOVED } from '../search/marks.ts';
 import { FORGET_GONE } from './changes.ts';
 import { firstNumberOf } from './numbers.ts';
 import type { TracePartition } from './partitions.ts';
@@ -207,6 +208,8 @@ async function move(client: PostgresClient, traces: readonly Late[]): Promise<vo
       [before, after],
     );
   }
+  // The index gets them again; their rows of before go with the partition.
+  await client.query(MARK_MOVED, [after]);
   await client.query(
     `UPDATE trace_keys k SET n = g.after FROM unnest($2::bytea[], $3::bigint[]) AS g (key, after)
      WHERE k.project = $1 AND k.key = g.key`,

@@ -1,4 +1,5 @@
 /** Reads rollups. A read is a transaction with one snapshot, so it has each change once: in a row, or as a change. */
+import type { Dialect } from '../../../src/store/plan/dialect.ts';
 import type { Look, TraceScope } from '../../../src/store/plan/step.ts';
 import { countsOf, stepPlan } from '../../../src/store/plan/step.ts';
 import { successorOf } from '../../../src/store/plan/successor.ts';
@@ -24,7 +25,6 @@ import { takeRows } from '../../../src/store/rows/page.ts';
 import type { Postgres } from '../connection/pool.ts';
 import type { PostgresClient, Question, Statement } from '../connection/statement.ts';
 import { question, rows } from '../connection/statement.ts';
-import { postgresDialect } from './dialect.ts';
 import { countsOfProbe, endOfLook } from './reading.ts';
 import { escapeText, textOrNull } from './text.ts';
 
@@ -163,10 +163,11 @@ type ContributedTableRow = {
 /** One step of a search, as `findTraces`. */
 export async function findContributions(
   client: PostgresClient,
+  dialect: Dialect,
   scope: TraceScope,
   look: Look,
 ): Promise<Omit<ContributionStep, 'spentMs'>> {
-  const ways = stepPlan(postgresDialect, scope, look);
+  const ways = stepPlan(dialect, scope, look);
   const plan = ways.by(countsOf(await countsOfProbe(client, ways.probe)));
   const end = plan.isSearch ? await endOfLook(client, plan.end) : null;
   const { sql, values } = plan.list(CONTRIBUTED_COLUMNS, end);

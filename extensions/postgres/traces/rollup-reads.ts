@@ -8,7 +8,7 @@ import type { Reading, RetentionWindows } from './traces.ts';
 /** `database`: the connections of `client`, for reads of one snapshot. */
 export function postgresRollups(
   database: Pick<Postgres, 'transaction'>,
-  { client, staleBefore, now }: Reading,
+  { client, dialect, staleBefore, now }: Reading,
   retention: RetentionWindows,
 ): RollupReads {
   return {
@@ -22,7 +22,7 @@ export function postgresRollups(
       const look = lookOf(filter, staleBefore());
       const begun = now();
       const scope = { project, since: retention.since(project) };
-      const found = await findContributions(client, scope, look);
+      const found = await findContributions(client, dialect, scope, look);
       return contributionPage({ ...found, spentMs: Math.max(0, now() - begun) });
     },
   };

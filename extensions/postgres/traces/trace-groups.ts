@@ -1,12 +1,12 @@
 /** Finds sessions and users, and sums over their traces. */
 import type { GroupLook, GroupStep, GroupStore, GroupSumStep } from '../../../src/store/groups.ts';
+import type { Dialect } from '../../../src/store/plan/dialect.ts';
 import type { GroupStepLook } from '../../../src/store/plan/groups.ts';
 import { groupPlan, groupSumPlan } from '../../../src/store/plan/groups.ts';
 import type { TraceScope } from '../../../src/store/plan/step.ts';
 import { groupSumsOf, groupsOfRows } from '../../../src/store/rows/group-rows.ts';
 import type { PostgresClient } from '../connection/statement.ts';
 import { row, rows } from '../connection/statement.ts';
-import { postgresDialect } from './dialect.ts';
 import { endOfLook } from './reading.ts';
 import { textOrNull } from './text.ts';
 import type { Reading, RetentionWindows } from './traces.ts';
@@ -26,7 +26,7 @@ const SESSIONS =
 
 export function postgresGroups(
   retention: RetentionWindows,
-  { client, staleBefore, now }: Reading,
+  { client, dialect, staleBefore, now }: Reading,
 ): GroupStore {
   const scopeOf = (project: string): TraceScope => ({ project, since: retention.since(project) });
   const lookOf = (look: GroupLook): GroupStepLook => ({ ...look, staleBefore: staleBefore() });
@@ -35,9 +35,10 @@ export function postgresGroups(
     return { ...(await step), spentMs: Math.max(0, now() - begun) };
   }
   return {
-    findGroups: (projectId, look) => timed(findGroups(client, scopeOf(projectId), lookOf(look))),
+    findGroups: (projectId, look) =>
+      timed(findGroups(client, dialect, scopeOf(projectId), lookOf(look))),
     sumGroup: (projectId, value, look) =>
-      timed(sumGroup(client, scopeOf(projectId), value, lookOf(look))),
+      timed(sumGroup(client, dialect, scopeOf(projectId), value, lookOf(look))),
   };
 }
 
@@ -51,10 +52,11 @@ type WalkedTrace = {
 
 export async function findGroups(
   client: PostgresClient,
+  dialect: Dialect,
   scope: TraceScope,
   look: GroupStepLook,
 ): Promise<Omit<GroupStep, 'spentMs'>> {
-  const plan = groupPlan(postgresDialect, scope, look);
+  const plan = groupPlan(dialect, scope, look);
   const end = await endOfLook(client, plan.end);
   const { sql, values } = plan.list(end);
   const found = await rows<WalkedTrace>(client, sql, values);
@@ -88,12 +90,13 @@ type Sums = {
 
 export async function sumGroup(
   client: PostgresClient,
+  dialect: Dialect,
   scope: TraceScope,
   value: string,
   look: GroupStepLook,
 ): Promise<Omit<GroupSumStep, 'spentMs'>> {
   const sessions = look.by === 'user' ? SESSIONS : 'NULL AS sessions';
-  const plan = groupSumPlan(postgresDialect, scope, value, look, `${SUMS}, ${sessions}`);
+  const plan = groupSumPlan(dialect, scope, value, look, `${SUMS}, ${sessions}`);
   const end = await endOfLook(client, plan.end);
   const { sql, values } = plan.list(end);
   const found = await row<Sums>(client, sql, values);

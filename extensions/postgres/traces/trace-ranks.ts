@@ -1,4 +1,5 @@
 /** Finds the first traces by a value. */
+import type { Dialect } from '../../../src/store/plan/dialect.ts';
 import type { RankStepLook } from '../../../src/store/plan/ranking.ts';
 import { rankPlan } from '../../../src/store/plan/ranking.ts';
 import type { TraceScope } from '../../../src/store/plan/step.ts';
@@ -7,19 +8,18 @@ import type { RankedTrace, RankStep, RankStore } from '../../../src/store/rankin
 import { traceOf } from '../../../src/store/rows/stored.ts';
 import type { PostgresClient } from '../connection/statement.ts';
 import { rows } from '../connection/statement.ts';
-import { postgresDialect } from './dialect.ts';
 import { countsOfProbe, endOfLook, findTracesByNumber } from './reading.ts';
 import type { Reading, RetentionWindows } from './traces.ts';
 
 export function postgresRanks(
   retention: RetentionWindows,
-  { client, staleBefore, now }: Reading,
+  { client, dialect, staleBefore, now }: Reading,
 ): RankStore {
   return {
     async rankTraces(project, look) {
       const scope = { project, since: retention.since(project) };
       const begun = now();
-      const step = await findRanks(client, scope, { ...look, staleBefore: staleBefore() });
+      const step = await findRanks(client, dialect, scope, { ...look, staleBefore: staleBefore() });
       return { ...step, spentMs: Math.max(0, now() - begun) };
     },
     async tracesOf(project, numbers) {
@@ -39,10 +39,11 @@ type RankRow = {
 
 async function findRanks(
   client: PostgresClient,
+  dialect: Dialect,
   scope: TraceScope,
   look: RankStepLook,
 ): Promise<Omit<RankStep, 'spentMs'>> {
-  const plan = rankPlan(postgresDialect, scope, look);
+  const plan = rankPlan(dialect, scope, look);
   const statements = plan.by(countsOf(await countsOfProbe(client, plan.probe)));
   const next = await endOfLook(client, statements.end);
   const { sql, values } = statements.list(next);

@@ -1,13 +1,14 @@
 import { batchOf } from '../../../src/queue/record.ts';
 import { ErasureBlocks } from '../../../src/store/erasing/blocks.ts';
+import type { Dialect } from '../../../src/store/plan/dialect.ts';
 import { keyOfId, observationKey } from '../../../src/store/rows/observation-row.ts';
+import { countedPage } from '../../../src/store/rows/observed-values.ts';
 import type { FoundRows } from '../../../src/store/rows/page.ts';
 import { pageOfRows } from '../../../src/store/rows/page.ts';
 import { cursorOf, placeOfCursor } from '../../../src/store/rows/place.ts';
 import { traceOf } from '../../../src/store/rows/stored.ts';
 import { lookOf, placeOfTrace, traceInId, tracePage } from '../../../src/store/rows/trace-page.ts';
 import { placeInTrace, treeObservationOf } from '../../../src/store/rows/tree.ts';
-import { walkedPage } from '../../../src/store/rows/walked-page.ts';
 import type {
   Page,
   RowCursors,
@@ -19,8 +20,9 @@ import type { PostgresClient } from '../connection/statement.ts';
 import type { StoreDatabase } from '../database.ts';
 import { withoutErased } from '../erasing/in-flight.ts';
 import type { GroupBound } from '../grouping.ts';
+import { postgresDialect } from './dialect.ts';
 import { groupedWrites } from './groups.ts';
-import { findValues } from './observed-reading.ts';
+import { countValues } from './observed-reading.ts';
 import type { ScopeValues } from './reading.ts';
 import * as queries from './reading.ts';
 
@@ -30,6 +32,8 @@ export type RetentionWindows = { since(projectId: string): number };
 /** The environment of the answers of the read API. */
 export type Reading = {
   readonly client: PostgresClient;
+  /** Depends on whether the store searches payloads. */
+  readonly dialect: Dialect;
   /** The time before which a trace without an end is interrupted. */
   staleBefore(): number;
   now(): number;
@@ -40,8 +44,8 @@ export function postgresTraces(
   database: StoreDatabase,
   retention: RetentionWindows,
   groups: Omit<GroupBound, 'name'>,
-  { client: reading, staleBefore, now }: Reading = {
-    ...{ client: database, staleBefore: () => 0, now: () => 0 },
+  { client: reading, dialect, staleBefore, now }: Reading = {
+    ...{ client: database, dialect: postgresDialect, staleBefore: () => 0, now: () => 0 },
   },
   blocks = new ErasureBlocks(() => 0),
 ): TraceStore {
@@ -67,7 +71,7 @@ export function postgresTraces(
     async listTraces(projectId, filter) {
       const look = lookOf(filter, staleBefore());
       const begun = now();
-      const found = await queries.findTraces(reading, scopeOf(projectId), look);
+      const found = await queries.findTraces(reading, dialect, scopeOf(projectId), look);
       return tracePage({ ...found, spentMs: Math.max(0, now() - begun) }, look.staleBefore);
     },
     async getTrace(projectId, traceId) {
@@ -77,7 +81,7 @@ export function postgresTraces(
     async findMatching(projectId, query, ids) {
       if (ids.length === 0) return [];
       const look = { query, ids, staleBefore: staleBefore() };
-      const found = await queries.findMatching(reading, scopeOf(projectId), look);
+      const found = await queries.findMatching(reading, dialect, scopeOf(projectId), look);
       return found.map((row) => traceOf(row, look.staleBefore));
     },
     async listObservations(projectId, traceId, { limit, cursor }) {
@@ -106,12 +110,12 @@ export function postgresTraces(
       const scope = scopeOf(projectId);
       return pageOfSources(await queries.findObservationsOf(reading, scope, keys, limit));
     },
-    async listValues(project, field, filter) {
+    async countValues(project, field, filter) {
       const scope = { project, since: retention.since(project) };
       const begun = now();
-      const found = await findValues(reading, scope, field, lookOf(filter, staleBefore()));
+      const counted = await countValues(reading, scope, field, lookOf(filter, staleBefore()));
       const spentMs = Math.max(0, now() - begun);
-      return walkedPage({ ...found, spentMs }, ([, , , values]) => values);
+      return countedPage({ ...counted, spentMs });
     },
     rowCursors: (projectId, traceId, observationId) =>
       rowCursors(reading, scopeOf(projectId), traceId, observationId),

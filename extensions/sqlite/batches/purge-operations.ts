@@ -6,6 +6,7 @@ import { batchRemoval } from '../../../src/sqlite/queue/removal-operations.ts';
 import type { RowQuery } from '../../../src/sqlite/rows.ts';
 import { finds, rows } from '../../../src/sqlite/rows.ts';
 import type { RetentionWindow } from '../../../src/tenancy/rows.ts';
+import { textMarks } from '../search/marks.ts';
 import { postingTable } from '../traces/postings.ts';
 import { scorePurge, scoreRemoval } from '../traces/score-operations.ts';
 
@@ -102,6 +103,7 @@ export function traceRemoval(db: DatabaseSync): (trace: number, limit: number) =
   );
   const removeScores = scoreRemoval(db);
   const postings = postingTable(db);
+  const texts = textMarks(db);
   const trace = db.prepare('DELETE FROM traces WHERE n = ?');
   return (n, limit) => {
     const removed = Number(observations.run(n, limit).changes);
@@ -111,6 +113,7 @@ export function traceRemoval(db: DatabaseSync): (trace: number, limit: number) =
     for (const { batch } of batches) free.run(batch);
     removeScores(n);
     postings.remove(n);
+    texts.removed(n);
     trace.run(n);
     return { observations: removed, isComplete: true };
   };

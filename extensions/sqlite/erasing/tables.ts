@@ -23,6 +23,7 @@ import { keyOfId } from '../../../src/store/rows/observation-row.ts';
 import { HIDDEN } from '../batches/purge-operations.ts';
 import type { StoreOperations } from '../operations.ts';
 import type { RemovedCounters } from '../removed-counters.ts';
+import type { SqliteSearch } from '../search/search.ts';
 import type { CleanedBatch } from './clean-operations.ts';
 import type { LargeTrace } from './list-operations.ts';
 
@@ -36,6 +37,7 @@ export type SqliteErasingParts = {
   readonly queues: SqliteQueueStorage;
   readonly inFlight: ErasedInFlight;
   readonly removed: RemovedCounters;
+  readonly texts: Pick<SqliteSearch, 'purge'>;
   readonly clock: Clock;
 };
 
@@ -212,13 +214,14 @@ async function* removeBatches({ database, queues, removed }: SqliteErasingParts)
   });
 }
 
-async function* sweep({ database }: SqliteErasingParts, { project }: ErasureScope): Steps {
+async function* sweep({ database, texts }: SqliteErasingParts, { project }: ErasureScope): Steps {
   yield* repeat(async () => {
     const step = await database.search('rollups.toFoldOf', [project]);
     if (step !== null) await database.write('rollups.fold', [step]);
     return step !== null;
   });
   yield* sweepParts(database);
+  yield* texts.purge();
   while (!(await database.truncateLog())) yield;
 }
 

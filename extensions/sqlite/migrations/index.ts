@@ -14,6 +14,7 @@ import { rollupTables } from './0012-rollups.ts';
 import { uiSessionTables } from './0013-ui-sessions.ts';
 import { scoresById } from './0014-score-ids.ts';
 import { clientOfRejection } from './0015-rejection-clients.ts';
+import { textSearchTables } from './0016-text-search.ts';
 
 /** The migrations of a store, in their order. */
 export const STORE_MIGRATIONS: readonly FileMigration[] = [
@@ -32,4 +33,5 @@ export const STORE_MIGRATIONS: readonly FileMigration[] = [
   uiSessionTables,
   scoresById,
   clientOfRejection,
+  textSearchTables,
 ];

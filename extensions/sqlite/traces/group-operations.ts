@@ -8,7 +8,7 @@ import { groupPlan, groupSumPlan } from '../../../src/store/plan/groups.ts';
 import type { TraceScope } from '../../../src/store/plan/step.ts';
 import type { GroupRow, GroupSumCells } from '../../../src/store/rows/group-rows.ts';
 import { groupSumsOf, groupsOfRows } from '../../../src/store/rows/group-rows.ts';
-import { sqliteDialect } from './dialect.ts';
+import { dialectIn } from '../search/dialect.ts';
 import type { PlaceCells } from './read-operations.ts';
 import { endOfStep, keptTuples } from './read-operations.ts';
 
@@ -29,13 +29,14 @@ type SumRow = readonly [sessions: string | null, ...cells: GroupSumCells];
 const MAX_KEPT = 64;
 
 export function groupOperations(db: DatabaseSync) {
+  const dialect = dialectIn(db);
   const ends = new LruCache<string, RowQuery<PlaceCells>>({ maxEntries: MAX_KEPT });
   const walks = new LruCache<string, RowQuery<GroupRow>>({ maxEntries: MAX_KEPT });
   const sums = new LruCache<string, RowQuery<SumRow>>({ maxEntries: MAX_KEPT });
   return {
     'groups.find': (scope: TraceScope, look: GroupStepLook): GroupStep => {
       const begun = process.threadCpuUsage();
-      const plan = groupPlan(sqliteDialect, scope, look);
+      const plan = groupPlan(dialect(), scope, look);
       const end = endOfStep(db, ends, plan.end);
       const { sql, values } = plan.list(end);
       const groups = groupsOfRows(keptTuples(db, walks, sql).iterate(...values));
@@ -44,7 +45,7 @@ export function groupOperations(db: DatabaseSync) {
     'groups.sum': (scope: TraceScope, value: string, look: GroupStepLook): GroupSumStep => {
       const begun = process.threadCpuUsage();
       const sessions = look.by === 'user' ? SESSIONS : 'NULL';
-      const plan = groupSumPlan(sqliteDialect, scope, value, look, `${sessions}, ${SUMS}`);
+      const plan = groupSumPlan(dialect(), scope, value, look, `${sessions}, ${SUMS}`);
       const end = endOfStep(db, ends, plan.end);
       const { sql, values } = plan.list(end);
       const found = keptTuples(db, sums, sql).get(...values);

@@ -10,7 +10,7 @@ import { countsOf } from '../../../src/store/plan/step.ts';
 import type { RankStep } from '../../../src/store/ranking.ts';
 import { listedTraceRow } from '../../../src/store/rows/listed.ts';
 import type { TraceRow } from '../../../src/store/rows/stored.ts';
-import { sqliteDialect } from './dialect.ts';
+import { dialectIn } from '../search/dialect.ts';
 import type { PlaceCells } from './read-operations.ts';
 import { endOfStep, keptTuples, LISTED_TRACE, probedCounts } from './read-operations.ts';
 
@@ -20,6 +20,7 @@ type RankCells = [value: number, ...place: PlaceCells];
 const KEPT = 64;
 
 export function rankOperations(db: DatabaseSync) {
+  const dialect = dialectIn(db);
   const probes = new LruCache<string, RowQuery<number[]>>({ maxEntries: KEPT });
   const ends = new LruCache<string, RowQuery<PlaceCells>>({ maxEntries: KEPT });
   const lists = new LruCache<string, RowQuery<RankCells>>({ maxEntries: KEPT });
@@ -31,7 +32,7 @@ export function rankOperations(db: DatabaseSync) {
   return {
     'ranks.find': (scope: TraceScope, look: RankStepLook): RankStep => {
       const before = process.threadCpuUsage();
-      const plan = rankPlan(sqliteDialect, scope, look);
+      const plan = rankPlan(dialect(), scope, look);
       const statements = plan.by(countsOf(probedCounts(db, probes, plan.probe)));
       const next = endOfStep(db, ends, statements.end);
       const { sql, values } = statements.list(next);

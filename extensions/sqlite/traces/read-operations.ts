@@ -32,7 +32,7 @@ import { traceTerms } from '../../../src/store/rows/trace-terms.ts';
 import type { TreeCells } from '../../../src/store/rows/tree.ts';
 import { TREE_COLUMNS } from '../../../src/store/rows/tree.ts';
 import type { EventRef } from '../../../src/store/store.ts';
-import { sqliteDialect } from './dialect.ts';
+import { dialectIn } from '../search/dialect.ts';
 import { SCORES_OF_TRACE } from './score-operations.ts';
 import type { ObservationCells } from './statements.ts';
 import { OBSERVATION_COLUMN_NAMES, splitRow } from './statements.ts';
@@ -57,13 +57,14 @@ export type StoredRow = {
 export const MAX_STATEMENTS = 64;
 
 export function traceReadOperations(db: DatabaseSync) {
+  const dialect = dialectIn(db);
   const lists = new LruCache<string, RowQuery<TraceRow>>({ maxEntries: MAX_STATEMENTS });
   const ends = new LruCache<string, RowQuery<PlaceCells>>({ maxEntries: MAX_STATEMENTS });
   const probes = new LruCache<string, RowQuery<number[]>>({ maxEntries: MAX_STATEMENTS });
   return {
     'traces.list': (scope: TraceScope, look: Look): TraceStep => {
       const before = process.threadCpuUsage();
-      const ways = stepPlan(sqliteDialect, scope, look);
+      const ways = stepPlan(dialect(), scope, look);
       const plan = ways.by(countsOf(probedCounts(db, probes, ways.probe)));
       const end = plan.isSearch ? endOfStep(db, ends, plan.end) : null;
       const { sql, values } = plan.list(LISTED_TRACE, end);
@@ -155,6 +156,7 @@ export const PAGE_OF_TRACE = {
 };
 
 function oneTraceOperations(db: DatabaseSync) {
+  const dialect = dialectIn(db);
   const matching = new LruCache<string, RowQuery<TraceRow>>({ maxEntries: MAX_STATEMENTS });
   const trace = tuples<TraceRow>(
     db,
@@ -170,7 +172,7 @@ function oneTraceOperations(db: DatabaseSync) {
       staleBefore: number,
     ): TraceRow[] => {
       const { sql, values } = matchStatement(
-        sqliteDialect,
+        dialect(),
         scope,
         { query, ids, staleBefore },
         LISTED_TRACE,

@@ -17,16 +17,17 @@ import {
 } from '../../../src/store/rollups/contribution-page.ts';
 import { storedChanges } from '../../../src/store/rollups/delta.ts';
 import { ROLLUP_FIELDS } from '../../../src/store/rollups/fields.ts';
+import type { PackedPoints } from '../../../src/store/rollups/packed-points.ts';
+import { packPoints } from '../../../src/store/rollups/packed-points.ts';
 import type {
   FacetAsked,
   FacetPart,
   RollupSpan,
   StatsAsked,
-  StatsRows,
 } from '../../../src/store/rollups/reading.ts';
 import { FacetSum, StatsSum, spansOf, statsSpans } from '../../../src/store/rollups/reading.ts';
 import { takeRows } from '../../../src/store/rows/page.ts';
-import { sqliteDialect } from './dialect.ts';
+import { dialectIn } from '../search/dialect.ts';
 import type { PlaceCells } from './read-operations.ts';
 import { endOfStep, keptTuples, MAX_STATEMENTS, probedCounts } from './read-operations.ts';
 
@@ -117,7 +118,7 @@ function sumOperations(db: DatabaseSync) {
       for (const change of changesOf(project)) sum.addChange(change);
       return { ...sum.part(), spentMs: spentSince(begun) };
     },
-    'rollups.stats': (project: string, asked: StatsAsked): StatsRows => {
+    'rollups.stats': (project: string, asked: StatsAsked): PackedPoints => {
       const sum = new StatsSum(asked);
       const field = ROLLUP_FIELDS[asked.field];
       for (const one of statsSpans(asked)) {
@@ -131,7 +132,7 @@ function sumOperations(db: DatabaseSync) {
         }
       }
       for (const change of changesOf(project)) sum.addChange(change);
-      return sum.rows();
+      return packPoints(sum.rows());
     },
   };
 }
@@ -145,13 +146,14 @@ function statsRow(field: number, [start, value, latencies, ...numbers]: StatsCel
 }
 
 function contributionOperations(db: DatabaseSync) {
+  const dialect = dialectIn(db);
   const lists = new LruCache<string, RowQuery<ContributedRow>>({ maxEntries: MAX_STATEMENTS });
   const ends = new LruCache<string, RowQuery<PlaceCells>>({ maxEntries: MAX_STATEMENTS });
   const probes = new LruCache<string, RowQuery<number[]>>({ maxEntries: MAX_STATEMENTS });
   return {
     'rollups.contributions': (scope: TraceScope, look: Look): ContributionStep => {
       const before = process.threadCpuUsage();
-      const ways = stepPlan(sqliteDialect, scope, look);
+      const ways = stepPlan(dialect(), scope, look);
       const plan = ways.by(countsOf(probedCounts(db, probes, ways.probe)));
       const end = plan.isSearch ? endOfStep(db, ends, plan.end) : null;
       const { sql, values } = plan.list(CONTRIBUTED_COLUMNS, end);

@@ -18,6 +18,8 @@ import {
 } from '../../../src/store/rows/trace-columns.ts';
 import { WrittenTrace } from '../../../src/store/rows/written-trace.ts';
 import { HIDDEN } from '../batches/purge-operations.ts';
+import type { TextMarks } from '../search/marks.ts';
+import { textMarks } from '../search/marks.ts';
 import type { PostedCells, PostingTable } from './postings.ts';
 import { blobOfTerms, POSTED_COLUMNS, postingsOfCells, postingTable } from './postings.ts';
 import { DeltaLog } from './rollup-operations.ts';
@@ -84,6 +86,7 @@ export class Statements implements ObservationTable<number> {
   readonly #removePairs: StatementSync;
   readonly #removeTrace: StatementSync;
   readonly #postings: PostingTable;
+  readonly #texts: TextMarks;
 
   constructor(db: DatabaseSync) {
     const select = `SELECT ${OBSERVATION_COLUMN_NAMES.join(', ')} FROM observations`;
@@ -140,6 +143,7 @@ export class Statements implements ObservationTable<number> {
     this.#removePairs = db.prepare('DELETE FROM batch_traces WHERE trace = ?');
     this.#removeTrace = db.prepare('DELETE FROM traces WHERE n = ?');
     this.#postings = postingTable(db);
+    this.#texts = textMarks(db);
     this.#dropPending = db.prepare('DELETE FROM pending_updates WHERE project = ? AND key = ?');
   }
 
@@ -160,12 +164,16 @@ export class Statements implements ObservationTable<number> {
       state.updatedAt,
       ...row,
     );
-    return changes === 0 ? undefined : Number(lastInsertRowid);
+    if (changes === 0) return undefined;
+    const n = Number(lastInsertRowid);
+    this.#texts.inserted(trace, n);
+    return n;
   }
 
   update(n: number, row: ObservationRow, state: RowState<number>): void {
     const { batch, createdAt, updatedAt, merged } = state;
     this.#update.run(batch, createdAt, updatedAt, merged, ...row, n);
+    this.#texts.changed(n);
   }
 
   row(trace: number, key: Key): NumberedRow<number> {
@@ -222,10 +230,14 @@ export class Statements implements ObservationTable<number> {
 
   /** Moves an observation to another trace; false if that has one with the same key. */
   move(n: number, trace: number, key: Key): boolean {
-    return this.#move.run(n, trace, key).changes === 1;
+    this.#texts.changed(n);
+    const isMoved = this.#move.run(n, trace, key).changes === 1;
+    if (isMoved) this.#texts.inserted(trace, n);
+    return isMoved;
   }
 
   remove(n: number): void {
+    this.#texts.changed(n);
     this.#remove.run(n);
   }
 

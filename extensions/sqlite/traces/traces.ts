@@ -12,13 +12,13 @@ import type { Look, TraceScope } from '../../../src/store/plan/step.ts';
 import type { BatchRows } from '../../../src/store/rows/batch-rows.ts';
 import { positionsOf, rowsOf } from '../../../src/store/rows/batch-rows.ts';
 import { keyOfId, observationKey } from '../../../src/store/rows/observation-row.ts';
+import { countedPage } from '../../../src/store/rows/observed-values.ts';
 import type { FoundRows } from '../../../src/store/rows/page.ts';
 import { pageOfRows } from '../../../src/store/rows/page.ts';
 import { cursorOf, placeOfCursor, placeOfRow } from '../../../src/store/rows/place.ts';
 import { idOfTrace, observationOf, traceOf } from '../../../src/store/rows/stored.ts';
 import { lookOf, placeOfTrace, traceInId, tracePage } from '../../../src/store/rows/trace-page.ts';
 import { placeInTrace, treeObservationOf } from '../../../src/store/rows/tree.ts';
-import { walkedPage } from '../../../src/store/rows/walked-page.ts';
 import type {
   NarrowObservation,
   ObservationLine,
@@ -55,6 +55,7 @@ export type SqliteTracesParts = {
   readonly inFlight: ErasedInFlight;
   readonly changes: ChangeFeed;
   readonly rollups: Pick<RollupFolding, 'wake'>;
+  readonly texts: { wake(): void };
   readonly blocks: Pick<ErasureBlocks, 'left'>;
   /** The time before which a trace without an end is interrupted. */
   staleBefore(): number;
@@ -121,10 +122,9 @@ export function sqliteTraces(parts: SqliteTracesParts): TraceStore {
     },
     listLinesOf: (projectId, traceIds, page) =>
       listLinesOf(database, scopeOf(projectId), traceIds, page, staleBefore()),
-    async listValues(projectId, field, filter) {
+    async countValues(projectId, field, filter) {
       const look = lookOf(filter, staleBefore());
-      const found = await database.search('traces.values', [scopeOf(projectId), field, look]);
-      return walkedPage(found, ([, , , values]) => values);
+      return countedPage(await database.search('traces.values', [scopeOf(projectId), field, look]));
     },
     rowCursors: (projectId, traceId, observationId) =>
       rowCursors(database, scopeOf(projectId), traceId, observationId),
@@ -211,7 +211,7 @@ async function write(parts: SqliteTracesParts, batch: ObservationBatch): Promise
 }
 
 async function writeRows(
-  { database, queues, summaries, terms, rollups, changes }: SqliteTracesParts,
+  { database, queues, summaries, terms, rollups, changes, texts }: SqliteTracesParts,
   source: SealedBatch,
   rows: BatchRows,
 ): Promise<void> {
@@ -246,6 +246,7 @@ async function writeRows(
     terms.leftOut(written.unindexedTerms);
     changes.publish(project, written.traceIds);
     rollups.wake();
+    texts.wake();
     return written;
   };
   // Without the record first: if the batch comes from the store's own queue, the store has it.

@@ -6,16 +6,17 @@ import { tuples } from '../../../src/sqlite/rows.ts';
 import type { Look, TraceScope } from '../../../src/store/plan/step.ts';
 import { countsOf, stepPlan } from '../../../src/store/plan/step.ts';
 import type {
+  CountedField,
   CountedRow,
-  ObservedField,
-  ObservedRow,
-  ObservedRows,
+  CountedStep,
 } from '../../../src/store/rows/observed-values.ts';
 import {
-  COUNTED_COLUMNS,
+  countedBytes,
+  countedColumns,
+  isObservedField,
+  lastPlace,
   OBSERVED_COLUMNS,
-  observedBytes,
-  valuesIn,
+  ValueCounts,
 } from '../../../src/store/rows/observed-values.ts';
 import { takeRows } from '../../../src/store/rows/page.ts';
 import { sqliteDialect } from './dialect.ts';
@@ -32,20 +33,22 @@ export function valueOperations(db: DatabaseSync) {
     error: cellsOf(db, 'error'),
   };
   return {
-    'traces.values': (scope: TraceScope, field: ObservedField, look: Look): ObservedRows => {
+    'traces.values': (scope: TraceScope, field: CountedField, look: Look): CountedStep => {
       const before = process.threadCpuUsage();
       const ways = stepPlan(sqliteDialect, scope, look);
       const plan = ways.by(countsOf(probedCounts(db, probes, ways.probe)));
       const end = plan.isSearch ? endOfStep(db, ends, plan.end) : null;
-      const { sql, values } = plan.list(COUNTED_COLUMNS, end);
+      const { sql, values } = plan.list(countedColumns(field), end);
       const found = keptTuples(db, lists, sql).iterate(...values);
-      const taken = takeRows(found, look.limit, observedBytes);
-      const cellsIn = cells[OBSERVED_COLUMNS[field]];
-      const rows = taken.rows.map(([ms, ns, n]): ObservedRow => {
-        return [ms, ns, n, valuesIn(field, cellsIn(n))];
-      });
+      const { rows, hasMore } = takeRows(found, look.limit, countedBytes);
+      const counts = new ValueCounts(field);
+      if (isObservedField(field)) {
+        const cellsIn = cells[OBSERVED_COLUMNS[field]];
+        for (const [, , n] of rows) counts.addObservations(cellsIn(n));
+      } else for (const [, , , cell] of rows) counts.addTrace(cell);
       const { user, system } = process.threadCpuUsage(before);
-      return { rows, hasMore: taken.hasMore, end, spentMs: (user + system) / 1000 };
+      const spentMs = (user + system) / 1000;
+      return { counts: counts.list(), last: lastPlace(rows), hasMore, end, spentMs };
     },
   };
 }

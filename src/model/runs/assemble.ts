@@ -1,9 +1,14 @@
+import type { JsonIndex } from '../batch-index.ts';
 import { Refusal } from '../errors.ts';
+import type { ScanLimits } from '../format-module.ts';
+import { COMMON } from '../json/fields.ts';
 import { CLOSE_BRACE, MAX_JSON_DEPTH, OPEN_BRACE } from '../json/grammar.ts';
+import { endOf, itemRange, startOf } from '../json/read.ts';
 import { checkJson } from '../json/scan.ts';
 import type { RejectionCode } from '../rejection.ts';
+import { runs as runsFormat } from './format.ts';
 import type { Part } from './multipart.ts';
-import { partsOf } from './multipart.ts';
+import { contentTypeOf, partsOf } from './multipart.ts';
 import { lastVisible } from './wrap.ts';
 
 /** An item that has to be rejected, because one of its parts cannot be read. */
@@ -19,6 +24,7 @@ type ItemFault = {
 export type AssembledRuns = {
   /** `{"post":[…],"patch":[…]}`. */
   readonly body: Buffer;
+  readonly index: JsonIndex;
   readonly faults: readonly ItemFault[];
   /** Parts that are neither runs nor fields of them. */
   readonly leftOut: LeftOutParts;
@@ -36,10 +42,15 @@ type Draft = {
   attachments: Map<string, Part> | undefined;
 };
 
-/** The members of a run that have parts of their own. */
-const FIELDS: ReadonlySet<string> = new Set([
-  ...['inputs', 'outputs', 'events', 'extra', 'error', 'serialized'],
-]);
+/** The members of a run that have parts of their own, with their slots in the index; undefined for one that has none. */
+const SLOTS: Readonly<Record<string, number | undefined>> = {
+  inputs: COMMON.inputs,
+  outputs: COMMON.outputs,
+  events: COMMON.events,
+  extra: COMMON.extra,
+  error: COMMON.error,
+  serialized: undefined,
+};
 
 /**
  * The batch of a request of LangSmith's clients to `/runs/multipart`:
@@ -51,8 +62,8 @@ const FIELDS: ReadonlySet<string> = new Set([
  *
  * A part that is no JSON costs its run, not the batch. Throws a `Refusal` if the body is no multipart body.
  */
-export function assembleRuns(body: Buffer, boundary: string): AssembledRuns {
-  const runs: Record<Verb, Draft[]> = { post: [], patch: [] };
+export function assembleRuns(body: Buffer, boundary: string, limits: ScanLimits): AssembledRuns {
+  const runs: Runs = { post: [], patch: [] };
   const newest = new Map<string, Draft>();
   const attachments: Part[] = [];
   let others = 0;
@@ -76,7 +87,11 @@ export function assembleRuns(body: Buffer, boundary: string): AssembledRuns {
     else draft.fields.set(field, part);
   }
   for (const part of attachments) noteAttachment(newest, part);
-  return { ...batchOf(body, runs), leftOut: { attachments: attachments.length, others } };
+  const leftOut = { attachments: attachments.length, others };
+  return {
+    ...(scannedAsWritten(body, runs, limits) ?? scannedInParts(body, runs, limits)),
+    leftOut,
+  };
 }
 
 const ATTACHMENT = 'attachment.';
@@ -100,58 +115,181 @@ function runPart(name: string): { verb: Verb; id: string; field?: string } | und
   const rest = name.slice(verb.length + 1);
   const dot = rest.lastIndexOf('.');
   const field = dot === -1 ? '' : rest.slice(dot + 1);
-  return FIELDS.has(field) ? { verb, id: rest.slice(0, dot), field } : { verb, id: rest };
+  return Object.hasOwn(SLOTS, field) ? { verb, id: rest.slice(0, dot), field } : { verb, id: rest };
 }
 
-function batchOf(body: Buffer, { post, patch }: Record<Verb, Draft[]>) {
-  const pieces: Buffer[] = [];
+type Runs = Record<Verb, Draft[]>;
+
+/** A batch as it was written: the places that a scan of it has to find. */
+type WrittenBatch = {
+  readonly body: Buffer;
+  /** Start and end of each item. */
+  readonly items: readonly number[];
+  /** Of each field with a part: item, slot, start and end. */
+  readonly fields: readonly number[];
+};
+
+/**
+ * Hot path: checking each part costs as much as the scan of the batch. So the parts are written unchecked, and the scan has to find
+ * every item and every field exactly where it was written: else a part completes or ends the JSON around it. Undefined if it does not.
+ */
+function scannedAsWritten(body: Buffer, runs: Runs, limits: ScanLimits) {
+  const written = writeUnchecked(body, runs);
+  if (written === undefined) return undefined;
+  try {
+    const index = runsFormat.scan(written.body, limits);
+    return isAsWritten(index, written) ? { body: written.body, index, faults: [] } : undefined;
+  } catch (error) {
+    if (error instanceof Refusal && error.code === 'invalid_json') return undefined;
+    throw error;
+  }
+}
+
+function isAsWritten(index: JsonIndex, { items, fields }: WrittenBatch): boolean {
+  if (index.count * 2 !== items.length) return false;
+  for (let item = 0; item < index.count; item++) {
+    const [start, end] = itemRange(index, item);
+    if (start !== items[2 * item] || end !== items[2 * item + 1]) return false;
+  }
+  for (let at = 0; at < fields.length; at += 4) {
+    const item = fields[at] ?? 0;
+    const slot = fields[at + 1] ?? 0;
+    if (startOf(index, item, slot) !== fields[at + 2]) return false;
+    if (endOf(index, item, slot) !== fields[at + 3]) return false;
+  }
+  return true;
+}
+
+/** Undefined if a part cannot be one of a valid batch. */
+function writeUnchecked(body: Buffer, { post, patch }: Runs): WrittenBatch | undefined {
+  const out = new BatchWriter(body);
+  const items: number[] = [];
+  const fields: number[] = [];
+  const write = (drafts: readonly Draft[]): boolean =>
+    drafts.every((draft, i) => {
+      const { run } = draft;
+      if (run === undefined || !isWhole(body, draft)) return false;
+      if (i > 0) out.ascii(',');
+      const item = items.length / 2;
+      items.push(out.length);
+      out.run(draft, run, (slot, start, end) => fields.push(item, slot, start, end));
+      items.push(out.length);
+      return true;
+    });
+  out.text('{"post":[');
+  if (!write(post)) return undefined;
+  out.text('],"patch":[');
+  if (!write(patch)) return undefined;
+  out.text(']}');
+  return { body: out.bytes(), items, fields };
+}
+
+/** Looks at the ends of the parts only, and checks those that a scan does not find. */
+function isWhole(body: Buffer, { run, fields }: Draft): boolean {
+  if (run === undefined || body[firstVisible(body, run)] !== OPEN_BRACE) return false;
+  if (body[lastVisible(body, run.end)] !== CLOSE_BRACE) return false;
+  for (const [name, part] of fields) {
+    if (firstVisible(body, part) === part.end) return false;
+    if (SLOTS[name] === undefined && !isJson(body, part, MAX_JSON_DEPTH - 1)) return false;
+  }
+  return true;
+}
+
+/** Each part is checked on its own, and an item with a bad one is rejected. */
+function scannedInParts(body: Buffer, { post, patch }: Runs, limits: ScanLimits) {
+  const out = new BatchWriter(body);
   const faults: ItemFault[] = [];
   let item = 0;
   const write = (drafts: readonly Draft[]): void => {
     for (const [i, draft] of drafts.entries()) {
-      if (i > 0) pieces.push(COMMA);
+      if (i > 0) out.ascii(',');
       const fault = faultOf(body, draft);
-      if (fault !== undefined) {
-        faults.push({ item, ...fault });
-        pieces.push(Buffer.from(JSON.stringify({ id: draft.id })));
-      } else pushRun(pieces, body, draft);
+      if (fault !== undefined) faults.push({ item, ...fault });
+      if (fault !== undefined || draft.run === undefined)
+        out.text(`{"id":${JSON.stringify(draft.id)}}`);
+      else out.run(draft, draft.run);
       item++;
     }
   };
-  pieces.push(POST);
+  out.text('{"post":[');
   write(post);
-  pieces.push(PATCH);
+  out.text('],"patch":[');
   write(patch);
-  pieces.push(END);
-  return { body: Buffer.concat(pieces), faults };
+  out.text(']}');
+  const assembled = out.bytes();
+  return { body: assembled, index: runsFormat.scan(assembled, limits), faults };
 }
 
-const COMMA = Buffer.from(',');
-const POST = Buffer.from('{"post":[');
-const PATCH = Buffer.from('],"patch":[');
-const END = Buffer.from(']}');
-const CLOSED = Buffer.from('}');
+/** Writes a batch into memory of its own, which grows if ids and names are spelled longer than in the body. */
+class BatchWriter {
+  readonly #body: Buffer;
+  #out: Buffer;
+  length = 0;
 
-/** The last value of a repeated key counts, so the fields are added behind all members of the run. */
-function pushRun(pieces: Buffer[], body: Buffer, { run, fields, attachments }: Draft): void {
-  if (run === undefined) return;
-  const end = lastVisible(body, run.end);
-  const isEmpty = body[lastVisible(body, end)] === OPEN_BRACE;
-  pieces.push(body.subarray(run.start, end));
-  let separator = isEmpty ? '' : ',';
-  for (const [name, { start, end }] of fields) {
-    pieces.push(Buffer.from(`${separator}"${name}":`), body.subarray(start, end));
-    separator = ',';
+  constructor(body: Buffer) {
+    this.#body = body;
+    this.#out = Buffer.allocUnsafeSlow(body.length + 64);
   }
-  if (attachments !== undefined) {
-    const noted = JSON.stringify(Object.fromEntries([...attachments].map(noteOf)));
-    pieces.push(Buffer.from(`${separator}"attachments":${noted}`));
+
+  text(text: string): void {
+    this.#reserve(Buffer.byteLength(text));
+    this.length += this.#out.write(text, this.length);
   }
-  pieces.push(CLOSED);
+
+  /** The last value of a repeated key counts, so the fields are written behind all members of the run. */
+  run(
+    { fields, attachments }: Draft,
+    run: Part,
+    note?: (slot: number, start: number, end: number) => void,
+  ): void {
+    const body = this.#body;
+    const end = lastVisible(body, run.end);
+    const isEmpty = body[lastVisible(body, end)] === OPEN_BRACE;
+    this.#copy(firstVisible(body, run), end);
+    let separator = isEmpty ? '' : ',';
+    for (const [name, part] of fields) {
+      this.ascii(`${separator}"${name}":`);
+      const start = this.length;
+      this.#copy(firstVisible(body, part), lastVisible(body, part.end) + 1);
+      const slot = SLOTS[name];
+      if (slot !== undefined) note?.(slot, start, this.length);
+      separator = ',';
+    }
+    if (attachments !== undefined) {
+      const notes = [...attachments].map(([name, part]) => [name, noteOf(body, part)] as const);
+      this.text(`${separator}"attachments":${JSON.stringify(Object.fromEntries(notes))}`);
+    }
+    this.ascii('}');
+  }
+
+  /** As `text`, without characters that take several bytes. */
+  ascii(text: string): void {
+    this.#reserve(text.length);
+    this.length += this.#out.write(text, this.length, 'latin1');
+  }
+
+  /** The bytes in a Buffer without unused capacity. The writer is used up. */
+  bytes(): Buffer {
+    const memory = this.#out.buffer as ArrayBuffer;
+    return Buffer.from(memory.transfer(this.length));
+  }
+
+  #copy(start: number, end: number): void {
+    this.#reserve(end - start);
+    this.length += this.#body.copy(this.#out, this.length, start, end);
+  }
+
+  #reserve(bytes: number): void {
+    const needed = this.length + bytes;
+    if (needed <= this.#out.length) return;
+    const larger = Buffer.allocUnsafeSlow(Math.max(needed, this.#out.length * 2));
+    this.#out.copy(larger, 0, 0, this.length);
+    this.#out = larger;
+  }
 }
 
-function noteOf([name, { contentType, start, end }]: readonly [string, Part]) {
-  return [name, { mime_type: contentType, bytes: end - start }] as const;
+function noteOf(body: Buffer, part: Part) {
+  return { mime_type: contentTypeOf(body, part), bytes: part.end - part.start };
 }
 
 function faultOf(body: Buffer, { run, fields }: Draft): Omit<ItemFault, 'item'> | undefined {

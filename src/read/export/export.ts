@@ -184,7 +184,8 @@ async function writeRows<Row>(
   await out.add(encoder.begin());
   for await (const step of steps) {
     for (const [i, row] of step.rows.entries()) {
-      const made = encoder.row(row, await payloadsOf?.(row));
+      const texts = payloadsOf === undefined ? undefined : await payloadsOf(row);
+      const made = encoder.row(row, texts);
       const piece = isPiece(made) ? made : await made;
       const sent = out.add(piece);
       if (encoder.waiting > 0 && piece.length > 0) progress.flushed();

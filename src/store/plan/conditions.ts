@@ -9,6 +9,7 @@ import type {
   TimeRange,
 } from '../../query/query.ts';
 import { keyOfId, numberOfSource } from '../rows/observation-row.ts';
+import { phraseOf } from '../search/tokens.ts';
 import type { Parameters } from './dialect.ts';
 import { successorOf } from './successor.ts';
 
@@ -223,7 +224,8 @@ function stateCondition(state: string, parameters: Parameters, staleBefore: numb
 }
 
 /**
- * Names of traces and spans, models, messages of errors, and custom fields contain the text, or an id begins with it.
+ * Names of traces and spans, models, messages of errors, and custom fields contain the text, or an id begins with it. With an index of
+ * payload text, the words of a payload may contain those of the text instead.
  */
 function textCondition(text: string, parameters: Parameters): string {
   const { dialect } = parameters;
@@ -244,7 +246,16 @@ function textCondition(text: string, parameters: Parameters): string {
     dialect.like('t.name', pattern),
     anyObservation(anyOf(ofObservation), parameters),
     ...wholeSpanId(text, parameters),
+    ...inPayloads(text, parameters),
   ]);
+}
+
+function inPayloads(text: string, parameters: Parameters): string[] {
+  const { texts } = parameters.dialect;
+  const phrase = phraseOf(text);
+  return texts === undefined || phrase === undefined
+    ? []
+    : [texts.contain(parameters.value(phrase))];
 }
 
 /** The id of a span as answers have it: behind the id of its trace. */

@@ -1,5 +1,6 @@
 import type { Key } from '../rows/observation-row.ts';
 import type { Term } from '../rows/trace-terms.ts';
+import type { Token, TokenBranch } from '../search/tokens.ts';
 
 export type ParameterValue = string | number | bigint | Key;
 
@@ -34,6 +35,24 @@ export type Dialect = {
   like(text: string, pattern: string): string;
   /** Whether the message in the column `error` of `observations` contains a text. */
   messageLike(text: string, parameters: Parameters): string;
+  /** The index of payload text; undefined if the store has none. */
+  readonly texts?: TextDialect;
+};
+
+/** The index of payload text (`src/store/search`) in the SQL of a store. */
+export type TextDialect = {
+  /** Whether the words of an observation of the trace `t` contain a parameter. */
+  contain(phrase: string): string;
+  /** Selects the column `trace` of the rows that have all tokens of a branch. */
+  rowsOf(branches: readonly TokenBranch[], parameters: Parameters): string;
+  /** Selects the rows that have a token. */
+  rowsWith(token: Token, parameters: Parameters): string;
+  /** Selects the column `trace` of changes that the index does not have. */
+  readonly changes: string;
+  /** Whether the index has what was stored when it began. */
+  readonly isWhole: string;
+  /** The function of the smallest of several numbers. */
+  readonly smallest: 'min' | 'least';
 };
 
 /** A statement and its values. */

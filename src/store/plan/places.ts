@@ -3,7 +3,7 @@ import { keyOfId } from '../rows/observation-row.ts';
 import type { Place } from '../rows/place.ts';
 import { FAILED, timeCondition } from './conditions.ts';
 import type { Parameters, TraceIndex } from './dialect.ts';
-import type { IndexWay, Lead } from './plan.ts';
+import type { IndexWay, Lead, TextWay } from './plan.ts';
 
 /** The part of a way that a statement is about. */
 export type PlaceRange = {
@@ -72,9 +72,26 @@ export function placesOf(
         union,
       );
     }
+    case 'text':
+      return tracesWithText(parameters, way, range);
     default:
       return tracesBy(parameters, way, range, CONDITIONS[way.lead]);
   }
+}
+
+/** Few traces, which are sorted. */
+function tracesWithText(parameters: Parameters, { branches }: TextWay, range: PlaceRange): Places {
+  const { dialect } = parameters;
+  const { texts } = dialect;
+  if (texts === undefined) return tracesBy(parameters, { lead: 'time' }, range, 'TRUE');
+  const numbers = `${texts.rowsOf(branches, parameters)} UNION ${texts.changes}`;
+  const where = [
+    `t.project = ${parameters.value(range.project)}`,
+    ...rangeOf(parameters, 't', range),
+  ];
+  const from = `(SELECT t.at_ms, t.at_ns, t.n AS trace FROM (${numbers}) p
+    ${dialect.tracesOfPlaces} WHERE ${where.join(' AND ')}) p`;
+  return { table: 'p', from, where: [] };
 }
 
 /** The conditions of the indexes of some traces. */
@@ -85,7 +102,7 @@ const CONDITIONS: Readonly<Record<IndexWay['lead'], string>> = {
   with_user: 't.user_id IS NOT NULL',
 };
 
-const INDEXES: Readonly<Record<Exclude<Lead['lead'], 'terms' | 'id'>, TraceIndex>> = {
+const INDEXES: Readonly<Record<Exclude<Lead['lead'], 'terms' | 'id' | 'text'>, TraceIndex>> = {
   time: 'traces_by_time',
   session: 'traces_by_session',
   user: 'traces_by_user',

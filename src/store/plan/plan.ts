@@ -3,6 +3,9 @@ import type { FieldName } from '../../query/fields.ts';
 import type { Query, QueryTerm, TimeRange } from '../../query/query.ts';
 import type { Term, TermField } from '../rows/trace-terms.ts';
 import { overflowTerm, TERM_FIELDS, termOf } from '../rows/trace-terms.ts';
+import type { TokenBranch } from '../search/tokens.ts';
+import { branchesOf } from '../search/tokens.ts';
+import { inJsonText } from './conditions.ts';
 
 /**
  * The ways to the traces of a query, each in the order of time. The one with the fewest traces leads, and every term is a condition on
@@ -13,6 +16,7 @@ import { overflowTerm, TERM_FIELDS, termOf } from '../rows/trace-terms.ts';
  *          ├─ session:S, user:U                    the indexes of their values
  *          ├─ equality of another field            the postings of the terms
  *          ├─ has:error, has:session, has:user     the indexes of the traces that have one
+ *          ├─ word, "phrase"                       the index of payload text, if the store has one
  *          └─ all others                           conditions (conditions.ts)
  */
 export type Plan = {
@@ -23,7 +27,7 @@ export type Plan = {
   readonly rest: readonly QueryTerm[];
 };
 
-type Way = TermWay | ValueWay | IndexWay;
+type Way = TermWay | ValueWay | IndexWay | TextWay;
 
 /** The postings of any of the terms. A trace with the overflow term may have any value of the field. */
 type TermWay = {
@@ -32,19 +36,28 @@ type TermWay = {
   readonly overflow: Term;
 };
 /** The index of ids or of a column, for any of the values. */
-export type ValueWay = {
+type ValueWay = {
   readonly lead: 'id' | 'session' | 'user';
   readonly values: readonly string[];
 };
 /** An index in the order of time. */
 export type IndexWay = { readonly lead: 'time' | 'failed' | 'with_session' | 'with_user' };
 
+/**
+ * The index of payload text. Its rows are not in the order of time, so that it leads only if it has few: all of them are then read and
+ * sorted. Traces with changes that the index does not have may match as well.
+ */
+export type TextWay = { readonly lead: 'text'; readonly branches: readonly TokenBranch[] };
+
 /** The most values of one term of the query whose lists are merged. */
 export const MAX_MERGED = 32;
 /** The most terms of the query with postings that are probed before a step. */
 const MAX_TERM_WAYS = 8;
+/** The most words and phrases of the query that are probed. */
+const MAX_TEXT_WAYS = 3;
 
-export function planOf({ terms }: Query, project: string): Plan {
+/** `hasTexts`: whether the store has an index of payload text. */
+export function planOf({ terms }: Query, project: string, hasTexts = false): Plan {
   const ranges: TimeRange[] = [];
   const rest: QueryTerm[] = [];
   for (const term of terms) {
@@ -63,6 +76,7 @@ export function planOf({ terms }: Query, project: string): Plan {
     ...(rest.some(isAboutFailed) ? [{ lead: 'failed' } as const] : []),
     ...(rest.some((term) => isPresence(term, 'session')) ? [WITH_SESSION] : []),
     ...(rest.some((term) => isPresence(term, 'user')) ? [WITH_USER] : []),
+    ...(hasTexts ? textWays(rest, project) : []),
   ];
   return { ways, ranges, rest };
 }
@@ -82,6 +96,15 @@ function termWays(terms: readonly QueryTerm[], project: string): TermWay[] {
   return TERM_FIELDS.flatMap((field) =>
     terms.flatMap((term) => termWay(term, field, project) ?? []),
   ).slice(0, MAX_TERM_WAYS);
+}
+
+function textWays(terms: readonly QueryTerm[], project: string): TextWay[] {
+  const ways = terms.flatMap((term): TextWay[] => {
+    if (term.type !== 'text' || term.negated) return [];
+    const branches = branchesOf(project, term.text, inJsonText(term.text));
+    return branches === undefined ? [] : [{ lead: 'text', branches }];
+  });
+  return ways.slice(0, MAX_TEXT_WAYS);
 }
 
 function termWay(term: QueryTerm, field: TermField, project: string): TermWay | undefined {
@@ -111,15 +134,17 @@ export type WayCounts = {
   readonly ways: readonly WayCount[];
 };
 
-/** Each is at most `PROBED`. */
+/** Each is at most `PROBED`, those of a text `PROBED_ROWS` for each of its branches. */
 export type WayCount = {
   readonly traces: number;
-  /** Traces with the overflow term of the field. */
+  /** Traces with the overflow term of the field; of a text, changes that the index does not have. */
   readonly overflow: number;
 };
 
 /** The most traces of a way that a probe counts. */
 export const PROBED = 1000;
+/** The same of rows in the index of payload text: sorting so many takes some ten milliseconds. */
+export const PROBED_ROWS = 4000;
 
 /** The way that leads, and the terms of which each of its traces has one, for each further way by postings. */
 export type Choice = {
@@ -128,7 +153,7 @@ export type Choice = {
 };
 
 /** A way with the traces that may have any value. */
-export type Lead = Omit<TermWay, 'overflow'> | ValueWay | IndexWay;
+export type Lead = Omit<TermWay, 'overflow'> | ValueWay | IndexWay | TextWay;
 
 const BY_TIME: Choice = { lead: { lead: 'time' }, also: [] };
 /** A lead with fewer traces is not intersected: their rows are read in less than a millisecond. */
@@ -139,7 +164,7 @@ const NONE: WayCount = { traces: 0, overflow: 0 };
 export function choiceOf({ ways }: Plan, counts: WayCounts): Choice {
   const known = ways
     .map((way, i) => ({ way, ...(counts.ways[i] ?? NONE) }))
-    .filter(({ way }) => way.lead !== 'terms' || counts.isIndexed)
+    .filter((one) => canLead(one, counts))
     // Stable: of equal counts, and without a probe, the rarer field is first.
     .sort((a, b) => a.traces + a.overflow - b.traces - b.overflow);
   const [best, ...others] = known;
@@ -152,6 +177,12 @@ export function choiceOf({ ways }: Plan, counts: WayCounts): Choice {
     one.way.lead === 'terms' ? [termsOf(one.way, one.overflow)] : [],
   );
   return { lead, also: also.slice(0, MAX_INTERSECTED) };
+}
+
+function canLead({ way, traces, overflow }: WayCount & { way: Way }, counts: WayCounts): boolean {
+  if (way.lead === 'terms') return counts.isIndexed;
+  if (way.lead !== 'text') return true;
+  return counts.ways.length > 0 && traces < PROBED_ROWS && overflow < PROBED_ROWS;
 }
 
 function termsOf({ terms, overflow }: TermWay, overflowing: number): readonly Term[] {

@@ -2,12 +2,12 @@ import type { Query } from '../../query/query.ts';
 import type { Place } from '../rows/place.ts';
 import type { Term } from '../rows/trace-terms.ts';
 import { conditionOf } from './conditions.ts';
-import type { Dialect, ListStatement } from './dialect.ts';
+import type { Dialect, ListStatement, TextDialect } from './dialect.ts';
 import { Parameters } from './dialect.ts';
 import type { PlaceRange } from './places.ts';
 import { orderOf, PLACE_COLUMNS, placesOf } from './places.ts';
-import type { Choice, Lead, Plan, WayCount, WayCounts } from './plan.ts';
-import { choiceOf, PROBED, planOf } from './plan.ts';
+import type { Choice, Lead, Plan, TextWay, WayCount, WayCounts } from './plan.ts';
+import { choiceOf, PROBED, PROBED_ROWS, planOf } from './plan.ts';
 
 /** One step of a listing. */
 export type Look = {
@@ -65,7 +65,7 @@ export function countsOf([withoutTerms = 1, ...cells]: readonly number[]): WayCo
 }
 
 export function stepPlan(dialect: Dialect, scope: TraceScope, look: Look): StepPlan {
-  const plan = planOf(look.query, scope.project);
+  const plan = planOf(look.query, scope.project, dialect.texts !== undefined);
   return {
     probe: plan.ways.length === 0 ? undefined : probeOf(dialect, scope, look, plan),
     by: (counts) => statementsOf(dialect, scope, look, plan, choiceOf(plan, counts)),
@@ -140,10 +140,30 @@ function probeOf(dialect: Dialect, scope: TraceScope, look: Look, plan: Plan): L
   };
   const withoutTerms = `(SELECT count(*) FROM (SELECT 1 FROM ${dialect.traces('traces_without_terms')}
     WHERE t.terms IS NULL ORDER BY t.n LIMIT 1) found)`;
-  const counts = plan.ways.flatMap((way) => [
-    count(way),
-    way.lead === 'terms' ? count({ lead: 'terms', terms: [way.overflow] }) : '0',
-  ]);
+  const counts = plan.ways.flatMap((way) => {
+    if (way.lead === 'text') return textCounts(way, parameters, dialect.texts);
+    const isByTerms = way.lead === 'terms';
+    return [count(way), isByTerms ? count({ lead: 'terms', terms: [way.overflow] }) : '0'];
+  });
   const cells = [withoutTerms, ...counts].map((cell, i) => `${cell} AS c${i}`);
   return { sql: `SELECT ${cells.join(',\n')}`, values: parameters.values };
+}
+
+/** A row of a branch has all of its tokens: there are at most as many as the rarest one has. */
+function textCounts(
+  { branches }: TextWay,
+  parameters: Parameters,
+  texts: TextDialect | undefined,
+): [rows: string, changes: string] {
+  if (texts === undefined) return ['0', `${PROBED_ROWS}`];
+  const upTo = (rows: string): string =>
+    `(SELECT count(*) FROM (SELECT 1 FROM (${rows} LIMIT ${PROBED_ROWS}) r) found)`;
+  const smallest = branches.map((branch) => {
+    const counts = branch.map((token) => upTo(texts.rowsWith(token, parameters)));
+    return counts.length === 1 ? counts.join() : `${texts.smallest}(${counts.join(', ')})`;
+  });
+  return [
+    smallest.join(' + '),
+    `CASE WHEN ${texts.isWhole} THEN ${upTo(texts.changes)} ELSE ${PROBED_ROWS} END`,
+  ];
 }

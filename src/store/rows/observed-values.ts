@@ -1,13 +1,27 @@
 import { decodeJsonText } from '../../model/json/decode.ts';
 import type { ObservationError } from '../../model/observation.ts';
-import { detailsFromColumn } from './observation-row.ts';
+import type { FacetCount } from '../rollups/reading.ts';
+import { detailsFromColumn, sourceOfNumber } from './observation-row.ts';
+import type { Place } from './place.ts';
+import type { TraceFacts } from './trace-summary.ts';
 import type { StepPage, WalkedRow, WalkedRows } from './walked-page.ts';
+import { stepPage } from './walked-page.ts';
 
 /** The fields of observations whose values are counted from the rows: they have no rollups. */
-export const OBSERVED_FIELDS = ['span', 'provider', 'prompt', 'error'] as const;
+const OBSERVED_FIELDS = ['span', 'provider', 'prompt', 'error'] as const;
 export type ObservedField = (typeof OBSERVED_FIELDS)[number];
+/** The fields of traces whose values are counted from the rows. */
+const TRACE_FIELDS = ['source', 'release', 'tag'] as const;
+/** The fields whose values are counted from the rows, `custom.KEY` among them. */
+export type CountedField = ObservedField | (typeof TRACE_FIELDS)[number] | `custom.${string}`;
 
-export function isObservedField(name: string): name is ObservedField {
+export const COUNTED_FIELDS: readonly string[] = [...TRACE_FIELDS, ...OBSERVED_FIELDS];
+
+export function isCountedField(name: string): name is CountedField {
+  return COUNTED_FIELDS.includes(name) || (name.startsWith('custom.') && name !== 'custom.');
+}
+
+export function isObservedField(name: CountedField): name is ObservedField {
   return OBSERVED_FIELDS.some((field) => field === name);
 }
 
@@ -19,8 +33,75 @@ export const OBSERVED_COLUMNS = {
   error: 'error',
 } as const satisfies Readonly<Record<ObservedField, string>>;
 
-/** The value in a cell of the column; undefined for a cell without one. */
-function valueIn(field: ObservedField, cell: string): string | null | undefined {
+/** A trace that a walk found, and a cell: its number of observations, or the cell that has the values of the field. */
+export type CountedRow = readonly [ms: number, ns: number, n: number, cell: number | string | null];
+
+/** The columns of a `CountedRow`. */
+export function countedColumns(field: CountedField): string {
+  return `t.at_ms, t.at_ns, t.n, ${isObservedField(field) ? 't.observations' : traceColumn(field)}`;
+}
+
+function traceColumn(field: Exclude<CountedField, ObservedField>): string {
+  if (field === 'source' || field === 'release') return `t.${field}`;
+  return 't.facts';
+}
+
+/** About the bytes that are read for the values of a trace: they bound the work of a step. */
+export function countedBytes([, , , cell]: CountedRow): number {
+  if (typeof cell === 'number') return cell * CELL_BYTES;
+  return cell === null ? 0 : cell.length;
+}
+
+const CELL_BYTES = 100;
+
+/** Counts the traces of each value. */
+export class ValueCounts {
+  readonly #field: CountedField;
+  readonly #traces = new Map<string, number>();
+
+  constructor(field: CountedField) {
+    this.#field = field;
+  }
+
+  /** The cells of the observations of a trace. */
+  addObservations(cells: Iterable<string>): void {
+    const values = new Set<string>();
+    for (const cell of cells) {
+      const value = observedValue(this.#field, cell);
+      if (typeof value === 'string') values.add(value);
+    }
+    for (const value of values) this.#count(value);
+  }
+
+  addTrace(cell: number | string | null): void {
+    if (this.#field === 'source') this.#count(sourceOfNumber(Number(cell ?? 0)));
+    else if (cell === null) return;
+    else if (this.#field === 'release') this.#count(String(cell));
+    else this.#addFacts(String(cell));
+  }
+
+  #addFacts(text: string): void {
+    const facts = decodeJsonText(text) as TraceFacts;
+    if (this.#field === 'tag') {
+      for (const tag of facts.tags ?? []) this.#count(tag);
+      return;
+    }
+    const custom = facts.custom ?? {};
+    const key = this.#field.slice('custom.'.length);
+    if (Object.hasOwn(custom, key)) this.#count(custom[key] ?? '');
+  }
+
+  #count(value: string): void {
+    this.#traces.set(value, (this.#traces.get(value) ?? 0) + 1);
+  }
+
+  list(): FacetCount[] {
+    return [...this.#traces];
+  }
+}
+
+/** The value in a cell of the column; null or undefined for a cell without one. */
+function observedValue(field: CountedField, cell: string): string | null | undefined {
   switch (field) {
     case 'span':
       return cell;
@@ -30,34 +111,25 @@ function valueIn(field: ObservedField, cell: string): string | null | undefined 
       return cell.includes('"promptName":') ? detailsFromColumn(cell)?.promptName : undefined;
     case 'error':
       return (decodeJsonText(cell) as ObservationError).type;
+    default:
+      return undefined;
   }
 }
 
-/** The distinct values in the cells of a trace. */
-export function valuesIn(field: ObservedField, cells: Iterable<string>): string[] {
-  const values = new Set<string>();
-  for (const cell of cells) {
-    const value = valueIn(field, cell);
-    if (typeof value === 'string') values.add(value);
-  }
-  return [...values];
+/** The counts of a step; `last` is the place of its last trace. */
+export type CountedStep = Omit<WalkedRows<WalkedRow>, 'rows'> & {
+  readonly counts: readonly FacetCount[];
+  readonly last: Place | undefined;
+};
+/** The values of the traces of a step, each with their number. */
+export type CountedPage = StepPage<FacetCount>;
+
+export function countedPage({ counts, ...step }: CountedStep): CountedPage {
+  return stepPage(counts, step);
 }
 
-/** A trace that a walk found, with its number of observations. */
-export type CountedRow = readonly [ms: number, ns: number, n: number, observations: number];
-/** The columns of a `CountedRow`, in its order. */
-export const COUNTED_COLUMNS = 't.at_ms, t.at_ns, t.n, t.observations';
-
-/** About the bytes that are read for the values of a trace: they bound the work of a step. */
-export function observedBytes([, , , observations]: CountedRow): number {
-  return observations * CELL_BYTES;
+/** The place of the last trace of a step. */
+export function lastPlace(rows: readonly CountedRow[]): Place | undefined {
+  const last = rows.at(-1);
+  return last && { ms: last[0], ns: last[1], n: last[2] };
 }
-
-const CELL_BYTES = 100;
-
-/** A trace with its distinct values. */
-export type ObservedRow = WalkedRow &
-  readonly [ms: number, ns: number, n: number, values: string[]];
-export type ObservedRows = WalkedRows<ObservedRow>;
-/** The distinct values of each trace. */
-export type ObservedPage = StepPage<readonly string[]>;

@@ -24,20 +24,28 @@ export type StepPage<Item> = {
 
 /** Rows without an item are left out. */
 export function walkedPage<Row extends WalkedRow, Item>(
-  { rows, hasMore, end, spentMs }: WalkedRows<Row>,
+  { rows, ...step }: WalkedRows<Row>,
   itemOf: (row: Row) => Item | undefined,
 ): StepPage<Item> {
   const items = rows.map(itemOf).filter((item) => item !== undefined);
   const last = rows.at(-1);
-  const place = hasMore && last !== undefined ? placeOf(last) : end;
+  return stepPage(items, { ...step, last: last && { ms: last[0], ns: last[1], n: last[2] } });
+}
+
+type StepEnd = Omit<WalkedRows<WalkedRow>, 'rows'> & {
+  /** The place of the last row. */
+  readonly last: Place | undefined;
+};
+
+export function stepPage<Item>(
+  items: readonly Item[],
+  { last, hasMore, end, spentMs }: StepEnd,
+): StepPage<Item> {
+  const place = hasMore && last !== undefined ? last : end;
   return {
     items,
     nextCursor: place === null ? null : cursorOf(place),
     searchedTo: place === null ? null : { ms: place.ms, ns: place.ns },
     spentMs,
   };
-}
-
-function placeOf([ms, ns, n]: WalkedRow): Place {
-  return { ms, ns, n };
 }

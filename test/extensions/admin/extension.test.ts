@@ -202,6 +202,26 @@ t.test('lists the history of whole periods', async (t) => {
   }
 });
 
+t.test('an endpoint that other machines reach is logged without TLS and token', async (t) => {
+  const [TLS, NO_TOKEN] = [/no TLS/, /no configured token/];
+  const cases: [config: object, warnings: RegExp[]][] = [
+    [{ endpoint: '127.0.0.1:0', token: '' }, []],
+    [{ endpoint: 'localhost:0', token: '' }, []],
+    [{ endpoint: '0.0.0.0:0' }, [TLS]],
+    [{ endpoint: '0.0.0.0:0', token: '' }, [TLS, NO_TOKEN]],
+  ];
+  for (const [config, warnings] of cases) {
+    const directory = t.testdir();
+    const { settings } = await serving(t, { config, directory });
+    const logged = settings.logger.lines.filter(({ level }) => level === 'warn');
+    t.match(
+      logged,
+      warnings.map((message) => ({ message })),
+    );
+    t.equal(logged.length, warnings.length, JSON.stringify(config));
+  }
+});
+
 t.test('counts rejections by code and period, over all keys', async (t) => {
   const { ask, store } = await serving(t);
   const [{ id }] = (await ask('GET', '/api/v1/projects')).json.projects;

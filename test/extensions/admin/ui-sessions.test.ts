@@ -114,6 +114,27 @@ t.test('a sign-out ends the session in the store and removes the cookie', async 
   t.equal((await page('GET', '/api/v1/projects')).status, 401);
 });
 
+t.test('a stream of traces ends with its session', async (t) => {
+  const { page, url, cookie, clock, store } = await signedIn(t);
+  const [project] = await store.projects.list();
+  const path = `/api/v1/projects/${project?.id}/traces/stream`;
+  const stream = await fetch(url + path, { headers: { cookie } });
+  t.equal(stream.status, 200);
+  const ended = stream.text().then(
+    () => 'ended',
+    () => 'ended',
+  );
+  const isEnded = () => Promise.race([ended, new Promise((resolve) => setTimeout(resolve, 50))]);
+  clock.advance(15_000);
+  t.equal(await isEnded(), undefined, 'while the session exists');
+  t.equal((await page('DELETE', SESSION)).status, 204);
+  for (let i = 0; i < 3; i++) {
+    clock.advance(15_000);
+    await isEnded();
+  }
+  t.equal(await isEnded(), 'ended');
+});
+
 t.test('a session lists the others and ends them', async (t) => {
   const { page, ask, clock } = await signedIn(t);
   clock.advance(1);

@@ -1,4 +1,6 @@
 import t from 'tap';
+import { postgresTextDialect } from '../../../extensions/postgres/search/dialect.ts';
+import { searchTables } from '../../../extensions/postgres/search/tables.ts';
 import { postgresDialect } from '../../../extensions/postgres/traces/dialect.ts';
 import { ensureTracePartitions } from '../../../extensions/postgres/traces/partitions.ts';
 import {
@@ -17,6 +19,7 @@ import {
 import { findScores, removeLoneScores } from '../../../extensions/postgres/traces/scores.ts';
 import { findGroups, sumGroup } from '../../../extensions/postgres/traces/trace-groups.ts';
 import { countsOf, stepPlan } from '../../../src/store/plan/step.ts';
+import { NEWEST_PLACE } from '../../../src/store/search/indexer.ts';
 import {
   everyGroupLook,
   everyLook,
@@ -48,17 +51,25 @@ t.test('no statement of the reading side scans a table', async (t) => {
       },
     };
     const scope = ['proj_test', 0] as const;
-    for (const look of everyLook()) await findTraces(explaining, scope, look);
-    for (const { sql, values } of everyStatement(postgresDialect, 't.n')) {
-      await explaining.query(sql, values);
-    }
-    for (const { sql, values } of everyRankStatement(postgresDialect)) {
-      await explaining.query(sql, values);
+    for (const dialect of [postgresDialect, postgresTextDialect]) {
+      for (const look of everyLook()) await findTraces(explaining, dialect, scope, look);
+      for (const { sql, values } of everyStatement(dialect, 't.n')) {
+        await explaining.query(sql, values);
+      }
+      for (const { sql, values } of everyRankStatement(dialect)) {
+        await explaining.query(sql, values);
+      }
     }
     await findTracesByNumber(explaining, scope, [1, 2]);
     for (const look of everyGroupLook()) {
-      await findGroups(explaining, { project: 'proj_test', since: 0 }, look);
-      await sumGroup(explaining, { project: 'proj_test', since: 0 }, 's', look);
+      await findGroups(explaining, postgresTextDialect, { project: 'proj_test', since: 0 }, look);
+      await sumGroup(
+        explaining,
+        postgresTextDialect,
+        { project: 'proj_test', since: 0 },
+        's',
+        look,
+      );
     }
     await findRoot(explaining, scope, 't1');
     await findScores(explaining, 'proj_test', 0, 't1');
@@ -71,6 +82,9 @@ t.test('no statement of the reading side scans a table', async (t) => {
     await findAnywhere(explaining, scope, 'o1');
     await findBatches(explaining, scope, ['x']);
     await findStamps(explaining, scope, ['x']);
+    const indexing = searchTables({ ...explaining, transaction: postgres.transaction }, 4096);
+    await indexing.changes();
+    await indexing.stored(NEWEST_PLACE);
   });
   t.ok(plans.length > 200, `${plans.length} statements`);
   for (const [sql, plan] of plans) {

@@ -35,7 +35,7 @@ async function schemaOf(url: string): Promise<unknown[]> {
     url,
     `WITH ours AS (
        SELECT c.oid, c.relname AS name, c.relkind, c.reloptions FROM pg_class c
-       WHERE c.relnamespace = 'public'::regnamespace AND c.relname !~ '^(batches|traces|observations|trace_terms)_[0-9]'
+       WHERE c.relnamespace = 'public'::regnamespace AND c.relname !~ '^(batches|traces|observations|trace_terms|payload_texts)_[0-9]'
      )
      SELECT 'relation' AS what, name, concat(relkind, ' ', reloptions::text) AS definition FROM ours
      UNION ALL SELECT 'column', concat(name, '.', attname),

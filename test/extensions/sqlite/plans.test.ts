@@ -1,6 +1,10 @@
+import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import t from 'tap';
 import { STORE_MIGRATIONS } from '../../../extensions/sqlite/migrations/index.ts';
+import { textChangeOperations } from '../../../extensions/sqlite/search/change-operations.ts';
+import { sqliteTextDialect } from '../../../extensions/sqlite/search/dialect.ts';
+import { migrations as INDEX_MIGRATIONS } from '../../../extensions/sqlite/search/index-operations.ts';
 import { sqliteDialect } from '../../../extensions/sqlite/traces/dialect.ts';
 import { exportOperations } from '../../../extensions/sqlite/traces/export-operations.ts';
 import { groupOperations } from '../../../extensions/sqlite/traces/group-operations.ts';
@@ -25,12 +29,16 @@ class Recording extends DatabaseSync {
   }
 }
 
-/** The partial indexes of unfinished work, and rows that another statement has found. */
+/** The partial indexes of unfinished work, full-text queries, and rows that another statement has found. */
 const SCANS_OF_FEW =
-  /SCAN (?:stale|\w+ USING (?:COVERING )?INDEX traces_without_terms|found|x\b|p(?![\w ])|CONSTANT ROW)/g;
+  /SCAN (?:stale|\w+(?:\.\w+)? VIRTUAL TABLE INDEX \d+:M\d+|r\b|c\b|\w+ USING (?:COVERING )?INDEX traces_without_terms|found|x\b|p(?![\w ])|CONSTANT ROW)/g;
 
 t.test('no statement of the reading side scans a table or sorts a list', async (t) => {
-  const db = new Recording(':memory:');
+  const directory = t.testdir();
+  const index = new DatabaseSync(join(directory, 'search.db'));
+  migrateFile(index, INDEX_MIGRATIONS);
+  index.close();
+  const db = new Recording(join(directory, 'store.db'));
   t.teardown(() => db.close());
   migrateFile(db, STORE_MIGRATIONS);
   for (let n = 1; n <= 9; n++) {
@@ -43,7 +51,10 @@ t.test('no statement of the reading side scans a table or sorts a list', async (
   exportOperations(db);
   const read = traceReadOperations(db);
   const scope = { project: 'p', since: 0 };
-  for (const look of everyLook()) read['traces.list'](scope, look);
+  for (const bytes of [0, 4096]) {
+    textChangeOperations(db)['texts.configure'](bytes, false);
+    for (const look of everyLook()) read['traces.list'](scope, look);
+  }
   read['observations.root'](scope, 'k1');
   scoreReadOperations(db)['scores.list'](scope, 'k1');
   const groups = groupOperations(db);
@@ -51,8 +62,10 @@ t.test('no statement of the reading side scans a table or sorts a list', async (
     groups['groups.find'](scope, look);
     groups['groups.sum'](scope, 's', look);
   }
-  for (const { sql } of everyStatement(sqliteDialect, 't.name, t.at_ms')) db.statements.add(sql);
-  const ranked = new Set(everyRankStatement(sqliteDialect).map(({ sql }) => sql));
+  const dialects = [sqliteDialect, sqliteTextDialect];
+  const statements = dialects.flatMap((dialect) => everyStatement(dialect, 't.name, t.at_ms'));
+  for (const { sql } of statements) db.statements.add(sql);
+  const ranked = new Set(dialects.flatMap(everyRankStatement).map(({ sql }) => sql));
   for (const sql of ranked) db.statements.add(sql);
   t.ok(db.statements.size > 200, `${db.statements.size} statements`);
   for (const sql of [...db.statements]) {

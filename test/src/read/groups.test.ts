@@ -1,39 +1,16 @@
 import type { Test } from 'tap';
 import t from 'tap';
-import { offer } from '../../../src/component/capability.ts';
 import type { Observation } from '../../../src/model/observation.ts';
-import { STORE } from '../../../src/store/store.ts';
-import { anObservation, aTenant, nativeBatch, nativeEvent } from '../../helper/batches.ts';
-import { testListeners, USUAL_LIMITS, urlOf } from '../../helper/http.ts';
-import { sqlitePlace } from '../../helper/places.ts';
-import { createSink, sinkPipeline } from '../../helper/sink.ts';
+import { anObservation, nativeBatch, nativeEvent } from '../../helper/batches.ts';
+import { readingListener } from '../../helper/reading-listener.ts';
 
 const T0 = Date.UTC(2026, 0, 15, 12);
 const at = (ms: number) => ({ ms: T0 + ms, ns: 0 });
 
-/** A listener whose pipeline names a store. */
 async function reading(t: Test) {
-  const { store, close } = await sqlitePlace(t).open();
-  const listeners = testListeners();
-  const tenant = aTenant();
-  const pipeline = sinkPipeline(createSink(), {
-    offers: [offer(STORE, store)],
-    admitRead: () => ({ tenant, release() {} }),
-  });
-  const entrance = { pipeline, fallback: undefined };
-  const listener = await listeners.bind('127.0.0.1:0', USUAL_LIMITS, entrance);
-  await listener.open();
-  t.teardown(async () => {
-    await listener.close(AbortSignal.abort());
-    await listeners.close();
-    await close();
-  });
+  const { store, get } = await readingListener(t);
   return {
-    async get(path: string) {
-      const answer = await fetch(`${urlOf(listener)}/api/v1${path}`);
-      const text = await answer.text();
-      return { status: answer.status, text, json: JSON.parse(text) as Record<string, unknown> };
-    },
+    get,
     /** Writes root observations with inputs and outputs. */
     async write(roots: readonly Partial<Observation>[]) {
       const events = roots.map(({ traceId }) =>
@@ -141,7 +118,7 @@ t.test('refuses unknown sessions and users, and unknown parameters', async (t) =
   t.match(await get('/sessions/s'), { status: 404, json: { code: 'not_found' } });
   t.match(await get('/users/u'), { status: 404, json: { message: 'There is no such user.' } });
   for (const path of [
-    '/sessions?name=x',
+    '/sessions?status=ok',
     '/users?status=ok',
     '/sessions/s?q=x',
     '/users/u?limit=1',

@@ -1,13 +1,9 @@
 import type { Test } from 'tap';
 import t from 'tap';
-import { offer } from '../../../src/component/capability.ts';
 import type { Observation } from '../../../src/model/observation.ts';
 import type { ReadLimits } from '../../../src/read/reads.ts';
-import { STORE } from '../../../src/store/store.ts';
-import { anObservation, aTenant, nativeBatch } from '../../helper/batches.ts';
-import { testListeners, USUAL_LIMITS, urlOf } from '../../helper/http.ts';
-import { sqlitePlace } from '../../helper/places.ts';
-import { createSink, sinkPipeline } from '../../helper/sink.ts';
+import { anObservation, nativeBatch } from '../../helper/batches.ts';
+import { readingListener } from '../../helper/reading-listener.ts';
 
 const HOUR_MS = 3_600_000;
 const T0 = Date.UTC(2026, 0, 15, 12);
@@ -24,26 +20,11 @@ type Stats = {
   readonly searched_to: string | null;
 };
 
-/** A listener whose pipeline names a store. */
 async function reading(t: Test, limits: Partial<ReadLimits> = {}) {
-  const { store, close, finish } = await sqlitePlace(t).open();
-  const listeners = testListeners(undefined, undefined, limits);
-  const tenant = aTenant();
-  const pipeline = sinkPipeline(createSink(), {
-    offers: [offer(STORE, store)],
-    admitRead: () => ({ tenant, release() {} }),
-  });
-  const entrance = { pipeline, fallback: undefined };
-  const listener = await listeners.bind('127.0.0.1:0', USUAL_LIMITS, entrance);
-  await listener.open();
-  t.teardown(async () => {
-    await listener.close(AbortSignal.abort());
-    await listeners.close();
-    await close();
-  });
+  const { store, finish, get: getText } = await readingListener(t, limits);
   const get = async (path: string) => {
-    const answer = await fetch(`${urlOf(listener)}/api/v1${path}`);
-    return { status: answer.status, body: (await answer.json()) as Record<string, unknown> };
+    const { status, json: body } = await getText(path);
+    return { status, body };
   };
   return {
     ...{ get, finish },

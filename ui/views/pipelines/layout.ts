@@ -6,7 +6,7 @@ type NodeShape = {
 };
 type EdgeShape = { readonly from: string; readonly to: string; readonly pipeline: string };
 
-export type Box = {
+type Box = {
   readonly id: string;
   readonly x: number;
   readonly y: number;
@@ -15,7 +15,7 @@ export type Box = {
 };
 
 /** A frame around the processors of a pipeline, in their order. */
-export type Frame = Box & { readonly name: string };
+type Frame = Box & { readonly name: string };
 
 export type Layout = {
   readonly width: number;

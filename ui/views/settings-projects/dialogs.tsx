@@ -1,7 +1,7 @@
 import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
 import { ApiFailure, at, get, send } from '../../api/client.ts';
-import type { Keys, Project } from '../../api/types.ts';
+import type { Keys, Project, ProjectChange } from '../../api/types.ts';
 import { Confirm } from '../../parts/confirm.tsx';
 import { grouped } from '../../parts/format.ts';
 import { chooseProject, loadProjects, project, projects } from '../../state/projects.ts';
@@ -73,7 +73,7 @@ export function ChangeLimits({ of, onClose }: OfProject): JSX.Element {
     const retention = { days: limitOf(days, 'Retention') };
     // The retention in force may be that of the plan: unchanged, it stays so.
     const isSame = retention.days === of.retention.days;
-    const body = isSame ? { limits } : { limits, retention };
+    const body: ProjectChange = isSame ? { limits } : { limits, retention };
     await send('PATCH', at`/projects/${of.id}`, { body });
     await loadProjects();
     done('The limits are changed. They count from now on.');

@@ -11,6 +11,9 @@ import {
 } from '../../../../src/model/runs/multipart.ts';
 import { rawBatch } from '../../../helper/batches.ts';
 
+/** As for a request; the wrapper of the runs has two levels. */
+const LIMITS = { maxItems: 1000, maxDepth: 514 };
+
 const BOUNDARY = '----LangSmithFormBoundary';
 
 type Given = { name: string; content: string | Buffer; headers?: string };
@@ -28,7 +31,7 @@ function bodyOf(parts: readonly Given[], boundary = BOUNDARY): Buffer {
 }
 
 function assembled(parts: readonly Given[]) {
-  const { body, ...more } = assembleRuns(bodyOf(parts), BOUNDARY);
+  const { body, ...more } = assembleRuns(bodyOf(parts), BOUNDARY, LIMITS);
   return { json: JSON.parse(body.toString()) as unknown, ...more };
 }
 
@@ -110,6 +113,28 @@ t.test('a part that is no JSON costs its run only', async (t) => {
     [[{ name: 'patch.bad', content: Buffer.from('{"a":"\xff"}', 'latin1') }], 'invalid_event'],
     [[run, { name: 'patch.bad.inputs', content: '1},{"id":"evil"' }], 'invalid_field', 'inputs'],
     [[run, { name: 'patch.bad.outputs', content: '' }], 'invalid_field', 'outputs'],
+    [[run, { name: 'patch.bad.outputs', content: ' \n' }], 'invalid_field', 'outputs'],
+    [[run, { name: 'patch.bad.inputs', content: '1,"name":"x"' }], 'invalid_field', 'inputs'],
+    [
+      [run, { name: 'patch.bad.serialized', content: '1,"name":"x"' }],
+      'invalid_field',
+      'serialized',
+    ],
+    [
+      [
+        { name: 'patch.bad', content: '{"id":"bad","x":{"y":1}' },
+        { name: 'patch.bad.inputs', content: '{}}' },
+      ],
+      ...(['invalid_event', undefined] as const),
+    ],
+    [
+      [
+        { name: 'patch.bad', content: '{"id":"bad","x":[1}' },
+        { name: 'patch.bad.inputs', content: '1],"inputs":{}' },
+      ],
+      ...(['invalid_event', undefined] as const),
+    ],
+    [[{ name: 'patch.bad', content: '{"id":"bad"},{"id":"evil"}' }], 'invalid_event'],
     [[run, { name: 'patch.bad.error', content: 'boom' }], 'invalid_field', 'error'],
     [[{ name: 'patch.bad.inputs', content: '{}' }], 'missing_field', undefined],
   ] as const) {
@@ -201,7 +226,7 @@ t.test('any damage of a body is refused or read, and nothing else', async (t) =>
         const damaged = Buffer.from(valid.subarray(0, length));
         for (const [at, byte] of changes) if (at < length) damaged[at] = byte;
         try {
-          JSON.parse(assembleRuns(damaged, BOUNDARY).body.toString());
+          JSON.parse(assembleRuns(damaged, BOUNDARY, LIMITS).body.toString());
         } catch (error) {
           t.match(error, { name: 'Refusal' });
         }

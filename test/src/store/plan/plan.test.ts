@@ -1,6 +1,6 @@
 import t from 'tap';
 import type { Choice, WayCount } from '../../../../src/store/plan/plan.ts';
-import { choiceOf, MAX_MERGED, planOf } from '../../../../src/store/plan/plan.ts';
+import { choiceOf, MAX_MERGED, PROBED_ROWS, planOf } from '../../../../src/store/plan/plan.ts';
 import { countsOf } from '../../../../src/store/plan/step.ts';
 import { overflowTerm, termOf } from '../../../../src/store/rows/trace-terms.ts';
 import { aQuery } from '../../../helper/query.ts';
@@ -65,3 +65,26 @@ t.test(`the values of a term are merged up to ${MAX_MERGED}, and 8 terms are pro
   t.equal(planOf(aQuery(terms(8)), P).ways.length, 8);
   t.equal(planOf(aQuery(`${terms(9)} has:session`), P).ways.length, 9);
 });
+
+t.test(
+  'a text leads if the index of payload text has few rows of it, and all changes',
+  async (t) => {
+    const text = aQuery('needle -other "two words"');
+    const plan = planOf(text, P, true);
+    t.same(
+      plan.ways.map(({ lead }) => lead),
+      ['text', 'text'],
+      'a negated one never leads',
+    );
+    t.same(planOf(text, P).ways, [], 'without the index');
+    t.same(planOf(aQuery('ab'), P, true).ways, [], 'too short for the index');
+    const leadOf = (...ways: WayCount[]): unknown =>
+      choiceOf(plan, { isIndexed: false, ways }).lead;
+    const rows = (traces: number, overflow = 0): WayCount => ({ traces, overflow });
+    t.same(leadOf(rows(9), rows(5)), plan.ways[1]);
+    t.same(leadOf(rows(PROBED_ROWS - 1), rows(PROBED_ROWS)), plan.ways[0]);
+    t.same(leadOf(rows(PROBED_ROWS), rows(PROBED_ROWS)), { lead: 'time' });
+    t.same(leadOf(rows(1, PROBED_ROWS), rows(1, PROBED_ROWS)), { lead: 'time' }, 'changes wait');
+    t.same(leadOf(), { lead: 'time' }, 'without a probe');
+  },
+);

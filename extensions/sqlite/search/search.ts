@@ -1,0 +1,208 @@
+import { rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import { inSteps, type Steps } from '../../../src/component/background.ts';
+import type { Clock, Logger } from '../../../src/component/component.ts';
+import type { Database } from '../../../src/sqlite/database.ts';
+import { openDatabase } from '../../../src/sqlite/database.ts';
+import type { SearchTables } from '../../../src/store/search/indexer.ts';
+import { indexChanges, indexTexts } from '../../../src/store/search/indexer.ts';
+import type { SearchStatus, SearchStore } from '../../../src/store/search/status.ts';
+import { SEARCH_OFF } from '../../../src/store/search/status.ts';
+import { textCutter } from '../../../src/store/search/text-cutter.ts';
+import type { TraceStore } from '../../../src/store/store.ts';
+import { threadFile } from '../../../src/thread/thread.ts';
+import type { SqliteConfig } from '../config.ts';
+import type { StoreOperations } from '../operations.ts';
+import type { Rounds } from '../traces/rounds.ts';
+import { backgroundRounds } from '../traces/rounds.ts';
+import { SEARCH_FILE } from './dialect.ts';
+import type { IndexOperations } from './index-operations.ts';
+
+/** The pause between two steps, for calls that a client waits for. */
+const BETWEEN_MS = 10;
+/** The time between two rounds, and between a write and the round that indexes it. */
+const ROUND_MS = 500;
+
+type SearchConfig = Pick<SqliteConfig, 'directory' | 'min_free_bytes' | 'search'>;
+type Parts = {
+  readonly database: Database<StoreOperations>;
+  readonly clock: Clock;
+  readonly logger: Logger;
+};
+
+/** The files of an index of payload text. */
+export type OpenIndex = {
+  readonly bytes: number;
+  readonly database: Database<IndexOperations>;
+};
+
+/**
+ * Opens the index in a file of its own beside the store, whose writing thread it does not delay. Without payload search the file is
+ * removed. An index of another size, or of a file that was damaged, begins again.
+ */
+export async function openIndex(
+  { database, clock, logger }: Parts,
+  config: SearchConfig,
+): Promise<OpenIndex | undefined> {
+  const bytes = config.search.payloads;
+  if (bytes === undefined) {
+    await database.write('texts.configure', [0, false]);
+    await removeIndex(config.directory);
+    return undefined;
+  }
+  const open = (): Promise<Database<IndexOperations>> =>
+    openDatabase<typeof import('./index-operations.ts')>({
+      directory: config.directory,
+      name: SEARCH_FILE,
+      createDirectory: false,
+      minFreeBytes: config.min_free_bytes,
+      reserveBytes: 0,
+      operations: threadFile(import.meta.url, 'index-operations'),
+      clock,
+      logger,
+    });
+  const known = await open().catch((error: unknown) => {
+    logger.warn({ err: error }, 'Index of payload text could not be opened; it is made again');
+    return undefined;
+  });
+  const walk = await known?.read('index.walk', []);
+  const isUsable = known?.isDamaged() === false && !database.isDamaged() && walk?.bytes === bytes;
+  if (known !== undefined && isUsable) {
+    await database.write('texts.configure', [bytes, false]);
+    return { bytes, database: known };
+  }
+  await known?.close();
+  await removeIndex(config.directory);
+  const index = await open();
+  // First, so that writes note their changes from here on.
+  await database.write('texts.configure', [bytes, true]);
+  const { stored } = await database.search('texts.counts', []);
+  await index.write('index.begin', [bytes, stored]);
+  return { bytes, database: index };
+}
+
+/** Removes the index; it is made again from the store. */
+export async function removeIndex(directory: string): Promise<void> {
+  const endings = ['.db', '.db-wal', '.db-shm', '.lock', '.pid', '.filled'];
+  for (const ending of endings) await rm(join(directory, SEARCH_FILE + ending), { force: true });
+}
+
+export type SqliteSearch = SearchStore & {
+  /** Call after observations were written or removed. */
+  wake(): void;
+  /** The progress, for health; undefined without payload search. */
+  progress(): SearchStatus | undefined;
+  /** Removes what the index has of removed observations from its files. */
+  purge(): Steps;
+  finish(): Promise<void>;
+  close(): Promise<void>;
+  crash(): Promise<void>;
+};
+
+const NO_SEARCH: SqliteSearch = {
+  status: async () => SEARCH_OFF,
+  progress: () => undefined,
+  wake() {},
+  async *purge() {},
+  async finish() {},
+  async close() {},
+  async crash() {},
+};
+
+export function sqliteSearch(
+  { database, clock, logger }: Parts,
+  index: OpenIndex | undefined,
+  traces: Pick<TraceStore, 'getBatches' | 'batchStamps'>,
+): SqliteSearch {
+  if (index === undefined) return NO_SEARCH;
+  const tables = searchTables(database, index);
+  const cutter = textCutter(traces);
+  const alone = oneByOne();
+  // Until the first step.
+  let last: SearchStatus = { ...SEARCH_OFF, state: 'indexing', payloadBytes: index.bytes };
+
+  async function status(): Promise<SearchStatus> {
+    const walk = await index?.database.read('index.walk', []);
+    const { waiting } = await database.search('texts.counts', []);
+    last = {
+      state: walk?.place === null ? 'ready' : 'indexing',
+      payloadBytes: tables.bytes,
+      indexed: walk?.indexed ?? 0,
+      stored: walk?.stored ?? 0,
+      waiting,
+    };
+    return last;
+  }
+
+  const steps = inSteps(async function* () {
+    for await (const _ of indexTexts(tables, cutter)) {
+      await status();
+      yield;
+    }
+    await status();
+  });
+  const rounds: Rounds = backgroundRounds(
+    {
+      ...{ clock, logger, betweenMs: BETWEEN_MS },
+      failure: 'Payload text could not be indexed; retrying',
+      step: () => alone(steps),
+    },
+    () => ROUND_MS,
+  );
+
+  return {
+    status,
+    progress: () => last,
+    wake: () => rounds.wake(),
+    async *purge() {
+      const newest = await database.search('texts.newestChange', []);
+      while (await database.search('texts.isWaiting', [newest])) {
+        await alone(() => indexChanges(tables, cutter));
+        yield;
+      }
+      for (let isFirst = true; await index.database.write('index.merge', [isFirst]); ) {
+        isFirst = false;
+        yield;
+      }
+      while (!(await index.database.truncateLog())) yield;
+    },
+    finish: () => rounds.finish(),
+    async close() {
+      await rounds.close();
+      await cutter.close();
+      await index.database.close();
+    },
+    async crash() {
+      rounds.crash();
+      await cutter.close();
+      await index.database.crash();
+    },
+  };
+}
+
+function searchTables(
+  database: Database<StoreOperations>,
+  { bytes, database: index }: OpenIndex,
+): SearchTables {
+  return {
+    bytes,
+    changes: () => database.search('texts.changes', []),
+    place: async () => (await index.read('index.walk', []))?.place ?? null,
+    stored: (before) => database.search('texts.stored', [before]),
+    async save(step, changes) {
+      await index.write('index.save', [step]);
+      // Only then: an index that lost a step would never get it.
+      if (changes.length > 0) await database.write('texts.indexed', [changes]);
+    },
+  };
+}
+
+/** A step of two callers at once could save an older text over a newer one. */
+function oneByOne(): <Result>(work: () => Promise<Result>) => Promise<Result> {
+  let last: Promise<unknown> = Promise.resolve();
+  return (work) => {
+    const result = last.then(work);
+    last = result.catch(() => undefined);
+    return result;
+  };
+}

@@ -1,0 +1,37 @@
+import type { Command } from 'commander';
+import type { ShownSearch } from '../control/search.ts';
+import type { StoreOptions } from './store-command.ts';
+import { carryOut, print, withStoreOptions } from './store-command.ts';
+import type { Terminal } from './terminal.ts';
+
+export function addSearch(program: Command, terminal: Terminal) {
+  const search = program.command('search').description('text search in payloads');
+  withStoreOptions(search.command('status'))
+    .description('show how far the index of payload text is; JSON in a pipe')
+    .addHelpText(
+      'after',
+      `
+The index is of the whole store. The option "search" of the store turns it on:
+
+  sqlite:
+    search: {payloads: 4KiB}
+
+Examples:
+  tracectl search status --config config/embedded.yaml
+  tracectl search status --config config/worker.yaml | jq .progress`,
+    )
+    .action(async (options: StoreOptions) => {
+      const answer = (await carryOut('search.status', {}, options, terminal)) as ShownSearch;
+      print(answer, { ...options, json: options.json ?? !terminal.isOutShown }, terminal, text);
+    });
+}
+
+function text({ state, payload_bytes, progress, indexed, stored, waiting }: ShownSearch): string {
+  if (state === 'off') return 'Payloads are not searched.';
+  const fields = `the first ${payload_bytes} bytes of inputs and outputs`;
+  const changes = waiting === 0 ? '' : ` ${waiting.toLocaleString('en')} changes wait.`;
+  if (state === 'ready') return `Text search covers ${fields}.${changes}`;
+  const done = `${Math.floor(progress * 100)} %`;
+  const counts = `${indexed.toLocaleString('en')} of about ${stored.toLocaleString('en')}`;
+  return `Indexing ${fields}: ${done}, ${counts} observations.${changes}`;
+}

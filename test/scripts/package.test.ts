@@ -1,0 +1,102 @@
+import { execFile, spawn } from 'node:child_process';
+import { cpSync, existsSync, globSync, mkdirSync, readFileSync, symlinkSync } from 'node:fs';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+import t from 'tap';
+import { openBrowser } from '../helper/browser.ts';
+import { PLAIN } from '../helper/plain-process.ts';
+
+/** Packs a copy of the tree, because a pack changes package.json and dist, and runs the daemon of the tarball. */
+
+t.setTimeout(300_000);
+
+const ROOT = fileURLToPath(new URL('../..', import.meta.url));
+const env = { ...process.env, ...PLAIN };
+const execute = promisify(execFile);
+const run = (file: string, args: readonly string[], cwd: string) =>
+  execute(file, args, { cwd, env });
+/** The parts of the tree that a pack reads. */
+const TREE = [
+  ...['package.json', '.npmrc', 'tsconfig.json', 'tsconfig.build.json', 'CHANGELOG.md'],
+  ...['SECURITY.md', 'README.md', 'LICENSE', 'config', 'connectors', 'docs', 'exporters'],
+  ...['extensions', 'processors', 'receivers', 'scripts', 'src', 'ui'],
+];
+
+t.test('the tarball carries the web UI, and its daemon serves it', async (t) => {
+  const place = t.testdir();
+  const tree = join(place, 'tree');
+  for (const part of TREE) cpSync(join(ROOT, part), join(tree, part), { recursive: true });
+  symlinkSync(join(ROOT, 'node_modules'), join(tree, 'node_modules'));
+  // tap's own options would be loaded into the compiler too, which does not start with them.
+  const pack = 'NODE_OPTIONS= exec npm pack --silent --pack-destination "$0"';
+  const packed = await run('sh', ['-c', pack, place], tree);
+  const [tarball = ''] = packed.stdout.trim().split('\n').slice(-1);
+  await run('tar', ['-xzf', join(place, tarball), '-C', place], place);
+  const root = join(place, 'package');
+  const files = globSync('dist/ui/**', { cwd: root });
+  t.ok(files.includes('dist/ui/index.html'));
+  t.ok(files.some((file) => /^dist\/ui\/assets\/.+\.js\.br$/.test(file)));
+  t.notOk(existsSync(join(root, 'ui')), 'the sources of the pages are not in it');
+  symlinkSync(join(ROOT, 'node_modules'), join(root, 'node_modules'));
+
+  const url = await serve(t, root, join(place, 'run'));
+  const browser = await openBrowser(t);
+  const { code } = await codeOf(url, join(place, 'run'));
+  await browser.page.goto(`${url}/#code=${code}`);
+  await browser.page.getByRole('navigation').first().waitFor();
+  t.strictSame(browser.errors, []);
+  t.strictSame(browser.foreign, []);
+});
+
+t.test('a pack without the pages fails', async (t) => {
+  const place = t.testdir({ 'package.json': '{"name":"x"}' });
+  mkdirSync(join(place, 'scripts'));
+  cpSync(join(ROOT, 'scripts/pack.mjs'), join(place, 'scripts/pack.mjs'));
+  const strip = run(process.execPath, ['scripts/pack.mjs', 'strip'], place);
+  await t.rejects(strip, /dist\/ui is missing/);
+});
+
+/** Starts the daemon of a package. Resolves with the address of its web UI. */
+async function serve(
+  t: { teardown(clean: () => Promise<void>): void },
+  root: string,
+  cwd: string,
+): Promise<string> {
+  mkdirSync(cwd);
+  const zero = ['receivers.native', 'receivers.runs', 'receivers.otlp.protocols.http'];
+  const sets = [...zero, 'extensions.health_check', 'extensions.admin'].flatMap((each) => [
+    '--set',
+    `${each}.endpoint=127.0.0.1:0`,
+  ]);
+  const args = ['run', '--config', join(root, 'config/embedded.yaml'), ...sets];
+  const quiet = ['--set', 'service.telemetry.metrics.level=none'];
+  const entry = join(root, 'dist/src/main.js');
+  const child = spawn(process.execPath, [entry, ...args, ...quiet], {
+    ...{ cwd, env },
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  const ended = new Promise<void>((resolve) => child.once('close', () => resolve()));
+  t.teardown(async () => {
+    child.kill('SIGTERM');
+    await ended;
+  });
+  return new Promise((resolve, reject) => {
+    let text = '';
+    child.stdout.setEncoding('utf8').on('data', (more: string) => {
+      text += more;
+      const url = /(http:\S+) {2}\(web UI/.exec(text)?.[1];
+      if (url !== undefined) resolve(url);
+    });
+    child.once('close', () => reject(new Error(`the daemon ended: ${text}`)));
+  });
+}
+
+async function codeOf(url: string, cwd: string): Promise<{ code: string }> {
+  const token = readFileSync(join(cwd, 'data/admin-token'), 'utf8').trim();
+  const answer = await fetch(`${url}/api/v1/sessions/codes`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${token}` },
+  });
+  return (await answer.json()) as { code: string };
+}
