@@ -17,12 +17,13 @@ import {
 } from '../../../src/store/rollups/contribution-page.ts';
 import { storedChanges } from '../../../src/store/rollups/delta.ts';
 import { ROLLUP_FIELDS } from '../../../src/store/rollups/fields.ts';
+import type { PackedPoints } from '../../../src/store/rollups/packed-points.ts';
+import { packPoints } from '../../../src/store/rollups/packed-points.ts';
 import type {
   FacetAsked,
   FacetPart,
   RollupSpan,
   StatsAsked,
-  StatsRows,
 } from '../../../src/store/rollups/reading.ts';
 import { FacetSum, StatsSum, spansOf, statsSpans } from '../../../src/store/rollups/reading.ts';
 import { takeRows } from '../../../src/store/rows/page.ts';
@@ -117,7 +118,7 @@ function sumOperations(db: DatabaseSync) {
       for (const change of changesOf(project)) sum.addChange(change);
       return { ...sum.part(), spentMs: spentSince(begun) };
     },
-    'rollups.stats': (project: string, asked: StatsAsked): StatsRows => {
+    'rollups.stats': (project: string, asked: StatsAsked): PackedPoints => {
       const sum = new StatsSum(asked);
       const field = ROLLUP_FIELDS[asked.field];
       for (const one of statsSpans(asked)) {
@@ -131,7 +132,7 @@ function sumOperations(db: DatabaseSync) {
         }
       }
       for (const change of changesOf(project)) sum.addChange(change);
-      return sum.rows();
+      return packPoints(sum.rows());
     },
   };
 }
