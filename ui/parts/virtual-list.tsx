@@ -7,7 +7,7 @@ import {
   Virtualizer,
 } from '@tanstack/virtual-core';
 import type { ComponentChildren, HTMLAttributes, JSX, RefObject } from 'preact';
-import { useCallback, useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
+import { useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
 
 type Options = {
   readonly count: number;
@@ -111,11 +111,22 @@ type Props = Omit<Options, 'scroller' | 'margin'> & {
   readonly children: (index: number) => ComponentChildren;
 };
 
+/** Rows that are kept in memory. */
+const KEPT_ROWS = 500;
+
 /** A list that scrolls in a box of its own; its style gives the height. */
 export function VirtualList(props: Props): JSX.Element {
   const { class: className = '', attributes, handle, isMeasured = false, children } = props;
   const scroller = useRef<HTMLDivElement>(null);
   const { rows, height, scrollTo, measure } = useVirtualRows({ ...props, scroller });
+  // While the list scrolls, a row keeps its element: Preact skips what is the same.
+  const kept = useMemo(() => new Map<number, ComponentChildren>(), [children]);
+  if (kept.size > KEPT_ROWS) kept.clear();
+  const rowAt = (index: number): ComponentChildren => {
+    const row = kept.get(index) ?? children(index);
+    kept.set(index, row);
+    return row;
+  };
   useEffect(() => {
     if (handle !== undefined) handle.current = { scrollTo };
   }, [handle]);
@@ -131,7 +142,7 @@ export function VirtualList(props: Props): JSX.Element {
             ref={isMeasured ? measure : null}
             style={{ transform: `translateY(${start}px)` }}
           >
-            {children(index)}
+            {rowAt(index)}
           </div>
         ))}
       </div>
