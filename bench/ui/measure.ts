@@ -8,12 +8,18 @@ type Painted = {
   readonly sinceStart: number;
 };
 
+/** Milliseconds until rows must show; the page says what it shows instead. */
+const LATEST_MS = 30_000;
+
 /** Waits until rows are painted. `answer` matches the address of the request that they come from. */
 export async function rowsPainted(page: Page, rows: string, answer: RegExp): Promise<Painted> {
   // The page runs it as text: its functions know nothing of this file.
   return await page.evaluate<Painted>(`(async () => {
     const frame = () => new Promise((resolve) => requestAnimationFrame(resolve));
-    while (document.querySelector(${JSON.stringify(rows)}) === null) await frame();
+    while (document.querySelector(${JSON.stringify(rows)}) === null) {
+      if (performance.now() > ${LATEST_MS}) throw new Error(document.body.innerText.slice(0, 1000));
+      await frame();
+    }
     await frame();
     const now = performance.now();
     const entries = performance.getEntriesByType('resource').filter(({ name }) => ${answer}.test(name));
