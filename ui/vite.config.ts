@@ -33,6 +33,8 @@ export default defineConfig({
           TRACECTL_ADMIN_TOKEN === undefined
             ? {}
             : { authorization: `Bearer ${TRACECTL_ADMIN_TOKEN}` },
+        // The daemon refuses changes from the origin of the development server.
+        configure: (proxy) => proxy.on('proxyReq', (request) => request.removeHeader('origin')),
       },
     },
   },

@@ -303,8 +303,13 @@ async function haysOfEmbedded(
     const shown = await daemon.cli('dead-letter', 'show', String(id), '--queue', queue);
     outputs.push({ where: 'dead-letter show', bytes: Buffer.from(shown.stdout) });
   }
-  const rejections = await daemon.cli('rejections', 'list', '--json');
-  t.ok(JSON.parse(rejections.stdout).rejections.length >= 4, 'rejections are listed');
+  // The log of rejections is written in the background.
+  const rejections = await eventually(
+    () => daemon.cli('rejections', 'list', '--json'),
+    ({ stdout }) => JSON.parse(stdout).rejections.length >= 4,
+    'four rejections',
+    30_000,
+  );
   outputs.push({ where: 'rejections list', bytes: Buffer.from(rejections.stdout) });
   for (const { body } of sink.requests) outputs.push(...haysOf('the destination', body));
   t.ok(sink.requests.length >= TRACES, 'the destination got the requests');

@@ -1,6 +1,6 @@
 import './search-bar.css';
 import type { JSX } from 'preact';
-import { useEffect, useId, useRef, useState } from 'preact/hooks';
+import { useEffect, useId, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import type { QueryError } from '../../src/query/query.ts';
 import { readFacet } from '../api/reading.ts';
 import { useResource } from '../state/resource.ts';
@@ -38,7 +38,7 @@ export function SearchBar({ project, value, onSearch }: Props): JSX.Element {
   const mistake = mistakeOf(text);
   useEffect(() => setText(value), [value]);
   useEffect(() => setChosen(-1), [typed?.field, typed?.prefix]);
-  useEffect(() => focusBySlash(input.current), []);
+  useLayoutEffect(() => focusBySlash(input.current), []);
 
   const look = (): void => {
     const { value: now = '', selectionStart } = input.current ?? {};

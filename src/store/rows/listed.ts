@@ -28,11 +28,13 @@ const LISTED_CHARACTERS: Readonly<Record<string, number>> = {
   other_usage: JSON_CHARACTERS,
 };
 
-/** The SQL of a column in a listing. */
+/** The SQL of a column in a listing. SQLite's `substr` ends at a NUL, so a short text is read without it. */
 export function listedColumn(table: string, column: string): string {
   const characters = LISTED_CHARACTERS[column];
   const cell = `${table}.${column}`;
-  return characters === undefined ? cell : `substr(${cell}, 1, ${characters}) AS ${column}`;
+  if (characters === undefined) return cell;
+  const beginning = `substr(${cell}, 1, ${characters})`;
+  return `CASE WHEN octet_length(${cell}) <= ${characters} THEN ${cell} ELSE ${beginning} END AS ${column}`;
 }
 
 export function listedRow(row: ObservationRow): ObservationRow {

@@ -1,5 +1,5 @@
 import type { ComponentChildren, JSX } from 'preact';
-import { useEffect, useRef, useState } from 'preact/hooks';
+import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import type { Trace } from '../../api/types.ts';
 import { cost, count, duration } from '../../parts/format.ts';
 import { Link } from '../../parts/link.tsx';
@@ -25,7 +25,7 @@ export function TraceTable({ traces, columns, sort, order, onSort }: Props): JSX
   // Keys may come faster than the page renders.
   const now = useRef({ traces, chosen });
   now.current.traces = traces;
-  useEffect(() => {
+  useLayoutEffect(() => {
     const onKeyDown = (event: KeyboardEvent): void => {
       if (isForOthers(event)) return;
       const { traces: all, chosen: before } = now.current;

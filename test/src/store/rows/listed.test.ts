@@ -1,6 +1,8 @@
+import { DatabaseSync } from 'node:sqlite';
 import fc from 'fast-check';
 import t from 'tap';
-import { closeObject } from '../../../../src/store/rows/listed.ts';
+import { NARROW_LIMITS } from '../../../../src/model/narrow-limits.ts';
+import { closeObject, listedColumn } from '../../../../src/store/rows/listed.ts';
 
 t.test('a whole object is closed as it is', async (t) => {
   for (const json of ['{}', '{"a":"b"}', '{"a":1,"b":null,"c":"\\\\"}']) {
@@ -34,4 +36,20 @@ t.test('every beginning of an object is closed to an object with the same member
     }),
     { numRuns: 500 },
   );
+});
+
+t.test('reads short texts whole, and the beginning of long ones', async (t) => {
+  const database = new DatabaseSync(':memory:');
+  t.teardown(() => database.close());
+  database.exec('CREATE TABLE t (name TEXT, parent TEXT)');
+  const read = (name: string): unknown => {
+    database.prepare('DELETE FROM t').run();
+    database.prepare('INSERT INTO t VALUES (?, ?)').run(name, name);
+    return database.prepare(`SELECT ${listedColumn('t', 'name')} FROM t`).get()?.['name'];
+  };
+  const limit = NARROW_LIMITS.TEXT + 1;
+  t.equal(read('a\0b'), 'a\0b');
+  t.equal(read('x'.repeat(limit)), 'x'.repeat(limit));
+  t.equal(read('x'.repeat(limit + 1)), 'x'.repeat(limit));
+  t.equal(listedColumn('t', 'parent'), 't.parent');
 });
