@@ -37,6 +37,7 @@ function traceOf(given: Sent): object {
     ...{ status, model, usage: { input_tokens: tokens, output_tokens: 5 } },
     start_time: new Date(start).toISOString(),
     end_time: new Date(start + ms).toISOString(),
+    ttft_ms: 120,
     metadata: { user_id: given.user ?? 'ada', session_id: given.session ?? 'chat-1' },
     inputs: { messages: [{ role: 'user', content: `question about ${name}` }] },
     outputs: { role: 'assistant', content: `answer about ${name}` },
@@ -216,6 +217,16 @@ t.test('adds up the traces, by time and by model', async (t) => {
   await page.getByRole('figure', { name: 'Tokens by time' }).locator('canvas').waitFor();
   await ui.check(t, 'the dashboard');
   await onPhone(page, () => ui.check(t, 'the dashboard on a phone'));
+  await page.getByRole('figure', { name: 'Cost by time' }).locator('canvas').waitFor();
+  await page
+    .getByRole('figure', { name: 'Time to first token by time' })
+    .locator('canvas')
+    .waitFor();
+  await page.getByRole('tab', { name: 'Project' }).click();
+  await page
+    .getByRole('table', { name: 'By project' })
+    .getByRole('link', { name: 'default' })
+    .waitFor();
   await page.getByRole('tab', { name: 'User' }).click();
   await page.getByRole('table', { name: 'By user' }).getByRole('link', { name: 'bob' }).click();
   await page.waitForURL(/traces\?.*q=user%3Abob/);

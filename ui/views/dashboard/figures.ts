@@ -52,3 +52,22 @@ export function worstLatency(points: readonly Point[]): number | null {
   const known = points.flatMap(({ latency_p95_ms }) => latency_p95_ms ?? []);
   return known.length === 0 ? null : Math.max(...known);
 }
+
+/** A value that a trace has at its start. Milliseconds. */
+export type Timed = { readonly at: number; readonly value: number };
+
+/** The percentile of the values in each step; null where there is none. `part` is 0.5 or 0.95; the nearest rank counts. */
+export function percentileAt(
+  times: readonly number[],
+  step: number,
+  values: readonly Timed[],
+  part: number,
+): readonly (number | null)[] {
+  const first = times[0] ?? 0;
+  const sorted: number[][] = times.map(() => []);
+  for (const { at, value } of values) sorted[Math.floor((at - first) / step)]?.push(value);
+  return sorted.map((each) => {
+    each.sort((a, b) => a - b);
+    return each[Math.max(0, Math.ceil(each.length * part) - 1)] ?? null;
+  });
+}

@@ -1,13 +1,16 @@
 import type { JSX } from 'preact';
 import type { QueryValues } from '../../api/client.ts';
 import { readStats } from '../../api/reading.ts';
+import type { Stats } from '../../api/types.ts';
 import { Chart } from '../../parts/chart.tsx';
 import { Failure } from '../../parts/failure.tsx';
 import { cost, count, duration } from '../../parts/format.ts';
 import { Link } from '../../parts/link.tsx';
 import { RecordTable } from '../../parts/record-table.tsx';
+import type { Series } from '../../parts/series.ts';
 import { seriesOf } from '../../parts/series.ts';
 import { Tabs } from '../../parts/tabs.tsx';
+import { projects } from '../../state/projects.ts';
 import { useResource } from '../../state/resource.ts';
 import { query as parameters, setQuery } from '../../state/router.ts';
 import { toggleValue } from '../../state/terms.ts';
@@ -28,6 +31,7 @@ const FIELDS = {
   Tool: 'tool',
   Environment: 'environment',
   Key: 'key',
+  Project: 'project',
 } as const;
 type Tab = keyof typeof FIELDS;
 const TABS = Object.keys(FIELDS) as readonly Tab[];
@@ -42,7 +46,10 @@ export function Groups({ project, asked, times, query }: Props): JSX.Element {
   const { data, failure, reload } = useResource(
     JSON.stringify([project, asked, field]),
     async (signal) => {
-      const stats = await readStats(project, { ...asked, group_by: field, limit: MOST }, signal);
+      const stats =
+        field === 'project'
+          ? await readByProject(asked, signal)
+          : await readStats(project, { ...asked, group_by: field, limit: MOST }, signal);
       return { field, stats };
     },
   );
@@ -65,7 +72,7 @@ export function Groups({ project, asked, times, query }: Props): JSX.Element {
             label={`${hasCost ? 'Cost' : 'Traces'} by ${tab.toLowerCase()}`}
             times={times}
             format={hasCost ? cost : count}
-            series={seriesOf(times, samplesOf(groups, measure))}
+            series={named(seriesOf(times, samplesOf(groups, measure)), field)}
           />
         )}
         {groups.length > 0 && (
@@ -116,6 +123,21 @@ export function Groups({ project, asked, times, query }: Props): JSX.Element {
   );
 }
 
+/** The numbers of each project, one request each; the names of projects take the place of values. */
+async function readByProject(
+  asked: QueryValues,
+  signal: AbortSignal,
+): Promise<Pick<Stats, 'groups' | 'left_out'>> {
+  const all = projects.value ?? [];
+  const shown = all.slice(0, MOST);
+  const stats = await Promise.all(shown.map(({ id }) => readStats(id, asked, signal)));
+  const groups = stats.map((each, index) => ({
+    key: shown[index]?.id ?? null,
+    points: each.groups[0]?.points ?? [],
+  }));
+  return { groups, left_out: all.length - shown.length };
+}
+
 type GroupLinkProps = {
   readonly field: string;
   readonly value: string | null;
@@ -125,10 +147,27 @@ type GroupLinkProps = {
 function GroupLink({ field, value, query }: GroupLinkProps): JSX.Element {
   if (value === null) return <span class="muted">{nameOf(value)}</span>;
   const { range, from, to } = Object.fromEntries(parameters.value);
+  if (field === 'project') {
+    return (
+      <Link to="/dashboard" query={{ project: value, q: query, range, from, to }} class="cut">
+        {nameOfProject(value)}
+      </Link>
+    );
+  }
   const q = toggleValue(query, field, value);
   return (
     <Link to="/traces" query={{ q, range, from, to }} class="cut">
       {value.slice(0, 300)}
     </Link>
   );
+}
+
+function nameOfProject(id: string): string {
+  return projects.value?.find((each) => each.id === id)?.name.slice(0, 300) ?? id;
+}
+
+/** Series of projects have their names; those of other fields have the value. */
+function named(series: readonly Series[], field: string): readonly Series[] {
+  if (field !== 'project') return series;
+  return series.map((each) => ({ ...each, label: nameOfProject(each.id) }));
 }

@@ -1,5 +1,6 @@
 import './view.css';
 import type { JSX } from 'preact';
+import type { QueryValues } from '../../api/client.ts';
 import { readStats } from '../../api/reading.ts';
 import type { Stats } from '../../api/types.ts';
 import { Chart } from '../../parts/chart.tsx';
@@ -19,6 +20,7 @@ import { useResource } from '../../state/resource.ts';
 import { hrefOf, navigate, query, setQuery } from '../../state/router.ts';
 import { mistakeOf } from '../../state/terms.ts';
 import { latencyAt, sumOf, valuesAt } from './figures.ts';
+import { FirstToken } from './first-token.tsx';
 import { Groups } from './groups.tsx';
 
 /** `/dashboard`: requests, errors, latency, tokens and cost over time, and by the values of a field. */
@@ -48,7 +50,13 @@ export function View(): JSX.Element {
       {isValid && data === undefined && failure === undefined && <Loading />}
       {isValid && data !== undefined && (
         <div class={isLoading ? 'dashboard is-loading' : 'dashboard'}>
-          <Overall stats={data.stats} times={timesOf(data.span)} step={STEP_MS[data.span.step]} />
+          <Overall
+            stats={data.stats}
+            times={timesOf(data.span)}
+            step={STEP_MS[data.span.step]}
+            project={id}
+            asked={data.asked}
+          />
           {data.stats.groups.length > 0 && (
             <Groups project={id} asked={data.asked} times={timesOf(data.span)} query={text} />
           )}
@@ -65,13 +73,16 @@ function timesOf({ from, to, step }: ReturnType<typeof barsOf>): readonly number
 }
 
 type OverallProps = {
+  readonly project: string;
+  /** Range and query of the page. */
+  readonly asked: QueryValues;
   readonly stats: Stats;
   readonly times: readonly number[];
   /** Milliseconds. */
   readonly step: number;
 };
 
-function Overall({ stats, times, step }: OverallProps): JSX.Element {
+function Overall({ stats, times, step, project: id, asked }: OverallProps): JSX.Element {
   const points = stats.groups[0]?.points ?? [];
   if (points.length === 0) {
     return (
@@ -146,6 +157,17 @@ function Overall({ stats, times, step }: OverallProps): JSX.Element {
             ]}
           />
         </section>
+        <section class="card">
+          <h2>Cost</h2>
+          <Chart
+            {...common}
+            label="Cost by time"
+            format={cost}
+            hasLegend={false}
+            series={[{ id: 'cost', label: 'Cost', values: valuesAt(times, points, 'cost') }]}
+          />
+        </section>
+        <FirstToken project={id} asked={asked} times={times} step={step} />
       </div>
     </>
   );

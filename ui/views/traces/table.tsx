@@ -1,5 +1,5 @@
 import type { ComponentChildren, JSX } from 'preact';
-import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
+import { useLayoutEffect, useRef, useState } from 'preact/hooks';
 import type { Trace } from '../../api/types.ts';
 import { cost, count, duration } from '../../parts/format.ts';
 import { Link } from '../../parts/link.tsx';
@@ -23,32 +23,24 @@ export function TraceTable({ traces, columns, sort, order, onSort }: Props): JSX
   const [chosen, setChosen] = useState(-1);
   const body = useRef<HTMLTableSectionElement>(null);
   // Keys may come faster than the page renders.
-  const now = useRef({ traces, chosen });
-  now.current.traces = traces;
+  const now = useRef({ count: traces.length, chosen });
+  now.current.count = traces.length;
   useLayoutEffect(() => {
     const onKeyDown = (event: KeyboardEvent): void => {
       if (isForOthers(event)) return;
-      const { traces: all, chosen: before } = now.current;
       const step = { j: 1, k: -1 }[event.key];
-      const opened = event.key === 'Enter' ? all[before] : undefined;
-      if (opened !== undefined) {
-        event.preventDefault();
-        navigate(hrefOf(pathOf(opened)));
-      }
       if (step === undefined) return;
-      now.current.chosen = Math.max(0, Math.min(before + step, all.length - 1));
+      const { count, chosen: before } = now.current;
+      now.current.chosen = Math.max(0, Math.min(before + step, count - 1));
       setChosen(now.current.chosen);
+      // At once: Enter may come before the page renders.
+      const row = body.current?.rows[now.current.chosen];
+      row?.querySelector('a')?.focus({ preventScroll: true });
+      row?.scrollIntoView({ block: 'nearest' });
     };
     document.addEventListener('keydown', onKeyDown);
     return () => document.removeEventListener('keydown', onKeyDown);
   }, []);
-  useEffect(() => {
-    if (chosen < 0) return;
-    const row = body.current?.rows[chosen];
-    row?.querySelector('a')?.focus({ preventScroll: true });
-    row?.scrollIntoView({ block: 'nearest' });
-  }, [chosen]);
-
   return (
     <div class="table-scroll">
       <table class="traces" aria-label="Traces" style={{ minWidth: `${leastWidth(columns)}px` }}>
@@ -77,13 +69,10 @@ export function TraceTable({ traces, columns, sort, order, onSort }: Props): JSX
   );
 }
 
-/** A key for a control that has the focus, or with a modifier. A focused row is no such control. */
-function isForOthers(event: KeyboardEvent): boolean {
-  if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return true;
-  if (!(event.target instanceof Element)) return false;
-  if (event.target.closest('input, textarea, select, dialog, [role=menu]') !== null) return true;
-  const isOnControl = event.target.closest('a, button, summary') !== null;
-  return isOnControl && event.key === 'Enter';
+/** A key for a text that is edited or a menu, or with a modifier. */
+function isForOthers({ target, ctrlKey, metaKey, altKey }: KeyboardEvent): boolean {
+  if (ctrlKey || metaKey || altKey || !(target instanceof Element)) return true;
+  return target.closest('input, textarea, select, dialog, [role=menu]') !== null;
 }
 
 function pathOf({ id }: Trace): string {

@@ -2,6 +2,7 @@ import t from 'tap';
 import {
   latencyAt,
   nameOf,
+  percentileAt,
   samplesOf,
   sumOf,
   valuesAt,
@@ -35,4 +36,13 @@ t.test('names values whose text is not kept', async (t) => {
 t.test('shows the longest 95th percentile', async (t) => {
   t.equal(worstLatency(POINTS), 200);
   t.equal(worstLatency([]), null);
+});
+
+t.test('takes the nearest rank as the percentile of each step', async (t) => {
+  const at = TIMES[0] ?? 0;
+  const values = [30, 10, 20, 40].map((value) => ({ at: at + 1, value }));
+  const outside = { at: at - 1, value: 9_999 };
+  t.same(percentileAt(TIMES, 3_600_000, [...values, outside], 0.5), [20, null]);
+  t.same(percentileAt(TIMES, 3_600_000, values, 0.95), [40, null]);
+  t.same(percentileAt(TIMES, 3_600_000, [{ at: at + 3_600_000, value: 7 }], 0.5), [null, 7]);
 });
