@@ -35,6 +35,7 @@ t.test('accepts events at its path', async (t) => {
     'GET /api/v1/users/:user_id',
     'GET /api/v1/stats',
     'GET /api/v1/facets',
+    'GET /api/v1/search',
     'GET /api/v1/observations/:id',
     'GET /api/v1/raw-events/:raw_event_id',
     'GET /api/v1/export',
