@@ -21,7 +21,7 @@ export type TraceList = Omit<Pages<never>, 'pages'> & {
   readonly traces: readonly Trace[] | undefined;
 };
 
-const PAGE = 100;
+const PAGE = 50;
 
 /**
  * The list of a query, page by page; nothing for a query with a mistake. With `isLive`, traces that are new or change
