@@ -136,7 +136,7 @@ function finishOf(value: Readonly<Record<string, unknown>>): string | undefined 
 function langChainMessage(value: Readonly<Record<string, unknown>>): Message | undefined {
   const { lc, id, kwargs, type, data } = value;
   if (lc !== undefined && Array.isArray(id) && isRecord(kwargs)) {
-    const role = LANGCHAIN_CLASSES.get(String(id.at(-1)).replace(/Chunk$/, ''));
+    const role = LANGCHAIN_CLASSES.get(textOf(id.at(-1))?.replace(/Chunk$/, '') ?? '');
     return role === undefined
       ? undefined
       : roleMessage({ ...kwargs, role: kwargs['role'] ?? role });

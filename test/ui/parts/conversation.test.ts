@@ -292,6 +292,11 @@ t.test('finds no conversation in other values', async (t) => {
   }
 });
 
+t.test('reads objects that cannot become a text', async (t) => {
+  const odd = JSON.parse('{"toString":1,"valueOf":1}');
+  t.equal(conversationOf({}, { lc: [], kwargs: {}, id: [odd] }), undefined);
+});
+
 t.test('reads any JSON without an error', async () => {
   const keys = ['role', 'content', 'parts', 'messages', 'tool_calls', 'type', 'kwargs', 'lc', 'id'];
   const tree = fc.letrec((tie) => ({

@@ -3,7 +3,7 @@ import type { Observation, TreeObservation } from '../../api/types.ts';
 import { bytes, cost, duration, exact, grouped } from '../../parts/format.ts';
 import { Json } from '../../parts/json.tsx';
 import { LongText } from '../../parts/long-text.tsx';
-import { isRecord } from '../../parts/message-parts.ts';
+import { isRecord, textOf } from '../../parts/message-parts.ts';
 import { Value } from '../../parts/messages.tsx';
 import { instantOf } from './instant.ts';
 import type { TreeLayout } from './tree-layout.ts';
@@ -153,7 +153,7 @@ function Exceptions({ data }: { readonly data: Observation }): JSX.Element | nul
     <>
       {found.slice(0, 20).map(({ type, message, stack }, index) => (
         <section key={index} class="exception">
-          <h3 class="bad user-text">{String(type ?? 'Error').slice(0, 200)}</h3>
+          <h3 class="bad user-text">{(textOf(type) ?? 'Error').slice(0, 200)}</h3>
           {typeof message === 'string' && message !== '' && <LongText text={message} />}
           {typeof stack === 'string' && stack !== '' && <LongText text={stack} isMono />}
         </section>
@@ -202,10 +202,10 @@ function Events({ data }: { readonly data: Observation }): JSX.Element | null {
           return (
             <li key={index}>
               <div class="event-head">
-                <span class="muted event-time" title={exact(String(time ?? ''))}>
+                <span class="muted event-time" title={exact(textOf(time))}>
                   {Number.isNaN(since) ? '–' : `+${duration(since)}`}
                 </span>
-                <LongText text={String(name ?? 'event')} first={200} />
+                <LongText text={textOf(name) ?? 'event'} first={200} />
               </div>
               {hasMore && <Value value={attributes} label={`Event ${index + 1}`} />}
             </li>
