@@ -56,44 +56,38 @@ type OrganizationProps = { readonly of: Organization };
 
 /** The usage that counts toward the plan, over all projects. */
 export function OrganizationMeters({ of: { usage, limits } }: OrganizationProps): JSX.Element {
-  return (
-    <div class="usage-meters">
-      <Meter
-        label="Events this month"
-        used={usage.month.events}
-        limit={limits.events_per_month}
-        resetsAt={usage.month.resets_at}
-        format={count}
-      />
-      <Meter
-        label="Bytes this hour"
-        used={usage.hour.bytes}
-        limit={limits.bytes_per_hour}
-        resetsAt={usage.hour.resets_at}
-        format={bytes}
-      />
-    </div>
-  );
+  return <Meters usage={usage} limits={limits} />;
 }
 
 type ProjectProps = { readonly of: Project; readonly usage: UsageInForce };
 
 /** The usage of one project against its own limits. */
 export function ProjectMeters({ of: { limits }, usage }: ProjectProps): JSX.Element {
+  return <Meters usage={usage} limits={limits} whose=" of the project" />;
+}
+
+type MetersProps = {
+  readonly usage: UsageInForce;
+  readonly limits: Pick<Project['limits'], 'events_per_month' | 'bytes_per_hour'>;
+  /** A part of the labels; empty for the organization. */
+  readonly whose?: string;
+};
+
+function Meters({ usage: { month, hour }, limits, whose = '' }: MetersProps): JSX.Element {
   return (
     <div class="usage-meters">
       <Meter
-        label="Events of the project this month"
-        used={usage.month.events}
+        label={`Events${whose} this month`}
+        used={month.events}
         limit={limits.events_per_month}
-        resetsAt={usage.month.resets_at}
+        resetsAt={month.resets_at}
         format={count}
       />
       <Meter
-        label="Bytes of the project this hour"
-        used={usage.hour.bytes}
+        label={`Bytes${whose} this hour`}
+        used={hour.bytes}
         limit={limits.bytes_per_hour}
-        resetsAt={usage.hour.resets_at}
+        resetsAt={hour.resets_at}
         format={bytes}
       />
     </div>
