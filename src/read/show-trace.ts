@@ -1,4 +1,5 @@
 import { observationJson, traceJson } from '../store/observation-json.ts';
+import { hasUsage } from '../store/rows/trace-totals.ts';
 import { placeInTree } from '../store/rows/tree.ts';
 import { jsonAnswer } from './answer.ts';
 import { listCursors } from './list-cursor.ts';
@@ -33,7 +34,7 @@ async function showTrace(reading: StoreReading): Promise<void> {
   const payloads = wantsPayloads
     ? await reading.payloads({ kind: 'trace', id: traceId })
     : undefined;
-  const totals = await totalsOf(treeOf(reading, traceId));
+  let totals = await totalsOf(treeOf(reading, traceId));
   const out = jsonAnswer(exchange, read);
   await out.add(`{"trace":${traceJson(trace)},"observations":[`);
   const { next } = await writeItems(
@@ -53,8 +54,12 @@ async function showTrace(reading: StoreReading): Promise<void> {
         const texts =
           payloads === undefined ? undefined : await read.turn(() => payloads.read(stored));
         const { id, usage, details } = stored;
-        const place = placeInTree({ id, usage, cost: details?.cost ?? null }, totals);
-        return observationJson(stored, texts, place);
+        const node = { id, usage, cost: details?.cost ?? null };
+        // Its usage arrived after the totals were made.
+        if (hasUsage(node) && !totals.summed.has(id)) {
+          totals = await totalsOf(treeOf(reading, traceId));
+        }
+        return observationJson(stored, texts, placeInTree(node, totals));
       },
     },
     { read, limits, clock: exchange.clock },

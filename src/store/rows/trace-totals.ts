@@ -37,6 +37,8 @@ export type TraceTotals = {
   readonly cost: NodeCost | null;
   /** Ids of the observations whose own usage or cost is in the totals. */
   readonly counted: ReadonlySet<string>;
+  /** Ids of the observations that had usage or cost when the totals were made. */
+  readonly summed: ReadonlySet<string>;
   /** Ids of the observations at which a cycle of parents was broken: they count as roots. */
   readonly cycles: ReadonlySet<string>;
 };
@@ -54,8 +56,14 @@ export function traceTotals(nodes: readonly UsageNode[]): TraceTotals {
     usage: usageOf(all),
     cost: all.cost,
     counted: countedIn(tree, order, sums),
+    summed: new Set(nodes.filter(hasUsage).map(({ id }) => id)),
     cycles: new Set(tree.cycles.map(({ id }) => id)),
   };
+}
+
+/** Whether an observation brings something to the totals of its trace. */
+export function hasUsage({ usage, cost }: Pick<UsageNode, 'usage' | 'cost'>): boolean {
+  return usage !== null || cost !== null;
 }
 
 /** The sum over a node and its descendants. */

@@ -17,6 +17,7 @@ import type { Place } from './place.ts';
 import { NO_START } from './place.ts';
 import { stateOf } from './stored.ts';
 import type { TraceTotals, UsageNode } from './trace-totals.ts';
+import { hasUsage } from './trace-totals.ts';
 
 /** An observation as the tree of its trace reads it. A tuple: a tree has tens of thousands of rows. */
 export type TreeCells = readonly [
@@ -102,8 +103,8 @@ export function usageNodeOf({
 
 /** An observation without usage and cost is not counted. */
 export function placeInTree(
-  { id, usage, cost }: Pick<UsageNode, 'id' | 'usage' | 'cost'>,
+  node: Pick<UsageNode, 'id' | 'usage' | 'cost'>,
   { counted, cycles }: TraceTotals,
 ): TreePlace {
-  return { counted: (usage !== null || cost !== null) && counted.has(id), cycle: cycles.has(id) };
+  return { counted: hasUsage(node) && counted.has(node.id), cycle: cycles.has(node.id) };
 }

@@ -306,6 +306,21 @@ t.test(
   },
 );
 
+t.test('an observation that ends between the totals and the page is counted', async (t) => {
+  const usage = { input_tokens: 5 };
+  let reads = 0;
+  const held = {
+    traces: [TRACE],
+    /** The first read is the one for the totals. */
+    get observations() {
+      return [anObservation({ id: 'call', usage: reads++ === 0 ? null : usage })];
+    },
+  };
+  const { get } = await reading(t, held);
+  const { json } = await get('/traces/trace-1');
+  t.match(json.observations, [{ id: 'call', usage, counted: true }]);
+});
+
 t.test('a tree beyond the memory of reading is refused, and has no pages', async (t) => {
   const observations = Array.from({ length: 1000 }, (_, i) => anObservation({ id: `o-${i}` }));
   const held: HeldTraces = { traces: [TRACE], observations };
