@@ -324,7 +324,7 @@ function idempotencyKey(head: RequestHead, pipeline: Pipeline): string | undefin
   return key;
 }
 
-/** An implicit key tells requests apart by itself. */
+/** The key alone tells requests apart. */
 const IMPLICIT_HASH = Buffer.alloc(16);
 
 type KeyClaim = Omit<AnswerClaim, 'render'>;
