@@ -101,12 +101,19 @@ export type Protocol = {
   singleRun?(incoming: Incoming): { pathId?: string };
   /** Set if the body has runs in parts. Throws a `Refusal` for another content type. */
   multipart?(head: RequestHead): { boundary: string };
+  /** Set if the body has log records, which become spans. */
+  readonly logs?: boolean;
   /** Called for an accepted request with the parts of its body that were not used. */
   leftOut?(parts: NonNullable<Prepared['leftOut']>): void;
   /** The answer to a request without items. Throws a `Refusal` if that is an error. */
-  renderEmpty(head: RequestHead): Answer;
+  renderEmpty(head: RequestHead, logs?: Prepared['logs']): Answer;
   /** `index` describes the request before the seal: it still has rejected and dropped items. */
-  renderAccepted(batch: SealedBatch, index: BatchIndex, head: RequestHead): Answer;
+  renderAccepted(
+    batch: SealedBatch,
+    index: BatchIndex,
+    head: RequestHead,
+    logs?: Prepared['logs'],
+  ): Answer;
 };
 
 /** A request in progress, with the resources that it holds until it is answered. */
@@ -201,18 +208,18 @@ async function take(work: RequestInProgress): Promise<Outcome> {
 
   const wanted = preparation(protocol, incoming, named.format, encoding);
   const prepared = await prepareWithin(reservation, ingestion.scanner, body, wanted);
-  if (prepared.index.count === 0) return { answer: protocol.renderEmpty(head) };
+  if (prepared.index.count === 0) return { answer: protocol.renderEmpty(head, prepared.logs) };
   const batch = receivedBatch(head, admission.tenant, prepared);
   for (const { item, code, reason, path } of prepared.faults ?? []) {
     reject(batch, item, code, reason, path);
   }
-  const outcome = await accept(work, batch, claim);
+  const outcome = await accept(work, batch, claim, prepared.logs);
   if (prepared.leftOut !== undefined) protocol.leftOut?.(prepared.leftOut);
   return outcome;
 }
 
 function preparation(
-  { maxItems, maxBytes, singleRun, multipart }: Protocol,
+  { maxItems, maxBytes, singleRun, multipart, logs }: Protocol,
   incoming: Incoming,
   format: Format,
   encoding: SentEncoding,
@@ -223,6 +230,7 @@ function preparation(
     ...(maxBytes === undefined ? {} : { maxBytes }),
     ...(run === undefined ? {} : { singleRun: run }),
     ...(multipart === undefined ? {} : { multipart: multipart(incoming.head) }),
+    ...(logs === undefined ? {} : { logs }),
   };
 }
 
@@ -257,11 +265,12 @@ async function accept(
   }: RequestInProgress,
   batch: ReceivedBatch,
   claim: KeyClaim | undefined,
+  logs: Prepared['logs'],
 ): Promise<Outcome> {
   let rendered: Answer | undefined;
   let ownSeal: SealedBatch | undefined;
   const render = (sealed: SealedBatch): Answer => {
-    rendered ??= protocol.renderAccepted(sealed, batch.index, head);
+    rendered ??= protocol.renderAccepted(sealed, batch.index, head, logs);
     return rendered;
   };
   const renderKept = (sealed: SealedBatch): StoredAnswer => {
@@ -283,7 +292,7 @@ async function accept(
     if (id === undefined || ownSeal === undefined) return { answer: error.answer };
     // A limit may have rejected items of the repetition; the first request had none.
     const first = { ...ownSeal, id, items: batch.requestItems, rejections: [] };
-    return { answer: protocol.renderAccepted(first, batch.index, head) };
+    return { answer: protocol.renderAccepted(first, batch.index, head, logs) };
   }
 }
 
@@ -381,7 +390,8 @@ async function prepareWithin(
   body: Buffer,
   wanted: Preparation,
 ): Promise<Prepared> {
-  const isCopied = wanted.singleRun !== undefined || wanted.multipart !== undefined;
+  const { singleRun, multipart, logs } = wanted;
+  const isCopied = singleRun !== undefined || multipart !== undefined || logs === true;
   const inflates = wanted.encoding !== 'identity' || isCopied;
   if (!inflates) return scanner.prepare(body, wanted);
   const expected = Math.min(inflatedSizeHint(body, wanted.encoding), MAX_BODY_BYTES);
