@@ -7,7 +7,7 @@ import { otlpJsonBody } from '../helper/batches.ts';
 import { EXPORT_LOGS, grpcClient } from '../helper/grpc.ts';
 import { attributesOf, encodeRequest, requestOf, spanOf } from '../helper/otlp-proto.ts';
 import { type Answer, eventually, json, list, record } from './client.ts';
-import { type Daemon, freePorts, prepareDaemon, startDaemon } from './daemon.ts';
+import { type Daemon, freePorts, prepareDaemon, startDaemon, total } from './daemon.ts';
 import { replaceConfig, shippedConfig, treeAt } from './shipped.ts';
 
 /** Log records as OpenTelemetry's own serializers write them, sent to the real daemon. */
@@ -20,13 +20,23 @@ type LogRecords = Parameters<typeof ProtobufLogsSerializer.serializeRequest>[0];
 t.test('log events of model calls become observations', async (t) => {
   const [port] = await freePorts(1);
   const endpoint = `127.0.0.1:${port}`;
-  const config = { receivers: { otlp: { protocols: { grpc: { endpoint } } } } };
-  const daemon = await startDaemon(t, { config });
+  const daemon = await startDaemon(t, {
+    config: {
+      receivers: { otlp: { protocols: { grpc: { endpoint } } } },
+      processors: { redaction: {}, filter: { exclude: [{ name: 'claude_code.skill_activated' }] } },
+    },
+    edit(config) {
+      treeAt(config, 'service', 'pipelines', 'traces/accept').processors = [
+        ...['auth', 'validation', 'custom_fields', 'redaction', 'filter', 'quotas'],
+      ];
+    },
+  });
   t.match(daemon.stdout(), '/v1/logs');
   await t.test('a prompt of Claude Code is one trace, over HTTP', (t) => overHttp(t, daemon));
   await t.test('the same over gRPC', (t) => overGrpc(t, daemon, `http://${endpoint}`));
   await t.test('a repeated request stores nothing twice', (t) => repeated(t, daemon));
   await t.test('events are joined to their span, before and after it', (t) => joined(t, daemon));
+  await t.test('processors see events as spans', (t) => processed(t, daemon));
   await t.test('other records are rejected, and a key is needed', (t) => refused(t, daemon));
   await t.test('a hop forwards them to another tracectl', (t) => overHop(t, daemon));
 });
@@ -277,6 +287,30 @@ async function joined(t: Test, daemon: Daemon): Promise<void> {
     });
     t.equal(list(observations[0]?.events).length, 3);
   }
+}
+
+async function processed(t: Test, daemon: Daemon): Promise<void> {
+  const session = randomUUID();
+  const sent = promptEvents(session).map((event, i) => {
+    if (event['event.name'] === 'user_prompt') return { ...event, prompt: 'Mail ada@example.com' };
+    return i === 2 ? { ...event, 'event.name': 'skill_activated' } : event;
+  });
+  const accepted = async () =>
+    total(await daemon.metrics(), 'tracectl_receiver_accepted_items_total');
+  const before = await accepted();
+  const answer = await post(daemon, bodyOf(sent));
+  t.equal(String(answer.body), '', 'a dropped event is accepted');
+  t.equal(await accepted(), before + sent.length);
+  const [found] = await eventually(
+    () => tracesOf(daemon, session),
+    ([one]) => one?.observations.length === 4,
+    'the prompt without the dropped event',
+  );
+  const names = found?.observations.map(({ name }) => name);
+  t.notOk(names?.includes('claude_code.skill_activated'));
+  const root = found?.observations.find(({ name }) => name === 'claude_code');
+  t.match(root?.inputs, /^Mail /);
+  t.notMatch(JSON.stringify(found), 'ada@example.com');
 }
 
 async function refused(t: Test, daemon: Daemon): Promise<void> {
