@@ -4,7 +4,7 @@ import t from 'tap';
 import { KINDS, MAY_IMPORT } from '../scripts/rooms.ts';
 
 const SOURCES = globSync(`{src,${KINDS.join(',')}}/**/*.ts`)
-  .filter((file) => !file.endsWith('.test.ts'))
+  .filter((file) => !/\.(test|d)\.ts$/.test(file))
   .sort();
 const TESTS = globSync('{test,bench}/**/*.ts');
 
