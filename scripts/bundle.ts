@@ -10,7 +10,7 @@
 import { globSync, readFileSync, writeFileSync } from 'node:fs';
 import { isBuiltin } from 'node:module';
 import { dirname, join, relative } from 'node:path';
-import { build, minifySync, type Plugin } from 'vite';
+import { build, minifySync, type Plugin, type Rolldown } from 'vite';
 
 const ROOT = join(import.meta.dirname, '..');
 const SOURCES = '{src,connectors,exporters,extensions,processors,receivers}/**/*.ts';
@@ -84,18 +84,24 @@ function placesOfModules(): Plugin {
 function lean(): Plugin {
   return {
     name: 'lean',
-    renderChunk(code, { fileName, moduleIds }) {
-      const isLibrary = moduleIds.every((id) => id.includes('/node_modules/'));
-      const printed = minifySync(fileName, code, {
-        compress: false,
-        mangle: isLibrary,
-        codegen: { removeWhitespace: isLibrary },
-      });
-      if (printed.errors.length > 0) throw new Error(`${fileName}: ${printed.errors[0]?.message}`);
-      const text = printed.code.replace(BUILTIN_IMPORT, taken).replace(/[^\0-\xff]/g, escaped);
-      return { code: text, map: null };
+    // Vite prints the code once more after its last renderChunk.
+    generateBundle(_, files) {
+      for (const file of Object.values(files)) {
+        if (file.type === 'chunk') file.code = leanCode(file);
+      }
     },
   };
+}
+
+function leanCode({ code, fileName, moduleIds }: Rolldown.OutputChunk): string {
+  const isLibrary = moduleIds.every((id) => id.includes('/node_modules/'));
+  const printed = minifySync(fileName, code, {
+    compress: false,
+    mangle: isLibrary,
+    codegen: { removeWhitespace: isLibrary },
+  });
+  if (printed.errors.length > 0) throw new Error(`${fileName}: ${printed.errors[0]?.message}`);
+  return printed.code.replace(BUILTIN_IMPORT, taken).replace(/[^\0-\xff]/g, escaped);
 }
 
 const BUILTIN_IMPORT =
@@ -118,7 +124,7 @@ function taken(
     .join('');
 }
 
-/** Only texts and expressions have such characters, and both take the escape. */
+/** Texts, regular expressions and names have such characters, and all of them take the escape. */
 function escaped(character: string): string {
   return `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`;
 }
