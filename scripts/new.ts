@@ -43,16 +43,12 @@ export function finishComponents(root: string, files: readonly string[]): void {
   execFileSync(process.execPath, ['scripts/reference.ts'], { cwd: root });
 }
 
-/** `src/registry.ts` with the import in its order, and the entry behind the last one of its kind. */
-export function registered(text: string, { kind, section, type, pascal }: ComponentName): string {
-  const identifier = `${pascal.charAt(0).toLowerCase()}${pascal.slice(1)}${capitalized(kind)}`;
-  const line = `import { factory as ${identifier} } from '../${section}/${type}/factory.ts';`;
+/** `src/registry.ts` with an entry behind the last one of its kind. */
+export function registered(text: string, { kind, section, type }: ComponentName): string {
+  const entry = `  ['${kind}', '${type}', () => import('../${section}/${type}/factory.ts')],`;
   const lines = text.split('\n');
-  const pathOf = (each: string) => /from '\.\.\/(.*)';$/.exec(each)?.[1];
-  const after = lines.findIndex((each) => (pathOf(each) ?? '~') > `${section}/${type}/factory.ts`);
-  lines.splice(after, 0, line);
-  const last = lines.findLastIndex((each) => each.endsWith(`${capitalized(kind)},`));
-  lines.splice(last + 1, 0, `  ${identifier},`);
+  const last = lines.findLastIndex((each) => each.startsWith(`  ['${kind}', `));
+  lines.splice(last + 1, 0, entry);
   return lines.join('\n');
 }
 

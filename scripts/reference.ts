@@ -8,7 +8,7 @@ import type { Factory } from '../src/component/factory.ts';
 import { SECTIONS } from '../src/config/registry.ts';
 import { serviceSchema } from '../src/config/service-schema.ts';
 import { FIELD_NAMES, FIELDS } from '../src/query/fields.ts';
-import { REGISTRY } from '../src/registry.ts';
+import { allFactories } from '../src/registry.ts';
 import { clientTls } from '../src/schema/client-tls.ts';
 import { serverTls } from '../src/schema/server-tls.ts';
 import { plans } from '../src/tenancy/plans.ts';
@@ -16,6 +16,8 @@ import { conventionTables } from './conventions.ts';
 import { fieldTable, schemaFields } from './fields.ts';
 import { httpRequests, httpShapes } from './http-api.ts';
 import { roomPicture } from './rooms.ts';
+
+const FACTORIES = await allFactories();
 
 const ROOT = join(import.meta.dirname, '..');
 const SECTION_OF = Object.fromEntries(Object.entries(SECTIONS).map(([name, kind]) => [kind, name]));
@@ -56,7 +58,7 @@ function withParts(file: string, text: string): string {
 
 /** The factory that a README belongs to. */
 function factoryOf(file: string): Factory {
-  const factory = REGISTRY.find((each) => readmeOf(each) === file);
+  const factory = FACTORIES.find((each) => readmeOf(each) === file);
   if (factory === undefined) throw new Error(`${file} belongs to no component of the registry`);
   return factory;
 }
@@ -66,7 +68,7 @@ export function readmeOf({ kind, type }: Factory): string {
 }
 
 function componentTable(): string {
-  const rows = REGISTRY.map((factory) => {
+  const rows = FACTORIES.map((factory) => {
     const { type, kind, stability, description } = factory;
     return `| [\`${type}\`](../${readmeOf(factory)}) | ${kind} | ${stability} | ${description} |`;
   });

@@ -34,7 +34,7 @@ const ROWS: Readonly<Record<string, string>> = {
   connectors: 'component model queue schema sqlite store',
   extensions:
     'component control http model net queue read redis schema sqlite store tenancy thread tls',
-  'src/registry.ts': 'connectors exporters extensions processors receivers config',
+  'src/registry.ts': 'connectors exporters extensions processors receivers config component',
 };
 
 export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {

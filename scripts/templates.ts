@@ -67,7 +67,6 @@ const factory: Template = (
   name,
 ) => `import { define${capitalized(name.kind)} } from '../../src/component/factory.ts';
 import { config } from './config.ts';
-import { ${creator(name)} } from './${name.kind}.ts';
 
 export const factory = define${capitalized(name.kind)}({
   kind: '${name.kind}',
@@ -75,7 +74,7 @@ export const factory = define${capitalized(name.kind)}({
   stability: 'development',
   description: 'Describes the ${name.kind} in one line without a final stop',
   config,
-${FLAGS[name.kind]}  create: ${creator(name)},
+${FLAGS[name.kind]}  create: async (...given) => (await import('./${name.kind}.ts')).${creator(name)}(...given),
 });
 `;
 

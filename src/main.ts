@@ -16,8 +16,10 @@ if (Number.parseInt(process.versions.node, 10) < NEEDED) {
   fixAllocator(process.argv);
   // Halves the time of later starts. Coverage is exact only for code that was compiled in the same process.
   if (!process.env['NODE_V8_COVERAGE']) enableCompileCache();
-  const { holdYoungGeneration } = await import('./cli/heap.ts');
-  holdYoungGeneration();
+  if (process.argv[2] === 'run') {
+    const { holdYoungGeneration } = await import('./cli/heap.ts');
+    holdYoungGeneration();
+  }
   const { runCli } = await import('./cli/program.ts');
   const { processTerminal } = await import('./cli/terminal.ts');
   const terminal = processTerminal();

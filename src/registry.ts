@@ -1,55 +1,61 @@
-import { factory as diskQueueConnector } from '../connectors/disk_queue/factory.ts';
-import { factory as bullmqExporter } from '../exporters/bullmq/factory.ts';
-import { factory as debugExporter } from '../exporters/debug/factory.ts';
-import { factory as fileExporter } from '../exporters/file/factory.ts';
-import { factory as otlphttpExporter } from '../exporters/otlphttp/factory.ts';
-import { factory as postgresExporter } from '../exporters/postgres/factory.ts';
-import { factory as sqliteExporter } from '../exporters/sqlite/factory.ts';
-import { factory as adminExtension } from '../extensions/admin/factory.ts';
-import { factory as fileStorageExtension } from '../extensions/file_storage/factory.ts';
-import { factory as healthCheckExtension } from '../extensions/health_check/factory.ts';
-import { factory as postgresExtension } from '../extensions/postgres/factory.ts';
-import { factory as redisExtension } from '../extensions/redis/factory.ts';
-import { factory as sqliteExtension } from '../extensions/sqlite/factory.ts';
-import { factory as authProcessor } from '../processors/auth/factory.ts';
-import { factory as costProcessor } from '../processors/cost/factory.ts';
-import { factory as customFieldsProcessor } from '../processors/custom_fields/factory.ts';
-import { factory as filterProcessor } from '../processors/filter/factory.ts';
-import { factory as normalizationProcessor } from '../processors/normalization/factory.ts';
-import { factory as quotasProcessor } from '../processors/quotas/factory.ts';
-import { factory as redactionProcessor } from '../processors/redaction/factory.ts';
-import { factory as validationProcessor } from '../processors/validation/factory.ts';
-import { factory as bullmqReceiver } from '../receivers/bullmq/factory.ts';
-import { factory as nativeReceiver } from '../receivers/native/factory.ts';
-import { factory as otlpReceiver } from '../receivers/otlp/factory.ts';
-import { factory as runsReceiver } from '../receivers/runs/factory.ts';
-import type { Registry } from './config/registry.ts';
+import type { ComponentKind } from './component/component.ts';
+import type { Factory } from './component/factory.ts';
+import type { NamedComponent, Registry } from './config/registry.ts';
+
+type BuiltIn = readonly [
+  kind: ComponentKind,
+  type: string,
+  load: () => Promise<{ readonly factory: Factory }>,
+];
 
 /** Every component that is built in. A new one is its folder and a line here. */
-export const REGISTRY: Registry = [
-  sqliteExtension,
-  fileStorageExtension,
-  redisExtension,
-  postgresExtension,
-  adminExtension,
-  healthCheckExtension,
-  nativeReceiver,
-  runsReceiver,
-  otlpReceiver,
-  bullmqReceiver,
-  authProcessor,
-  redactionProcessor,
-  validationProcessor,
-  customFieldsProcessor,
-  quotasProcessor,
-  normalizationProcessor,
-  costProcessor,
-  filterProcessor,
-  diskQueueConnector,
-  sqliteExporter,
-  postgresExporter,
-  otlphttpExporter,
-  fileExporter,
-  bullmqExporter,
-  debugExporter,
+const BUILT_IN: readonly BuiltIn[] = [
+  ['extension', 'sqlite', () => import('../extensions/sqlite/factory.ts')],
+  ['extension', 'file_storage', () => import('../extensions/file_storage/factory.ts')],
+  ['extension', 'redis', () => import('../extensions/redis/factory.ts')],
+  ['extension', 'postgres', () => import('../extensions/postgres/factory.ts')],
+  ['extension', 'admin', () => import('../extensions/admin/factory.ts')],
+  ['extension', 'health_check', () => import('../extensions/health_check/factory.ts')],
+  ['receiver', 'native', () => import('../receivers/native/factory.ts')],
+  ['receiver', 'runs', () => import('../receivers/runs/factory.ts')],
+  ['receiver', 'otlp', () => import('../receivers/otlp/factory.ts')],
+  ['receiver', 'bullmq', () => import('../receivers/bullmq/factory.ts')],
+  ['processor', 'auth', () => import('../processors/auth/factory.ts')],
+  ['processor', 'redaction', () => import('../processors/redaction/factory.ts')],
+  ['processor', 'validation', () => import('../processors/validation/factory.ts')],
+  ['processor', 'custom_fields', () => import('../processors/custom_fields/factory.ts')],
+  ['processor', 'quotas', () => import('../processors/quotas/factory.ts')],
+  ['processor', 'normalization', () => import('../processors/normalization/factory.ts')],
+  ['processor', 'cost', () => import('../processors/cost/factory.ts')],
+  ['processor', 'filter', () => import('../processors/filter/factory.ts')],
+  ['connector', 'disk_queue', () => import('../connectors/disk_queue/factory.ts')],
+  ['exporter', 'sqlite', () => import('../exporters/sqlite/factory.ts')],
+  ['exporter', 'postgres', () => import('../exporters/postgres/factory.ts')],
+  ['exporter', 'otlphttp', () => import('../exporters/otlphttp/factory.ts')],
+  ['exporter', 'file', () => import('../exporters/file/factory.ts')],
+  ['exporter', 'bullmq', () => import('../exporters/bullmq/factory.ts')],
+  ['exporter', 'debug', () => import('../exporters/debug/factory.ts')],
 ];
+
+/** The factories of all built-in components. */
+export function allFactories(): Promise<Registry> {
+  return loaded(BUILT_IN);
+}
+
+/**
+ * The factories of these components, so that a process loads only what its configuration names. All factories if a
+ * name is an alias or unknown.
+ */
+export function factoriesOf(names: readonly NamedComponent[]): Promise<Registry> {
+  const isKnown = (name: NamedComponent) => BUILT_IN.some((one) => is(one, name));
+  if (!names.every(isKnown)) return allFactories();
+  return loaded(BUILT_IN.filter((one) => names.some((name) => is(one, name))));
+}
+
+function is([kind, type]: BuiltIn, name: NamedComponent): boolean {
+  return kind === name.kind && type === name.type;
+}
+
+function loaded(components: readonly BuiltIn[]): Promise<Registry> {
+  return Promise.all(components.map(async ([, , load]) => (await load()).factory));
+}

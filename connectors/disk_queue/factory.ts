@@ -1,6 +1,5 @@
 import { defineConnector } from '../../src/component/factory.ts';
 import { config } from './config.ts';
-import { createConnector } from './connector.ts';
 
 export const factory = defineConnector({
   kind: 'connector',
@@ -9,5 +8,5 @@ export const factory = defineConnector({
   description: 'A durable queue between pipelines: accepted means synced to disk',
   config,
   data: { accepts: ['raw'], emits: 'same' },
-  create: createConnector,
+  create: async (...given) => (await import('./connector.ts')).createConnector(...given),
 });

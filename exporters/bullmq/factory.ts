@@ -1,6 +1,5 @@
 import { defineExporter } from '../../src/component/factory.ts';
 import { config } from './config.ts';
-import { createExporter } from './exporter.ts';
 
 export const factory = defineExporter({
   kind: 'exporter',
@@ -10,5 +9,5 @@ export const factory = defineExporter({
     'A BullMQ queue in Redis, from gateways to workers; payloads in a store, or in the job',
   config,
   data: { accepts: ['raw'] },
-  create: createExporter,
+  create: async (...given) => (await import('./exporter.ts')).createExporter(...given),
 });

@@ -1,6 +1,5 @@
 import { defineExporter } from '../../src/component/factory.ts';
 import { config } from './config.ts';
-import { createExporter } from './exporter.ts';
 
 export const factory = defineExporter({
   kind: 'exporter',
@@ -9,5 +8,5 @@ export const factory = defineExporter({
   description: 'Writes passing batches to the log, for work on a new pipeline',
   config,
   data: { accepts: ['raw', 'observations'] },
-  create: createExporter,
+  create: async (...given) => (await import('./exporter.ts')).createExporter(...given),
 });

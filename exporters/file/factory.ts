@@ -1,6 +1,5 @@
 import { defineExporter } from '../../src/component/factory.ts';
 import { config } from './config.ts';
-import { createExporter } from './exporter.ts';
 
 export const factory = defineExporter({
   kind: 'exporter',
@@ -14,5 +13,5 @@ export const factory = defineExporter({
     acceptsAs: ({ format }) => (format === 'json' ? ['observations'] : ['observations', 'raw']),
   },
   placement: { oneProcess: () => 'one process writes a file, and renames it' },
-  create: createExporter,
+  create: async (...given) => (await import('./exporter.ts')).createExporter(...given),
 });

@@ -1,6 +1,5 @@
 import { defineExporter } from '../../src/component/factory.ts';
 import { config } from './config.ts';
-import { createExporter } from './exporter.ts';
 
 export const factory = defineExporter({
   kind: 'exporter',
@@ -22,5 +21,5 @@ export const factory = defineExporter({
         ? undefined
         : 'allow_multiple_projects',
   },
-  create: createExporter,
+  create: async (...given) => (await import('./exporter.ts')).createExporter(...given),
 });

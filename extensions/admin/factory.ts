@@ -2,7 +2,6 @@ import { defineExtension } from '../../src/component/factory.ts';
 import { ADMIN_API } from '../../src/control/admin-api.ts';
 import { DATA_DIRECTORY } from '../../src/store/data-directory.ts';
 import { config } from './config.ts';
-import { createExtension } from './extension.ts';
 import { noPlaceForToken } from './token.ts';
 
 export const factory = defineExtension({
@@ -23,5 +22,5 @@ export const factory = defineExtension({
           isOptional: true,
         }
       : undefined,
-  create: createExtension,
+  create: async (...given) => (await import('./extension.ts')).createExtension(...given),
 });

@@ -3,7 +3,6 @@ import { QUEUE_STORAGE } from '../../src/queue/queue.ts';
 import { SALVAGE } from '../../src/store/salvage.ts';
 import { USAGE_COUNTERS } from '../../src/tenancy/contract.ts';
 import { config } from './config.ts';
-import { createExtension } from './extension.ts';
 
 export const factory = defineExtension({
   kind: 'extension',
@@ -13,5 +12,5 @@ export const factory = defineExtension({
   config,
   provides: [QUEUE_STORAGE, USAGE_COUNTERS, SALVAGE],
   dataDirectory: ({ directory }) => directory,
-  create: createExtension,
+  create: async (...given) => (await import('./extension.ts')).createExtension(...given),
 });

@@ -1,6 +1,5 @@
 import { defineExtension } from '../../src/component/factory.ts';
 import { config } from './config.ts';
-import { createExtension } from './extension.ts';
 
 export const factory = defineExtension({
   kind: 'extension',
@@ -10,5 +9,5 @@ export const factory = defineExtension({
   config,
   provides: [],
   placement: { runsIn: 'watcher' },
-  create: createExtension,
+  create: async (...given) => (await import('./extension.ts')).createExtension(...given),
 });

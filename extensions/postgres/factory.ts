@@ -6,7 +6,6 @@ import { BOOTSTRAP } from '../../src/tenancy/bootstrap.ts';
 import { USAGE_COUNTERS } from '../../src/tenancy/contract.ts';
 import { SHARED_LEDGER } from '../../src/tenancy/shared-ledger.ts';
 import { config } from './config.ts';
-import { createExtension } from './extension.ts';
 
 export const factory = defineExtension({
   kind: 'extension',
@@ -15,5 +14,5 @@ export const factory = defineExtension({
   description: 'A store in Postgres, which any number of processes share',
   config,
   provides: [STORE, QUEUE_STORAGE, SHARED_QUEUES, USAGE_COUNTERS, SHARED_LEDGER, BOOTSTRAP],
-  create: createExtension,
+  create: async (...given) => (await import('./extension.ts')).createExtension(...given),
 });

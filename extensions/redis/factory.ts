@@ -1,7 +1,6 @@
 import { defineExtension } from '../../src/component/factory.ts';
 import { REDIS } from '../../src/redis/redis.ts';
 import { config } from './config.ts';
-import { createExtension } from './extension.ts';
 
 export const factory = defineExtension({
   kind: 'extension',
@@ -10,5 +9,5 @@ export const factory = defineExtension({
   description: 'A connection to Redis, for queues and counters that replicas share',
   config,
   provides: [REDIS],
-  create: createExtension,
+  create: async (...given) => (await import('./extension.ts')).createExtension(...given),
 });

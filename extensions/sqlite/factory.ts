@@ -6,7 +6,6 @@ import { STORE } from '../../src/store/store.ts';
 import { BOOTSTRAP } from '../../src/tenancy/bootstrap.ts';
 import { USAGE_COUNTERS } from '../../src/tenancy/contract.ts';
 import { config } from './config.ts';
-import { createExtension } from './extension.ts';
 
 export const factory = defineExtension({
   kind: 'extension',
@@ -17,5 +16,5 @@ export const factory = defineExtension({
   provides: [STORE, QUEUE_STORAGE, USAGE_COUNTERS, BOOTSTRAP, DATA_DIRECTORY, SALVAGE],
   dataDirectory: ({ directory }) => directory,
   placement: { oneProcess: () => 'the store in SQLite belongs to one process' },
-  create: createExtension,
+  create: async (...given) => (await import('./extension.ts')).createExtension(...given),
 });

@@ -1,6 +1,5 @@
 import { defineProcessor } from '../../src/component/factory.ts';
 import { config } from './config.ts';
-import { createProcessor } from './processor.ts';
 
 export const factory = defineProcessor({
   kind: 'processor',
@@ -13,5 +12,5 @@ export const factory = defineProcessor({
     authenticates: true,
     projects: ({ keys }) => keys?.map(({ project }) => project) ?? 'any',
   },
-  create: createProcessor,
+  create: async (...given) => (await import('./processor.ts')).createProcessor(...given),
 });

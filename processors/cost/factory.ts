@@ -1,6 +1,5 @@
 import { defineProcessor } from '../../src/component/factory.ts';
 import { config } from './config.ts';
-import { createProcessor } from './processor.ts';
 
 export const factory = defineProcessor({
   kind: 'processor',
@@ -9,5 +8,5 @@ export const factory = defineProcessor({
   description: 'Computes the cost of model calls from their tokens and dated prices',
   config,
   data: { accepts: ['observations'], emits: 'same' },
-  create: createProcessor,
+  create: async (...given) => (await import('./processor.ts')).createProcessor(...given),
 });

@@ -1,6 +1,5 @@
 import { defineProcessor } from '../../src/component/factory.ts';
 import { config } from './config.ts';
-import { createProcessor } from './processor.ts';
 
 export const factory = defineProcessor({
   kind: 'processor',
@@ -9,5 +8,5 @@ export const factory = defineProcessor({
   description: 'Rejects events whose custom fields are neither an object nor null',
   config,
   data: { accepts: ['received'], emits: 'same' },
-  create: createProcessor,
+  create: async () => (await import('./processor.ts')).createProcessor(),
 });

@@ -1,6 +1,5 @@
 import { defineProcessor } from '../../src/component/factory.ts';
 import { config } from './config.ts';
-import { createProcessor } from './processor.ts';
 
 export const factory = defineProcessor({
   kind: 'processor',
@@ -9,5 +8,5 @@ export const factory = defineProcessor({
   description: 'Drops observations by name, kind, status, scope and attributes',
   config,
   data: { accepts: ['received'], emits: 'same' },
-  create: createProcessor,
+  create: async (...given) => (await import('./processor.ts')).createProcessor(...given),
 });

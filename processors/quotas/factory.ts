@@ -1,7 +1,6 @@
 import { defineProcessor } from '../../src/component/factory.ts';
 import { SHARED_LEDGER } from '../../src/tenancy/shared-ledger.ts';
 import { config } from './config.ts';
-import { createProcessor } from './processor.ts';
 
 export const factory = defineProcessor({
   kind: 'processor',
@@ -26,5 +25,5 @@ export const factory = defineProcessor({
           field: 'counters',
           message: `the store "${store}" belongs to one process and counts on its own; leave \`counters\` out`,
         },
-  create: createProcessor,
+  create: async (...given) => (await import('./processor.ts')).createProcessor(...given),
 });

@@ -1,6 +1,5 @@
 import { defineProcessor } from '../../src/component/factory.ts';
 import { config } from './config.ts';
-import { createProcessor } from './processor.ts';
 
 export const factory = defineProcessor({
   kind: 'processor',
@@ -9,5 +8,5 @@ export const factory = defineProcessor({
   description: 'Checks the fields, ids, times and sizes of every event, and rejects invalid ones',
   config,
   data: { accepts: ['received'], emits: 'same' },
-  create: createProcessor,
+  create: async (settings) => (await import('./processor.ts')).createProcessor(settings),
 });

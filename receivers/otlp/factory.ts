@@ -1,6 +1,5 @@
 import { defineReceiver } from '../../src/component/factory.ts';
 import { config } from './config.ts';
-import { createReceiver } from './receiver.ts';
 
 export const factory = defineReceiver({
   kind: 'receiver',
@@ -9,5 +8,5 @@ export const factory = defineReceiver({
   description: 'OpenTelemetry traces over HTTP (protobuf or JSON) and gRPC',
   config,
   tenancy: { hasProject: true },
-  create: createReceiver,
+  create: async (...given) => (await import('./receiver.ts')).createReceiver(...given),
 });

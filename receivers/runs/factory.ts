@@ -1,6 +1,5 @@
 import { defineReceiver } from '../../src/component/factory.ts';
 import { config } from './config.ts';
-import { createReceiver } from './receiver.ts';
 
 export const factory = defineReceiver({
   kind: 'receiver',
@@ -10,5 +9,5 @@ export const factory = defineReceiver({
   config,
   data: { receivesEvents: true },
   tenancy: { hasProject: true },
-  create: createReceiver,
+  create: async (...given) => (await import('./receiver.ts')).createReceiver(...given),
 });

@@ -2,7 +2,7 @@ import type { Command } from 'commander';
 import { stringify } from 'yaml';
 import type { Factory } from '../component/factory.ts';
 import { SECTIONS } from '../config/registry.ts';
-import { REGISTRY } from '../registry.ts';
+import { allFactories } from '../registry.ts';
 import { packageVersion } from './package-root.ts';
 import type { Terminal } from './terminal.ts';
 
@@ -11,17 +11,18 @@ export function addComponents(program: Command, terminal: Terminal) {
     .command('components')
     .description('list the built-in components')
     .option('--json', 'print JSON instead of YAML')
-    .action((options: { json?: boolean }) => {
-      const listed = list();
+    .action(async (options: { json?: boolean }) => {
+      const listed = await list();
       terminal.out(
         options.json === true ? JSON.stringify(listed, null, 2) : stringify(listed).trim(),
       );
     });
 }
 
-function list(): Record<string, unknown> {
+async function list(): Promise<Record<string, unknown>> {
+  const all = await allFactories();
   const sections = Object.entries(SECTIONS).map(([section, kind]) => {
-    const factories: readonly Factory[] = REGISTRY.filter((factory) => factory.kind === kind);
+    const factories: readonly Factory[] = all.filter((factory) => factory.kind === kind);
     return [section, factories.map(describe)];
   });
   return { version: packageVersion(), ...Object.fromEntries(sections) };

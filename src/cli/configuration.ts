@@ -3,11 +3,17 @@ import { resolve } from 'node:path';
 import type { Command } from 'commander';
 import type { Logger } from '../component/component.ts';
 import type { ServiceConfig } from '../config/config.ts';
-import { formatIssue, type Loaded, loadConfig } from '../config/load.ts';
+import {
+  checkConfig,
+  formatIssue,
+  type Loaded,
+  namedComponents,
+  readConfig,
+} from '../config/load.ts';
 import type { ReadFile } from '../config/read.ts';
 import { ControlError } from '../control/protocol.ts';
 import type { Service } from '../engine/service.ts';
-import { REGISTRY } from '../registry.ts';
+import { allFactories, factoriesOf } from '../registry.ts';
 import { CommandError, EXIT } from './exit-status.ts';
 import type { Terminal } from './terminal.ts';
 
@@ -45,7 +51,7 @@ export function filesOf({ config }: ConfigOptions): readonly string[] {
 }
 
 /** Loads the files of the options. Errors of the configuration are in the result, not thrown. */
-export function loadFiles(options: ConfigOptions, terminal: Terminal): Loaded {
+export async function loadFiles(options: ConfigOptions, terminal: Terminal): Promise<Loaded> {
   const files = filesOf(options);
   if (options.config.length === 0 && !existsSync(resolve(terminal.cwd, DEFAULT_FILE))) {
     throw new CommandError(
@@ -55,19 +61,22 @@ export function loadFiles(options: ConfigOptions, terminal: Terminal): Loaded {
   }
   const { env, cwd } = terminal;
   const { set: sets, read } = options;
-  return loadConfig({ files, sets, env, cwd, registry: REGISTRY, ...(read && { read }) });
+  const given = readConfig({ files, sets, env, cwd, ...(read && { read }) });
+  const loaded = checkConfig(given, await factoriesOf(namedComponents(given)));
+  // An issue may name components that the configuration does not have.
+  return loaded.issues.length === 0 ? loaded : checkConfig(given, await allFactories());
 }
 
 /**
  * Loads a configuration, and throws a `CommandError` when it is not valid. Its errors go to stderr; `warns`
  * prints its warnings too, for commands about the configuration.
  */
-export function loadOrFail(
+export async function loadOrFail(
   options: ConfigOptions,
   terminal: Terminal,
   { warns = false }: { readonly warns?: boolean } = {},
-): ServiceConfig {
-  const { config, issues } = loadFiles(options, terminal);
+): Promise<ServiceConfig> {
+  const { config, issues } = await loadFiles(options, terminal);
   for (const issue of issues) {
     if (warns || config === undefined) terminal.err(formatIssue(issue));
   }
@@ -80,13 +89,13 @@ export function loadOrFail(
 }
 
 /** Loads the configuration for a reload. Throws a `ControlError` when it is not valid, and logs each error. */
-export function loadAgain(
+export async function loadAgain(
   options: ConfigOptions,
   terminal: Terminal,
   logger: Logger,
   service: Pick<Service, 'reloadRefused'>,
-): ServiceConfig {
-  const { config, issues } = loadFiles(options, terminal);
+): Promise<ServiceConfig> {
+  const { config, issues } = await loadFiles(options, terminal);
   for (const { severity, at, path, message } of issues) {
     const fields = { at, path, issue: message };
     if (severity === 'error') logger.error(fields, 'Configuration has an error');

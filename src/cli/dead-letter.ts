@@ -87,13 +87,13 @@ async function change(
   terminal.out(`${name === 'replay' ? 'Replayed' : 'Deleted'} ${count ?? 0}.`);
 }
 
-function ask(
+async function ask(
   command: string,
   options: Options,
   terminal: Terminal,
   args: Readonly<Record<string, unknown>>,
 ): Promise<unknown> {
-  const config = loadOrFail(options, terminal);
+  const config = await loadOrFail(options, terminal);
   const queue = options.queue === undefined ? {} : { queue: options.queue };
   return askDaemon(config, options, terminal, command, { ...queue, ...args });
 }

@@ -17,8 +17,8 @@ export function addPrintConfig(
       'print the effective configuration: merged, expanded, with defaults, secrets redacted',
     )
     .addOption(new Option('--format <format>').choices(['yaml', 'json']).default('yaml'))
-    .action((options: Options) => {
-      const { config, issues, printable } = loadFiles(options, terminal);
+    .action(async (options: Options) => {
+      const { config, issues, printable } = await loadFiles(options, terminal);
       for (const issue of issues) terminal.err(formatIssue(issue));
       if (Object.keys(printable).length > 0) {
         const isJson = options.format === 'json';

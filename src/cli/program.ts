@@ -1,32 +1,39 @@
 import { Command, CommanderError } from 'commander';
-import { addAudit } from './audit.ts';
-import { addComponents } from './components.ts';
-import { addCost } from './cost.ts';
-import { addDeadLetter } from './dead-letter.ts';
-import { addErase } from './erase.ts';
 import { EXIT, exitStatusOf } from './exit-status.ts';
-import { addExport } from './export/command.ts';
-import { addInit } from './init.ts';
-import { addKeys } from './keys.ts';
-import { addOrganization } from './organization.ts';
 import { packageVersion } from './package-root.ts';
-import { addPrintConfig } from './print-config.ts';
-import { addProjects } from './projects.ts';
-import { addRejections } from './rejections.ts';
-import { addReload } from './reload.ts';
-import { addRun } from './run.ts';
-import { addSalvage } from './salvage.ts';
-import { addSchema } from './schema.ts';
-import { addSearch } from './search.ts';
-import { addSend } from './send/command.ts';
 import type { Terminal } from './terminal.ts';
-import { addGroups } from './traces/groups.ts';
-import { addTraces } from './traces/list.ts';
-import { addTrace } from './traces/show.ts';
-import { addStats } from './traces/stats.ts';
-import { addUi } from './ui.ts';
-import { addUsage } from './usage.ts';
-import { addValidate } from './validate.ts';
+
+type Add = (program: Command, terminal: Terminal, end: (status: number) => void) => void;
+type Listed = readonly [names: readonly string[], load: () => Promise<Add>];
+
+/** The commands in the order of the help, by module. A command line loads only the module of its command. */
+const COMMANDS: readonly Listed[] = [
+  [['run'], async () => (await import('./run.ts')).addRun],
+  [['validate'], async () => (await import('./validate.ts')).addValidate],
+  [['components'], async () => (await import('./components.ts')).addComponents],
+  [['schema'], async () => (await import('./schema.ts')).addSchema],
+  [['print-config'], async () => (await import('./print-config.ts')).addPrintConfig],
+  [['init'], async () => (await import('./init.ts')).addInit],
+  [['organization'], async () => (await import('./organization.ts')).addOrganization],
+  [['projects'], async () => (await import('./projects.ts')).addProjects],
+  [['keys'], async () => (await import('./keys.ts')).addKeys],
+  [['usage'], async () => (await import('./usage.ts')).addUsage],
+  [['cost'], async () => (await import('./cost.ts')).addCost],
+  [['search'], async () => (await import('./search.ts')).addSearch],
+  [['rejections'], async () => (await import('./rejections.ts')).addRejections],
+  [['audit'], async () => (await import('./audit.ts')).addAudit],
+  [['traces'], async () => (await import('./traces/list.ts')).addTraces],
+  [['stats'], async () => (await import('./traces/stats.ts')).addStats],
+  [['export'], async () => (await import('./export/command.ts')).addExport],
+  [['trace'], async () => (await import('./traces/show.ts')).addTrace],
+  [['sessions', 'users'], async () => (await import('./traces/groups.ts')).addGroups],
+  [['erase', 'erasures'], async () => (await import('./erase.ts')).addErase],
+  [['reload'], async () => (await import('./reload.ts')).addReload],
+  [['dead-letter'], async () => (await import('./dead-letter.ts')).addDeadLetter],
+  [['salvage'], async () => (await import('./salvage.ts')).addSalvage],
+  [['send'], async () => (await import('./send/command.ts')).addSend],
+  [['ui'], async () => (await import('./ui.ts')).addUi],
+];
 
 /** Runs one command line. Resolves with the exit status (`EXIT`); never rejects. */
 export async function runCli(argv: readonly string[], terminal: Terminal): Promise<number> {
@@ -34,8 +41,8 @@ export async function runCli(argv: readonly string[], terminal: Terminal): Promi
   const end = (ended: number) => {
     status = ended;
   };
-  const program = createProgram(terminal, end);
   try {
+    const program = await createProgram(terminal, end, argv[0]);
     await program.parseAsync(argv, { from: 'user' });
     return status;
   } catch (error) {
@@ -45,8 +52,15 @@ export async function runCli(argv: readonly string[], terminal: Terminal): Promi
   }
 }
 
-/** The command tree. A command that does not end with status 0 or an error calls `end` with its status. */
-export function createProgram(terminal: Terminal, end: (status: number) => void): Command {
+/**
+ * The command tree: all commands, or only the module of the command with this name, if there is one. A command that
+ * does not end with status 0 or an error calls `end` with its status.
+ */
+export async function createProgram(
+  terminal: Terminal,
+  end: (status: number) => void,
+  name?: string,
+): Promise<Command> {
   const program = new Command('tracectl')
     .description('a pipeline daemon for LLM traces')
     .version(packageVersion(), '-V, --version')
@@ -57,30 +71,10 @@ export function createProgram(terminal: Terminal, end: (status: number) => void)
     })
     .showSuggestionAfterError()
     .helpCommand(true);
-  addRun(program, terminal, end);
-  addValidate(program, terminal, end);
-  addComponents(program, terminal);
-  addSchema(program, terminal);
-  addPrintConfig(program, terminal, end);
-  addInit(program, terminal);
-  addOrganization(program, terminal);
-  addProjects(program, terminal);
-  addKeys(program, terminal);
-  addUsage(program, terminal, end);
-  addCost(program, terminal);
-  addSearch(program, terminal);
-  addRejections(program, terminal);
-  addAudit(program, terminal);
-  addTraces(program, terminal);
-  addStats(program, terminal);
-  addExport(program, terminal, end);
-  addTrace(program, terminal);
-  addGroups(program, terminal);
-  addErase(program, terminal, end);
-  addReload(program, terminal);
-  addDeadLetter(program, terminal);
-  addSalvage(program, terminal);
-  addSend(program, terminal, end);
-  addUi(program, terminal);
+  const named = COMMANDS.filter(([names]) => name !== undefined && names.includes(name));
+  for (const [, load] of named.length === 0 ? COMMANDS : named) {
+    const add = await load();
+    add(program, terminal, end);
+  }
   return program;
 }

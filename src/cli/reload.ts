@@ -7,7 +7,7 @@ export function addReload(program: Command, terminal: Terminal) {
   withConfigOptions(program.command('reload'))
     .description('reload the configuration of the running daemon')
     .action(async (options: ConfigOptions) => {
-      const config = loadOrFail(options, terminal);
+      const config = await loadOrFail(options, terminal);
       await askDaemon(config, options, terminal, 'reload');
       terminal.out('Reloaded.');
     });

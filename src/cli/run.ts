@@ -44,7 +44,7 @@ async function run(options: ConfigOptions, terminal: Terminal): Promise<number> 
   const channel = openChannel(terminal.env);
   if (channel !== undefined) return runWorker(options, terminal, channel);
   const { read, texts } = keepingReader();
-  const config = loadOrFail({ ...options, read }, terminal, { warns: true });
+  const config = await loadOrFail({ ...options, read }, terminal, { warns: true });
   const count = workerCount(config.service.workers);
   if (count > 1) return supervise({ config, files: texts, count, options, terminal });
   return serve({ config, options, terminal, channel: undefined });
@@ -58,7 +58,7 @@ async function runWorker(
 ): Promise<number> {
   const files = await Promise.race([channel.files, channel.gone]);
   if (typeof files === 'number') return files;
-  const config = loadOrFail({ ...options, read: readerOf(files) }, terminal);
+  const config = await loadOrFail({ ...options, read: readerOf(files) }, terminal);
   return serve({ config, options, terminal, channel });
 }
 
@@ -225,7 +225,7 @@ class Daemon {
   /** An invalid configuration leaves the running graph unchanged. */
   async #reloadNow(options: ConfigOptions): Promise<unknown> {
     const { terminal, logger, service, channel } = this.#parts;
-    const config = loadAgain(options, terminal, logger, service);
+    const config = await loadAgain(options, terminal, logger, service);
     await service.reload(partOf(config, channel));
     this.#watchDeletions();
     logger.setLevel(config.service.telemetry.logs.level);

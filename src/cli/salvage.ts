@@ -19,7 +19,7 @@ export function addSalvage(program: Command, terminal: Terminal) {
 }
 
 async function salvage(options: StoreOptions, terminal: Terminal): Promise<void> {
-  const config = loadOrFail(options, terminal);
+  const config = await loadOrFail(options, terminal);
   const id = salvageable(config, options.store);
   // The service is not started: a start refuses the damaged file.
   const service = await createService({ config: onlyExtension(config, id) });

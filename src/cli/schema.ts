@@ -1,11 +1,13 @@
 import type { Command } from 'commander';
 import { jsonSchema } from '../config/json-schema.ts';
-import { REGISTRY } from '../registry.ts';
+import { allFactories } from '../registry.ts';
 import type { Terminal } from './terminal.ts';
 
 export function addSchema(program: Command, terminal: Terminal) {
   program
     .command('schema')
     .description('print the JSON Schema of the configuration')
-    .action(() => terminal.out(JSON.stringify(jsonSchema(REGISTRY), null, 2)));
+    .action(async () => {
+      terminal.out(JSON.stringify(jsonSchema(await allFactories()), null, 2));
+    });
 }

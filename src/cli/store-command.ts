@@ -2,9 +2,8 @@ import type { Command } from 'commander';
 import type { Capability } from '../component/capability.ts';
 import type { ServiceConfig } from '../config/config.ts';
 import { callDaemon, NoDaemonError } from '../control/client.ts';
-import { STORE_COMMANDS, type StoreCommandName } from '../control/store-commands.ts';
-import { storeWork } from '../control/store-work.ts';
-import { createService, type Service } from '../engine/service.ts';
+import type { StoreCommandName } from '../control/store-commands.ts';
+import type { Service } from '../engine/service.ts';
 import { STORE } from '../store/store.ts';
 import { BOOTSTRAP, type FirstProject } from '../tenancy/bootstrap.ts';
 import { type ConfigOptions, loadOrFail, withConfigOptions } from './configuration.ts';
@@ -39,7 +38,7 @@ export async function carryOut(
   terminal: Terminal,
   repeats = NO_REPEATS,
 ): Promise<unknown> {
-  const config = loadOrFail(options, terminal);
+  const config = await loadOrFail(options, terminal);
   const store = storeOf(config, options.store);
   try {
     const directory = controlDirectoryOf(config, options, terminal);
@@ -107,8 +106,11 @@ export type StoreSession = {
 };
 
 /** Runs each command in the running daemon, or else in the store itself, which stays open. */
-export function openStoreSession(options: StoreOptions, terminal: Terminal): StoreSession {
-  const config = loadOrFail(options, terminal);
+export async function openStoreSession(
+  options: StoreOptions,
+  terminal: Terminal,
+): Promise<StoreSession> {
+  const config = await loadOrFail(options, terminal);
   const id = storeOf(config, options.store);
   const directory = controlDirectoryOf(config, options, terminal);
   let opened: StoreSession | undefined;
@@ -130,6 +132,12 @@ export function openStoreSession(options: StoreOptions, terminal: Terminal): Sto
 
 /** Starts only the store's extension. */
 async function openStore({ config, id, options, terminal }: StorePlace): Promise<StoreSession> {
+  // A command that a running daemon answers does not load the engine.
+  const [{ createService }, { STORE_COMMANDS }, { storeWork }] = await Promise.all([
+    import('../engine/service.ts'),
+    import('../control/store-commands.ts'),
+    import('../control/store-work.ts'),
+  ]);
   const service = await createService({ config: onlyExtension(config, id) });
   await service.start();
   const close = async (): Promise<void> => {

@@ -219,7 +219,7 @@ class Watcher {
   async #reloadNow(): Promise<unknown> {
     const { options, terminal, logger, service, current } = this.#parts;
     const { read, texts } = keepingReader();
-    const config = loadAgain({ ...options, read }, terminal, logger, service);
+    const config = await loadAgain({ ...options, read }, terminal, logger, service);
     try {
       await this.#take({ config, files: texts });
     } catch (error) {

@@ -10,7 +10,7 @@ export function addUi(program: Command, terminal: Terminal) {
       'print a link to the web UI of the running daemon; it signs in once, in 10 minutes',
     )
     .action(async (options: ConfigOptions) => {
-      const config = loadOrFail(options, terminal);
+      const config = await loadOrFail(options, terminal);
       const answer = await askDaemon(config, options, terminal, 'ui.link');
       terminal.out(reachable((answer as { link: string }).link));
     });

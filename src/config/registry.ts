@@ -1,6 +1,9 @@
 import type { ComponentKind } from '../component/component.ts';
 import type { Factory } from '../component/factory.ts';
 
+/** A component as a configuration names it. */
+export type NamedComponent = { readonly kind: ComponentKind; readonly type: string };
+
 /** The components that a configuration can name. */
 export type Registry = readonly Factory[];
 

@@ -325,10 +325,9 @@ function implicitClaim(
 ): KeyClaim | undefined {
   if (pipeline.idempotency === undefined) return undefined;
   if (!repeats?.admit(projectId, clock.now())) return undefined;
-  const tag = tagOf(body);
   return {
-    key: implicitKey(routeAndType(head), tag),
-    requestHash: Buffer.from(tag, 'base64'),
+    key: implicitKey(tagOf(routeAndType(head), body)),
+    requestHash: IMPLICIT_HASH,
     keptFor: repeats.window,
     isUnclaimed: pipeline.branches.length === 1,
   };
@@ -350,6 +349,9 @@ function idempotencyKey(head: RequestHead, pipeline: Pipeline): string | undefin
   }
   return key;
 }
+
+/** The key alone tells requests apart. */
+const IMPLICIT_HASH = Buffer.alloc(16);
 
 type KeyClaim = Omit<AnswerClaim, 'render'>;
 
@@ -388,12 +390,14 @@ async function claimKey(
 
 /** SHA-256 over route, content type, encoding and the hash of the body, which represents it without a copy. */
 function hashRequest(head: RequestHead, bodyHash: string): Buffer {
-  return hash('sha256', JSON.stringify([...routeAndType(head), bodyHash]), 'buffer');
+  const named = JSON.stringify([...routeAndType(head).split('\0'), bodyHash]);
+  return hash('sha256', named, 'buffer');
 }
 
-function routeAndType({ method, path, headers }: RequestHead): string[] {
+/** No header may contain a NUL. */
+function routeAndType({ method, path, headers }: RequestHead): string {
   const encoding = headers.get('content-encoding') ?? headers.get('grpc-encoding');
-  return [method, path, headers.get('content-type')?.join() ?? '', encoding?.join() ?? ''];
+  return `${method}\0${path}\0${headers.get('content-type')?.join() ?? ''}\0${encoding?.join() ?? ''}`;
 }
 
 /** Reserves the inflated bytes before they exist, as far as their size is known. */

@@ -33,7 +33,7 @@ import { requestContext } from '../../src/model/request-context.ts';
 import { takeDropped } from '../../src/model/verbs.ts';
 import { createQueues, QUEUE_REGISTRY } from '../../src/queue/registry.ts';
 import { PROJECT_READS } from '../../src/read/project-reads.ts';
-import { REGISTRY } from '../../src/registry.ts';
+import { allFactories } from '../../src/registry.ts';
 import { STORE } from '../../src/store/store.ts';
 import { nativeBatch, observationBatch, otlpBatch, received } from '../helper/batches.ts';
 import { type FakeClock, fakeClock } from '../helper/clock.ts';
@@ -41,6 +41,8 @@ import { postgresDatabases } from '../helper/postgres-server.ts';
 import { redisKeys } from '../helper/redis-server.ts';
 import { recordingLogger, recordingMetrics } from '../helper/settings.ts';
 import { createSink, type Sink, sinkPipeline } from '../helper/sink.ts';
+
+const FACTORIES = await allFactories();
 
 /** The rules for every registered component; docs/component.md has them in prose. */
 
@@ -195,7 +197,7 @@ async function startExtensions(
 ) {
   const words = new Set(wordsOf(example));
   const started = new Map<string, Awaited<ReturnType<typeof startExtension>>>();
-  for (const factory of REGISTRY) {
+  for (const factory of FACTORIES) {
     if (factory.kind !== 'extension' || !words.has(factory.type)) continue;
     const extension = await startExtension(factory, settings, join(directory, factory.type));
     t.teardown(() => extension.shutdown(NEVER));
@@ -249,13 +251,13 @@ function batchFor(kind: DurableKind): Batch {
 }
 
 t.test('types and aliases are unique within their kind', async (t) => {
-  const names = REGISTRY.flatMap(({ kind, type, aliases = [] }) =>
+  const names = FACTORIES.flatMap(({ kind, type, aliases = [] }) =>
     [type, ...aliases].map((name) => `${kind} ${name}`),
   );
   t.same([...new Set(names)], names);
 });
 
-for (const factory of REGISTRY) {
+for (const factory of FACTORIES) {
   t.test(`${factory.kind} ${factory.type}`, async (t) => {
     t.test('has a description, and so has each of its fields', async (t) => {
       t.match(factory.type, /^[a-z][a-z0-9_]*$/);

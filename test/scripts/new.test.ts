@@ -87,11 +87,9 @@ t.test('new components pass lint, type check, their tests and the contract suite
 /** Takes the other components out of the copy's registry. */
 function keepOwnComponents(): void {
   const registry = join(root, 'src/registry.ts');
-  const text = readFileSync(registry, 'utf8');
-  const own =
-    /^(import .* from '\.\.\/\w+\/(my_\w+|sampling)\/|import type|\/\*\*|export|\];| {2}(my[A-Z]|sampling)|$)/;
-  const lines = text.split('\n').filter((line) => own.test(line));
-  writeFileSync(registry, lines.join('\n'));
+  const lines = readFileSync(registry, 'utf8').split('\n');
+  const isOther = (line: string) => /^ {2}\['\w+', '(?!my_|sampling)/.test(line);
+  writeFileSync(registry, lines.filter((line) => !isOther(line)).join('\n'));
 }
 
 t.test('a wrong kind, a wrong type and a taken type are refused', async (t) => {
@@ -112,8 +110,6 @@ t.test('the registry keeps its order', async (t) => {
   createComponent(other, 'connector', 'a');
   createComponent(other, 'receiver', 'zzz');
   const text = readFileSync(join(other, 'src/registry.ts'), 'utf8');
-  const imports = [...text.matchAll(/^import \{.*from '(.*)';$/gm)].map(([, path]) => path);
-  t.same(imports, [...imports].sort());
-  t.match(text, /Connector,\n {2}aConnector,\n {2}\w+Exporter,/);
-  t.match(text, /Receiver,\n {2}zzzReceiver,\n {2}\w+Processor,/);
+  t.match(text, /\['connector', 'disk_queue', .*\n {2}\['connector', 'a', .*\n {2}\['exporter', /);
+  t.match(text, /\['receiver', 'zzz', .*\n {2}\['processor', /);
 });

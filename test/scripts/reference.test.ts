@@ -3,7 +3,9 @@ import t from 'tap';
 import { fieldTable } from '../../scripts/fields.ts';
 import { documents, readmeOf } from '../../scripts/reference.ts';
 import { serviceSchema } from '../../src/config/service-schema.ts';
-import { REGISTRY } from '../../src/registry.ts';
+import { allFactories } from '../../src/registry.ts';
+
+const FACTORIES = await allFactories();
 
 t.test('the generated parts of the documentation are current', async (t) => {
   const found = documents();
@@ -12,7 +14,7 @@ t.test('the generated parts of the documentation are current', async (t) => {
 });
 
 t.test('every component has a README with its fields', async (t) => {
-  for (const factory of REGISTRY) {
+  for (const factory of FACTORIES) {
     t.match(
       readFileSync(readmeOf(factory), 'utf8'),
       '<!-- generated: fields -->',
@@ -22,7 +24,7 @@ t.test('every component has a README with its fields', async (t) => {
 });
 
 t.test('every field, at any depth, is described by sentences', async (t) => {
-  for (const schema of [serviceSchema, ...REGISTRY.map(({ config }) => config)]) {
+  for (const schema of [serviceSchema, ...FACTORIES.map(({ config }) => config)]) {
     for (const row of fieldTable(schema, 'README.md').split('\n')) {
       if (!row.startsWith('| `')) continue;
       const meaning = row.split(' | ').at(-1) ?? '';

@@ -76,7 +76,7 @@ async function exportTo(
 ): Promise<boolean> {
   const parameters = parametersOf(query, options);
   const request = checked(parameters);
-  const session = openStoreSession(options, terminal);
+  const session = await openStoreSession(options, terminal);
   let isStopped = false;
   const forget = terminal.onInterrupt?.(() => {
     isStopped = true;

@@ -7,7 +7,7 @@ import { config as adminConfig } from '../../../extensions/admin/config.ts';
 import type { ApiError } from '../../../extensions/admin/errors.ts';
 import { defineExtension } from '../../../src/component/factory.ts';
 import { loadConfig } from '../../../src/config/load.ts';
-import { REGISTRY } from '../../../src/registry.ts';
+import { allFactories } from '../../../src/registry.ts';
 import { STORE } from '../../../src/store/store.ts';
 import { fakeClock } from '../../helper/clock.ts';
 import { fakeStore } from '../../helper/fake-store.ts';
@@ -15,6 +15,8 @@ import { NO_DEADLINE } from '../../helper/http.ts';
 import { recordingLogger } from '../../helper/settings.ts';
 import { dial } from '../../helper/wire.ts';
 import { serving, TOKEN } from './serving.ts';
+
+const FACTORIES = await allFactories();
 
 t.test('shows and changes the organization, with limits in force and usage', async (t) => {
   const { ask } = await serving(t);
@@ -664,7 +666,7 @@ t.test('validate warns that the API is not served without a token', async (t) =>
     const service = `{extensions: [${store}, admin], pipelines: {}}`;
     const text = `extensions: {${store}: {}, admin: ${admin}}\nservice: ${service}\n`;
     writeFileSync(join(cwd, 'a.yaml'), text);
-    const registry = [...REGISTRY, remote];
+    const registry = [...FACTORIES, remote];
     const { issues } = loadConfig({ files: ['a.yaml'], env: {}, cwd, registry });
     return issues.filter(({ path }) => path.startsWith('extensions.admin'));
   };

@@ -212,6 +212,8 @@ t.test('delivers while the Postgres connections of one worker never answer', asy
   t.teardown(() => pool.close());
   const storage = await openQueues(databaseOf(pool), systemClock, recordingLogger(), 800);
   t.teardown(() => storage.crash());
+  const { rows: holders } = await place.pool.query('SELECT id FROM queue_holders');
+  t.equal(holders.length, 1, 'the worker that is cut');
   const cut = await processOn(t, redis, storage);
   const other = await processOn(t, redis, await place.open(systemClock));
   const { exporter } = await other.gateway();
@@ -228,7 +230,8 @@ t.test('delivers while the Postgres connections of one worker never answer', asy
   path.swallow(true);
   const second = await other.worker(SHORT);
   gate.resolve();
-  // The leases of the cut worker last for another 20 s.
+  // The leases of the cut worker would last for another 20 s.
+  await place.pool.query('UPDATE queue_holders SET expires_at = 0 WHERE id = $1', [holders[0].id]);
   await until(async () => {
     const { rows } = await place.pool.query('SELECT count(*)::int AS n FROM queue_entries');
     return rows[0].n === 0;

@@ -6,7 +6,7 @@ import { config as otlpConfig } from '../../../receivers/otlp/config.ts';
 import { createReceiver as createOtlpReceiver } from '../../../receivers/otlp/receiver.ts';
 import { offer } from '../../../src/component/capability.ts';
 import { systemClock } from '../../../src/component/clock.ts';
-import type { Pipeline, RequestHead } from '../../../src/component/component.ts';
+import type { Clock, Pipeline, RequestHead } from '../../../src/component/component.ts';
 import { createGrpcListeners, GRPC_LISTENERS } from '../../../src/grpc/listener.ts';
 import { COPIES } from '../../../src/http/body.ts';
 import { LISTENERS } from '../../../src/http/listener.ts';
@@ -17,12 +17,13 @@ import { indexOf } from '../../../src/model/formats.ts';
 import { reject } from '../../../src/model/verbs.ts';
 import { decodeResponse } from '../../e2e/otlp-messages.ts';
 import { aTenant, otlpProtoBody } from '../../helper/batches.ts';
+import { fakeClock } from '../../helper/clock.ts';
 import { bareClient, EXPORT, framed, GZIP, grpcClient } from '../../helper/grpc.ts';
 import { NO_DEADLINE, testListeners } from '../../helper/http.ts';
 import { fakeHost, testSettings } from '../../helper/settings.ts';
 import type { Sink } from '../../helper/sink.ts';
 import { acceptInto, createSink, memoryLedger, sinkPipeline } from '../../helper/sink.ts';
-import { until } from '../../helper/until.ts';
+import { advanceUntil, until } from '../../helper/until.ts';
 
 const MIB = 1_048_576;
 
@@ -30,10 +31,12 @@ type Receiving = {
   grpc?: object;
   pipeline?: (sink: Sink) => Partial<Pipeline>;
   inFlightBytes?: number;
+  /** Of the listeners. */
+  clock?: Clock;
 };
 
-async function receiving(t: Test, { grpc, pipeline, inFlightBytes }: Receiving = {}) {
-  const listeners = testListeners(inFlightBytes);
+async function receiving(t: Test, { grpc, pipeline, inFlightBytes, clock }: Receiving = {}) {
+  const listeners = testListeners(inFlightBytes, clock);
   const { logger, metrics } = listeners;
   const grpcListeners = createGrpcListeners({ logger, metrics, clock: systemClock });
   const services = [offer(LISTENERS, listeners), offer(GRPC_LISTENERS, grpcListeners)];
@@ -310,7 +313,9 @@ t.test('allows 25 MiB, also for a compression bomb', async (t) => {
 });
 
 t.test('bounds bytes in flight by the bytes of messages that arrived', async (t) => {
+  const clock = fakeClock();
   const { url, client, listeners, nothingHeld } = await receiving(t, {
+    clock,
     inFlightBytes: 4 * MIB * COPIES,
     // The first message rests for as long as the other calls take.
     grpc: { body_min_rate: 0 },
@@ -326,7 +331,12 @@ t.test('bounds bytes in flight by the bytes of messages that arrived', async (t)
   );
   first.stream.write(Buffer.alloc(3 * MIB - 20));
   await until(() => listeners.bytesInFlight.held >= 2.9 * MIB * COPIES);
-  t.match(await client.call(requestOf(2 * MIB - 500)), { code: 14, retryAfterMs: 1000 });
+  let isRefused = false;
+  const refused = client.call(requestOf(2 * MIB - 500)).finally(() => {
+    isRefused = true;
+  });
+  await advanceUntil(clock, 100, () => isRefused);
+  t.match(await refused, { code: 14, retryAfterMs: 1000 });
   t.equal((await client.call(otlpProtoBody(spans(1)))).code, 0, 'a small one still fits');
   first.stream.close(8);
   await nothingHeld();

@@ -4,7 +4,7 @@ import type { Test } from 'tap';
 import t from 'tap';
 import { offer } from '../../../src/component/capability.ts';
 import { systemClock } from '../../../src/component/clock.ts';
-import type { Labels, Pipeline } from '../../../src/component/component.ts';
+import type { Clock, Labels, Pipeline } from '../../../src/component/component.ts';
 import { COPIES, FIRST_BYTES } from '../../../src/http/body.ts';
 import type { BodyRate } from '../../../src/http/body-pace.ts';
 import { ingest } from '../../../src/http/ingest.ts';
@@ -27,7 +27,7 @@ import type { TestListeners } from '../../helper/http.ts';
 import { testListeners, USUAL_LIMITS, urlOf } from '../../helper/http.ts';
 import type { Sink } from '../../helper/sink.ts';
 import { acceptInto, createSink, memoryLedger, sinkPipeline } from '../../helper/sink.ts';
-import { until } from '../../helper/until.ts';
+import { advanceUntil, until } from '../../helper/until.ts';
 import { dial } from '../../helper/wire.ts';
 
 const MIB = 1_048_576;
@@ -52,13 +52,15 @@ async function served(
   more: {
     pipeline?: (sink: Sink) => Partial<Pipeline>;
     inFlightBytes?: number;
+    /** Of the listeners. */
+    clock?: Clock;
     repeats?: Repeats | undefined;
     readTimeout?: number;
     bodyRate?: BodyRate;
   } = {},
 ): Promise<Served> {
   const sink = createSink();
-  const listeners = testListeners(more.inFlightBytes);
+  const listeners = testListeners(more.inFlightBytes, more.clock);
   const listener = await listeners.bind('127.0.0.1:0', {
     ...USUAL_LIMITS,
     readTimeout: more.readTimeout ?? USUAL_LIMITS.readTimeout,
@@ -371,25 +373,40 @@ t.test('keeps the connection after a refusal only if the unread body is small', 
 
 t.test('answers 503 when the bytes in flight are used up, and releases everything', async (t) => {
   const release = Promise.withResolvers<void>();
+  const clock = fakeClock();
   const { url, held, sink } = await served(t, {
+    clock,
     inFlightBytes: 4 * MIB * COPIES,
+    // Only the wait for bytes ends a request.
+    readTimeout: 1e9,
+    bodyRate: { bytesPerSecond: 0, period: 5_000 },
     pipeline: (sink) => ({
       accept: acceptInto(sink, () => release.promise),
     }),
   });
   const first = post(url, padded(2 * MIB));
   await until(() => held().bytes >= 2 * MIB * COPIES);
+  /** Posts a body that waits for bytes in vain. */
+  const postInVain: typeof post = async (...request) => {
+    let isAnswered = false;
+    const answer = post(...request).finally(() => {
+      isAnswered = true;
+    });
+    await advanceUntil(clock, 100, () => isAnswered);
+    return answer;
+  };
   for (const [what, body] of [
     ['declared', padded(2 * MIB)],
     ['chunked', chunked(padded(2 * MIB))],
   ] as const) {
-    const got = await post(url, body);
+    const got = await postInVain(url, body);
     t.equal(got.status, 503, what);
     t.equal(got.headers.get('retry-after'), '1');
     t.equal(got.json.code, 'unavailable');
   }
   const gzip = { 'content-encoding': 'gzip' };
-  t.equal((await post(url, gzipSync(padded(5 * MIB)), gzip)).status, 503, 'inflated');
+  const inflated = await postInVain(url, gzipSync(padded(5 * MIB)), gzip);
+  t.equal(inflated.status, 503, 'inflated');
   const small = post(url, events());
   release.resolve();
   t.equal((await first).status, 202);
@@ -685,22 +702,22 @@ t.test('takes a body that was compressed again later for the same request', asyn
     repeats: repeatsOf({ enabled: true, window: 600_000, max_entries: 100 }),
     pipeline: () => ({ idempotency: ledger }),
   });
-  const hashOf = async (body: Buffer, encoding = 'gzip') => {
+  const keyOf = async (body: Buffer, encoding = 'gzip') => {
     t.equal((await post(url, body, { 'content-encoding': encoding })).status, 202);
-    return sink.requests.at(-1)?.answer?.requestHash.toString('hex');
+    return sink.requests.at(-1)?.answer?.key;
   };
   const at = (time: number, count = 1) => {
     const body = gzipSync(events(count));
     body.writeUInt32LE(time, 4);
     return body;
   };
-  const expected = await hashOf(at(0));
-  for (const time of [1, 0x7fffffff, 0xffffffff]) t.equal(await hashOf(at(time)), expected);
-  t.not(await hashOf(at(1, 2)), expected);
-  t.not(await hashOf(events(), 'identity'), expected);
+  const expected = await keyOf(at(0));
+  for (const time of [1, 0x7fffffff, 0xffffffff]) t.equal(await keyOf(at(time)), expected);
+  t.not(await keyOf(at(1, 2)), expected);
+  t.not(await keyOf(events(), 'identity'), expected);
   const flags = at(1);
   flags.writeUInt8(flags.readUInt8(8) ^ 1, 8);
-  t.not(await hashOf(flags), expected, 'the other bytes of the header count');
+  t.not(await keyOf(flags), expected, 'the other bytes of the header count');
 });
 
 t.test('releases the claim of a failed request', async (t) => {

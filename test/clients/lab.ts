@@ -1,0 +1,123 @@
+import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { json, list, record } from '../e2e/client.ts';
+import { type Daemon, freePorts, prepareDaemon } from '../e2e/daemon.ts';
+import { PLAIN } from '../helper/plain-process.ts';
+import { run } from '../interop/toolchain.ts';
+import type { ClientCase } from './client-case.ts';
+import { differences, type Found } from './compare.ts';
+import { type ModelServer, startModelServer } from './model-server.ts';
+import { programOf } from './page.ts';
+import { ANSWER, NOT_FOUND } from './plot.ts';
+
+/** How a language runs a program. */
+export type Runtime = {
+  readonly file: string;
+  readonly command: string;
+  /** Packages of Node, which the program finds beside it. */
+  readonly modules?: string;
+};
+
+/** Of a slow machine that starts several programs. */
+const PROGRAM_MS = 120_000;
+const ARRIVAL_MS = 30_000;
+
+/** One daemon and one model server for the programs of all pages. Each program has a project of its own. */
+export class Lab {
+  readonly #daemon: Daemon;
+  readonly #models: ModelServer;
+  readonly #grpc: string;
+  #cases = 0;
+
+  private constructor(daemon: Daemon, models: ModelServer, grpc: string) {
+    this.#daemon = daemon;
+    this.#models = models;
+    this.#grpc = grpc;
+  }
+
+  static async start(): Promise<Lab> {
+    const [port] = await freePorts(1);
+    const endpoint = `127.0.0.1:${port}`;
+    const config = { receivers: { otlp: { protocols: { grpc: { endpoint } } } } };
+    const daemon = await prepareDaemon({ config });
+    await daemon.start();
+    return new Lab(daemon, await startModelServer(), endpoint);
+  }
+
+  async close(): Promise<void> {
+    await this.#models.close();
+    await this.#daemon.remove();
+  }
+
+  /** Runs the program of a page; returns the differences from the expected traces, and the output of the program. */
+  async run(
+    each: ClientCase,
+    runtime: Runtime,
+  ): Promise<{ found: Found[]; wrong: string[]; output: string }> {
+    const key = await this.#keyOfNewProject(each);
+    const output = await this.#runProgram(each, runtime, key);
+    const end = Date.now() + ARRIVAL_MS;
+    for (;;) {
+      const found = await this.#tracesOf(key);
+      const wrong = [...complaints(output), ...differences(found, each.traces)];
+      if (wrong.length === 0 || Date.now() > end) return { found, wrong, output };
+      await new Promise((resolve) => setTimeout(resolve, 100));
+    }
+  }
+
+  async #keyOfNewProject({ page, section }: ClientCase): Promise<string> {
+    const made = await this.#daemon.cli('projects', 'create', `${page} ${section}`, '--json');
+    if (made.code !== 0) throw new Error(`projects create: ${made.stderr}`);
+    const { id } = record(JSON.parse(made.stdout));
+    return (await this.#daemon.createKey('--project', String(id))).token;
+  }
+
+  async #runProgram(each: ClientCase, runtime: Runtime, key: string): Promise<string> {
+    const { settings, program } = programOf(each);
+    const place = join(this.#daemon.directory, `case-${++this.#cases}`);
+    mkdirSync(place);
+    if (runtime.modules !== undefined) symlinkSync(runtime.modules, join(place, 'node_modules'));
+    writeFileSync(join(place, runtime.file), program);
+    writeFileSync(join(place, 'settings.sh'), this.#withAddresses(settings));
+    return await run('sh', ['-euc', `. ./settings.sh; exec ${runtime.command} 2>&1`], {
+      cwd: place,
+      env: {
+        ...PLAIN,
+        KEY: key,
+        OPENAI_BASE_URL: this.#models.url,
+        OPENAI_API_KEY: 'sk-test',
+      },
+      ms: PROGRAM_MS,
+    });
+  }
+
+  /** Replaces the default addresses of the page. */
+  #withAddresses(settings: string): string {
+    const text = settings
+      .replaceAll('127.0.0.1:4318', new URL(this.#daemon.base).host)
+      .replaceAll('127.0.0.1:4317', this.#grpc);
+    if (text === settings) throw new Error('the settings of a page name no address');
+    return text;
+  }
+
+  async #tracesOf(key: string): Promise<Found[]> {
+    const get = async (path: string) =>
+      record(json(await this.#daemon.call({ path, headers: { authorization: `Bearer ${key}` } })));
+    const traces = list((await get('/api/v1/traces?limit=100')).traces).map(record);
+    return await Promise.all(
+      traces.map(async ({ id }) => {
+        const path = `/api/v1/traces/${encodeURIComponent(String(id))}?payloads=true`;
+        const { trace, observations } = await get(path);
+        return { trace: record(trace), observations: list(observations).map(record) };
+      }),
+    );
+  }
+}
+
+/** The lines that a program does not print itself: the warnings of a client. */
+function complaints(output: string): string[] {
+  return output
+    .split('\n')
+    .filter((line) => line !== '' && !line.includes(ANSWER) && !NOT_FOUND.test(line))
+    .map((line) => `the program printed: ${line}`);
+}

@@ -1,0 +1,380 @@
+import type { ClientCase } from './client-case.ts';
+import type { Expected } from './compare.ts';
+import {
+  ANSWER,
+  ANSWERING_MODEL,
+  CALL_USAGE,
+  CITY,
+  EMBEDDING_MODEL,
+  EMBEDDING_USAGE,
+  MISSING_MODEL,
+  MODEL,
+  NOT_FOUND,
+  QUESTION,
+  TWO_CALLS_USAGE,
+  WEATHER,
+} from './plot.ts';
+
+const WITH_SESSION = { session: 'session-1', user: 'user-1', tags: ['demo'] };
+const { reasoning_tokens: _, ...WITHOUT_REASONING } = CALL_USAGE;
+
+/** The programs in JavaScript, which `npm test` runs. */
+export const NPM_CASES: readonly ClientCase[] = [
+  langsmith(),
+  langfuse(),
+  vercelAiSdk(),
+  openInference(),
+  ...(['HTTP', 'gRPC'] as const).map(openTelemetry),
+];
+
+function langsmith(): ClientCase {
+  const call = { kind: 'llm', model: MODEL, provider: 'openai', usage: CALL_USAGE } as const;
+  return {
+    client: 'LangSmith for JavaScript',
+    page: 'langsmith',
+    section: 'javascript',
+    language: 'javascript',
+    packages: ['langsmith', 'openai'],
+    protocol: 'runs, multipart',
+    calls: ['chat', 'stream', 'tools', 'error'],
+    traces: [
+      {
+        name: 'answer',
+        ...WITH_SESSION,
+        usage: TWO_CALLS_USAGE,
+        tree: [
+          {
+            name: 'answer',
+            kind: 'chain',
+            inputs: { input: QUESTION },
+            outputs: { outputs: ANSWER },
+            ...WITH_SESSION,
+            children: [
+              {
+                name: 'ChatOpenAI',
+                ...call,
+                inputs: { model: MODEL, messages: [{ role: 'user', content: QUESTION }] },
+                outputs: { choices: [{ message: { tool_calls: [{}] } }] },
+              },
+              { name: 'get_weather', kind: 'tool', inputs: { input: 'Oslo' }, outputs: WEATHER },
+              {
+                name: 'ChatOpenAI',
+                ...call,
+                inputs: { messages: [{ role: 'user' }, { role: 'assistant' }, { role: 'tool' }] },
+                outputs: { choices: [{ message: { role: 'assistant', content: ANSWER } }] },
+                hasFirstToken: true,
+              },
+            ],
+          },
+        ],
+      },
+      {
+        name: 'ChatOpenAI',
+        tree: [
+          {
+            name: 'ChatOpenAI',
+            kind: 'llm',
+            model: MISSING_MODEL,
+            inputs: { messages: [{ role: 'user', content: 'Hi' }] },
+            error: { type: 'Error', message: NOT_FOUND },
+          },
+        ],
+      },
+    ],
+  };
+}
+
+function langfuse(): ClientCase {
+  const call = { name: 'OpenAI.chat', kind: 'generation', ...WITH_SESSION } as const;
+  return {
+    client: 'Langfuse for JavaScript',
+    page: 'langfuse',
+    section: 'javascript',
+    language: 'javascript',
+    packages: ['@langfuse/otel', '@langfuse/tracing', '@langfuse/openai'],
+    protocol: 'OTLP over HTTP, JSON',
+    calls: ['chat', 'stream', 'tools', 'embeddings', 'error'],
+    traces: [
+      {
+        name: 'weather',
+        ...WITH_SESSION,
+        usage: TWO_CALLS_USAGE,
+        tree: [
+          {
+            name: 'answer',
+            kind: 'span',
+            inputs: { question: QUESTION },
+            outputs: ANSWER,
+            ...WITH_SESSION,
+            children: [
+              {
+                ...call,
+                model: ANSWERING_MODEL,
+                usage: CALL_USAGE,
+                inputs: { messages: [{ role: 'user', content: QUESTION }] },
+                outputs: { role: 'assistant', tool_calls: [{}] },
+              },
+              {
+                name: 'get_weather',
+                kind: 'tool',
+                inputs: CITY,
+                outputs: WEATHER,
+                ...WITH_SESSION,
+              },
+              {
+                ...call,
+                model: MODEL,
+                usage: CALL_USAGE,
+                inputs: { messages: [{ role: 'user' }, { role: 'assistant' }, { role: 'tool' }] },
+                outputs: ANSWER,
+                hasFirstToken: true,
+              },
+              // The wrapper sends no other kind and no counts.
+              { ...call, name: 'OpenAI.embeddings', model: EMBEDDING_MODEL, inputs: ANSWER },
+            ],
+          },
+        ],
+      },
+      {
+        name: 'OpenAI.chat',
+        tree: [
+          {
+            name: 'OpenAI.chat',
+            kind: 'generation',
+            model: MISSING_MODEL,
+            inputs: { messages: [{ role: 'user', content: 'Hi' }] },
+            error: { message: NOT_FOUND },
+          },
+        ],
+      },
+    ],
+  };
+}
+
+function vercelAiSdk(): ClientCase {
+  const provider = { provider: 'openai' };
+  const said = (role: string, content: string) => [{ role, parts: [{ type: 'text', content }] }];
+  const call = { name: `chat ${MODEL}`, kind: 'generation', model: ANSWERING_MODEL } as const;
+  const agent = {
+    name: `invoke_agent ${MODEL}`,
+    kind: 'agent',
+    model: MODEL,
+    ...provider,
+  } as const;
+  const step = (n: number, ...children: Expected[]): Expected => ({
+    name: `step ${n}`,
+    kind: 'chain',
+    children,
+  });
+  const failed = { model: MISSING_MODEL, error: { type: 'AI_APICallError', message: NOT_FOUND } };
+  const embedding = { name: `embeddings ${EMBEDDING_MODEL}`, kind: 'embedding' } as const;
+  return {
+    client: 'Vercel AI SDK',
+    page: 'vercel-ai-sdk',
+    section: 'javascript',
+    language: 'javascript',
+    packages: ['ai', '@ai-sdk/otel', '@ai-sdk/openai'],
+    protocol: 'OTLP over HTTP, protobuf',
+    calls: ['chat', 'stream', 'tools', 'embeddings', 'error'],
+    traces: [
+      {
+        name: `invoke_agent ${MODEL}`,
+        usage: { input_tokens: 42, output_tokens: 18, total_tokens: 60, cached_tokens: 16 },
+        tree: [
+          {
+            ...agent,
+            usage: { input_tokens: 42, output_tokens: 18, total_tokens: 60, cached_tokens: 16 },
+            inputs: said('user', QUESTION),
+            metadata: { 'gen_ai.agent.name': 'answer' },
+            children: [
+              step(
+                1,
+                {
+                  ...call,
+                  ...provider,
+                  usage: WITHOUT_REASONING,
+                  inputs: said('user', QUESTION),
+                  outputs: [{ role: 'assistant', parts: [{ type: 'tool_call', arguments: CITY }] }],
+                },
+                {
+                  name: 'execute_tool get_weather',
+                  kind: 'tool',
+                  tool: 'get_weather',
+                  inputs: CITY,
+                  outputs: WEATHER,
+                },
+              ),
+              step(2, {
+                ...call,
+                ...provider,
+                usage: WITHOUT_REASONING,
+                inputs: [{ role: 'user' }, { role: 'assistant' }, { role: 'tool' }],
+                outputs: said('assistant', ANSWER),
+              }),
+            ],
+          },
+        ],
+      },
+      {
+        name: `invoke_agent ${MODEL}`,
+        usage: WITHOUT_REASONING,
+        tree: [
+          {
+            ...agent,
+            usage: WITHOUT_REASONING,
+            inputs: said('user', 'Say it in one sentence.'),
+            outputs: said('assistant', ANSWER),
+            metadata: { 'gen_ai.agent.name': 'summary' },
+            children: [
+              step(1, {
+                ...call,
+                ...provider,
+                usage: WITHOUT_REASONING,
+                outputs: said('assistant', ANSWER),
+                hasFirstToken: true,
+              }),
+            ],
+          },
+        ],
+      },
+      {
+        name: `embeddings ${EMBEDDING_MODEL}`,
+        usage: EMBEDDING_USAGE,
+        tree: [
+          {
+            ...embedding,
+            model: EMBEDDING_MODEL,
+            children: [{ ...embedding, usage: EMBEDDING_USAGE }],
+          },
+        ],
+      },
+      {
+        name: `invoke_agent ${MISSING_MODEL}`,
+        tree: [
+          {
+            name: `invoke_agent ${MISSING_MODEL}`,
+            kind: 'agent',
+            ...failed,
+            children: [
+              {
+                name: 'step 1',
+                kind: 'chain',
+                error: failed.error,
+                children: [{ name: `chat ${MISSING_MODEL}`, kind: 'generation', ...failed }],
+              },
+            ],
+          },
+        ],
+      },
+    ],
+  };
+}
+
+function openInference(): ClientCase {
+  const provider = { provider: 'openai' };
+  const call = { name: 'OpenAI Chat Completions', kind: 'generation', ...provider } as const;
+  return {
+    client: 'OpenInference for JavaScript',
+    page: 'openinference',
+    section: 'javascript',
+    language: 'javascript',
+    packages: ['@arizeai/openinference-instrumentation-openai', 'openai'],
+    protocol: 'OTLP over HTTP, protobuf',
+    calls: ['chat', 'stream', 'tools', 'embeddings'],
+    traces: [
+      {
+        name: 'answer',
+        ...WITH_SESSION,
+        usage: CALL_USAGE,
+        tree: [
+          {
+            name: 'answer',
+            kind: 'chain',
+            inputs: QUESTION,
+            outputs: ANSWER,
+            ...WITH_SESSION,
+            children: [
+              {
+                ...call,
+                model: ANSWERING_MODEL,
+                usage: CALL_USAGE,
+                inputs: { messages: [{ role: 'user', content: QUESTION }] },
+                outputs: { choices: [{ message: { tool_calls: [{}] } }] },
+              },
+              {
+                name: 'get_weather',
+                kind: 'tool',
+                tool: 'get_weather',
+                inputs: CITY,
+                outputs: WEATHER,
+              },
+              // The instrumentation sends no counts of a stream.
+              {
+                ...call,
+                model: MODEL,
+                inputs: { messages: [{ role: 'user' }, { role: 'assistant' }, { role: 'tool' }] },
+                outputs: ANSWER,
+              },
+              {
+                name: 'OpenAI Embeddings',
+                kind: 'embedding',
+                model: EMBEDDING_MODEL,
+                ...provider,
+                inputs: ANSWER,
+              },
+            ],
+          },
+        ],
+      },
+    ],
+  };
+}
+
+function openTelemetry(transport: 'HTTP' | 'gRPC'): ClientCase {
+  const said = (role: string, content: string) => [{ role, parts: [{ type: 'text', content }] }];
+  const usage = { input_tokens: 21, output_tokens: 9, total_tokens: 30 };
+  return {
+    client: 'OpenTelemetry for JavaScript',
+    page: 'opentelemetry',
+    section: 'javascript',
+    ...(transport === 'gRPC' && { settings: 'javascript, gRPC' }),
+    language: 'javascript',
+    packages: ['@opentelemetry/sdk-node'],
+    protocol: transport === 'gRPC' ? 'OTLP over gRPC' : 'OTLP over HTTP, protobuf',
+    calls: [],
+    traces: [
+      {
+        name: 'answer',
+        ...WITH_SESSION,
+        usage,
+        tree: [
+          {
+            name: 'answer',
+            kind: 'agent',
+            inputs: QUESTION,
+            outputs: ANSWER,
+            ...WITH_SESSION,
+            metadata: { 'service.name': 'weather' },
+            children: [
+              {
+                name: `chat ${MODEL}`,
+                kind: 'generation',
+                model: MODEL,
+                provider: 'openai',
+                usage,
+                inputs: said('user', QUESTION),
+                outputs: said('assistant', ANSWER),
+              },
+              {
+                name: 'execute_tool get_weather',
+                kind: 'tool',
+                tool: 'get_weather',
+                error: { type: 'TypeError', message: 'no such city', stacktrace: /TypeError/ },
+              },
+            ],
+          },
+        ],
+      },
+    ],
+  };
+}
