@@ -87,7 +87,7 @@ function detailMembers(details: ObservationDetails): Readonly<Record<string, unk
   };
 }
 
-function attachmentMembers({ name, contentType, bytes, sha256 }: Attachment) {
+export function attachmentMembers({ name, contentType, bytes, sha256 }: Attachment) {
   const url = `/api/v1/attachments/${sha256}`;
   return { name, content_type: contentType, bytes, sha256, url };
 }
