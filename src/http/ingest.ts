@@ -107,12 +107,19 @@ export type Protocol = {
   singleRun?(incoming: Incoming): { pathId?: string };
   /** Set if the body has runs in parts. Throws a `Refusal` for another content type. */
   multipart?(head: RequestHead): { boundary: string; attachments: AttachmentLimits };
+  /** Set if the body has log records, which become spans. */
+  readonly logs?: boolean;
   /** Called for an accepted request with the parts of its body that were not used. */
   leftOut?(parts: NonNullable<Prepared['leftOut']>): void;
   /** The answer to a request without items. Throws a `Refusal` if that is an error. */
-  renderEmpty(head: RequestHead): Answer;
+  renderEmpty(head: RequestHead, logs?: Prepared['logs']): Answer;
   /** `index` describes the request before the seal: it still has rejected and dropped items. */
-  renderAccepted(batch: SealedBatch, index: BatchIndex, head: RequestHead): Answer;
+  renderAccepted(
+    batch: SealedBatch,
+    index: BatchIndex,
+    head: RequestHead,
+    logs?: Prepared['logs'],
+  ): Answer;
 };
 
 /** A request in progress, with the resources that it holds until it is answered. */
@@ -208,7 +215,7 @@ async function take(work: RequestInProgress): Promise<Outcome> {
   const store = attachmentStoreOf(ingestion);
   const wanted = preparation(protocol, incoming, named.format, encoding, store !== undefined);
   const prepared = await prepareWithin(reservation, ingestion.scanner, body, wanted);
-  if (prepared.index.count === 0) return { answer: protocol.renderEmpty(head) };
+  if (prepared.index.count === 0) return { answer: protocol.renderEmpty(head, prepared.logs) };
   const batch = receivedBatch(head, admission.tenant, prepared);
   for (const { item, code, reason, path } of prepared.faults ?? []) {
     reject(batch, item, code, reason, path);
@@ -218,13 +225,13 @@ async function take(work: RequestInProgress): Promise<Outcome> {
     store === undefined || attachments.length === 0
       ? undefined
       : requestAttachments(store, attachments, ingestion.logger);
-  const outcome = await accept(work, batch, claim, beside);
+  const outcome = await accept(work, batch, claim, { attachments: beside, logs: prepared.logs });
   if (prepared.leftOut !== undefined) protocol.leftOut?.(prepared.leftOut);
   return outcome;
 }
 
 function preparation(
-  { maxItems, maxBytes, singleRun, multipart }: Protocol,
+  { maxItems, maxBytes, singleRun, multipart, logs }: Protocol,
   incoming: Incoming,
   format: Format,
   encoding: SentEncoding,
@@ -239,6 +246,7 @@ function preparation(
     ...(parts === undefined
       ? {}
       : { multipart: takesAttachments ? parts : { boundary: parts.boundary } }),
+    ...(logs === undefined ? {} : { logs }),
   };
 }
 
@@ -279,12 +287,18 @@ async function accept(
   }: RequestInProgress,
   batch: ReceivedBatch,
   claim: KeyClaim | undefined,
-  attachments: RequestAttachments | undefined,
+  {
+    attachments,
+    logs,
+  }: {
+    readonly attachments: RequestAttachments | undefined;
+    readonly logs: Prepared['logs'];
+  },
 ): Promise<Outcome> {
   let rendered: Answer | undefined;
   let ownSeal: SealedBatch | undefined;
   const render = (sealed: SealedBatch): Answer => {
-    rendered ??= protocol.renderAccepted(sealed, batch.index, head);
+    rendered ??= protocol.renderAccepted(sealed, batch.index, head, logs);
     return rendered;
   };
   const renderKept = (sealed: SealedBatch): StoredAnswer => {
@@ -309,7 +323,7 @@ async function accept(
     if (id === undefined || ownSeal === undefined) return { answer: error.answer };
     // A limit may have rejected items of the repetition; the first request had none.
     const first = { ...ownSeal, id, items: batch.requestItems, rejections: [] };
-    return { answer: protocol.renderAccepted(first, batch.index, head) };
+    return { answer: protocol.renderAccepted(first, batch.index, head, logs) };
   }
 }
 
@@ -407,7 +421,8 @@ async function prepareWithin(
   body: Buffer,
   wanted: Preparation,
 ): Promise<Prepared> {
-  const isCopied = wanted.singleRun !== undefined || wanted.multipart !== undefined;
+  const { singleRun, multipart, logs } = wanted;
+  const isCopied = singleRun !== undefined || multipart !== undefined || logs === true;
   const inflates = wanted.encoding !== 'identity' || isCopied;
   if (!inflates) return scanner.prepare(body, wanted);
   const expected = Math.min(inflatedSizeHint(body, wanted.encoding), MAX_BODY_BYTES);
