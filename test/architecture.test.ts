@@ -6,7 +6,6 @@ import { KINDS, MAY_IMPORT } from '../scripts/rooms.ts';
 const SOURCES = globSync(`{src,${KINDS.join(',')}}/**/*.ts`)
   .filter((file) => !file.endsWith('.test.ts'))
   .sort();
-const TESTS = globSync('{test,bench}/**/*.ts');
 
 /** The text of a file without its comments. */
 const codeOf = onceForEach((file) =>

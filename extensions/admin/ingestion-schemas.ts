@@ -135,6 +135,19 @@ const otlpResponse = z
       .optional(),
   })
   .meta({ id: 'ExportTraceServiceResponse' });
+const otlpLogsRequest = z
+  .looseObject({ resourceLogs: z.array(z.looseObject({})).optional() })
+  .meta({ id: 'ExportLogsServiceRequest' });
+const otlpLogsResponse = z
+  .strictObject({
+    partialSuccess: z
+      .strictObject({
+        rejectedLogRecords: z.union([z.string(), z.int()]),
+        errorMessage: z.string(),
+      })
+      .optional(),
+  })
+  .meta({ id: 'ExportLogsServiceResponse' });
 const rpcStatus = z.strictObject({ code: z.int(), message: z.string() }).meta({ id: 'RpcStatus' });
 
 const info = z.looseObject({ batch_ingest_config: z.looseObject({}) }).meta({ id: 'Info' });
@@ -450,6 +463,8 @@ export const INGESTION = {
   envelope,
   otlpRequest,
   otlpResponse,
+  otlpLogsRequest,
+  otlpLogsResponse,
   rpcStatus,
   info,
   money,

@@ -101,12 +101,19 @@ export type Protocol = {
   singleRun?(incoming: Incoming): { pathId?: string };
   /** Set if the body has runs in parts. Throws a `Refusal` for another content type. */
   multipart?(head: RequestHead): { boundary: string };
+  /** Set if the body has log records, which become spans. */
+  readonly logs?: boolean;
   /** Called for an accepted request with the parts of its body that were not used. */
   leftOut?(parts: NonNullable<Prepared['leftOut']>): void;
   /** The answer to a request without items. Throws a `Refusal` if that is an error. */
-  renderEmpty(head: RequestHead): Answer;
+  renderEmpty(head: RequestHead, logs?: Prepared['logs']): Answer;
   /** `index` describes the request before the seal: it still has rejected and dropped items. */
-  renderAccepted(batch: SealedBatch, index: BatchIndex, head: RequestHead): Answer;
+  renderAccepted(
+    batch: SealedBatch,
+    index: BatchIndex,
+    head: RequestHead,
+    logs?: Prepared['logs'],
+  ): Answer;
 };
 
 /** A request in progress, with the resources that it holds until it is answered. */
@@ -201,18 +208,18 @@ async function take(work: RequestInProgress): Promise<Outcome> {
 
   const wanted = preparation(protocol, incoming, named.format, encoding);
   const prepared = await prepareWithin(reservation, ingestion.scanner, body, wanted);
-  if (prepared.index.count === 0) return { answer: protocol.renderEmpty(head) };
+  if (prepared.index.count === 0) return { answer: protocol.renderEmpty(head, prepared.logs) };
   const batch = receivedBatch(head, admission.tenant, prepared);
   for (const { item, code, reason, path } of prepared.faults ?? []) {
     reject(batch, item, code, reason, path);
   }
-  const outcome = await accept(work, batch, claim);
+  const outcome = await accept(work, batch, claim, prepared.logs);
   if (prepared.leftOut !== undefined) protocol.leftOut?.(prepared.leftOut);
   return outcome;
 }
 
 function preparation(
-  { maxItems, maxBytes, singleRun, multipart }: Protocol,
+  { maxItems, maxBytes, singleRun, multipart, logs }: Protocol,
   incoming: Incoming,
   format: Format,
   encoding: SentEncoding,
@@ -223,6 +230,7 @@ function preparation(
     ...(maxBytes === undefined ? {} : { maxBytes }),
     ...(run === undefined ? {} : { singleRun: run }),
     ...(multipart === undefined ? {} : { multipart: multipart(incoming.head) }),
+    ...(logs === undefined ? {} : { logs }),
   };
 }
 
@@ -257,11 +265,12 @@ async function accept(
   }: RequestInProgress,
   batch: ReceivedBatch,
   claim: KeyClaim | undefined,
+  logs: Prepared['logs'],
 ): Promise<Outcome> {
   let rendered: Answer | undefined;
   let ownSeal: SealedBatch | undefined;
   const render = (sealed: SealedBatch): Answer => {
-    rendered ??= protocol.renderAccepted(sealed, batch.index, head);
+    rendered ??= protocol.renderAccepted(sealed, batch.index, head, logs);
     return rendered;
   };
   const renderKept = (sealed: SealedBatch): StoredAnswer => {
@@ -283,7 +292,7 @@ async function accept(
     if (id === undefined || ownSeal === undefined) return { answer: error.answer };
     // A limit may have rejected items of the repetition; the first request had none.
     const first = { ...ownSeal, id, items: batch.requestItems, rejections: [] };
-    return { answer: protocol.renderAccepted(first, batch.index, head) };
+    return { answer: protocol.renderAccepted(first, batch.index, head, logs) };
   }
 }
 
@@ -299,10 +308,9 @@ function implicitClaim(
 ): KeyClaim | undefined {
   if (pipeline.idempotency === undefined) return undefined;
   if (!repeats?.admit(projectId, clock.now())) return undefined;
-  const tag = tagOf(body);
   return {
-    key: implicitKey(routeAndType(head), tag),
-    requestHash: Buffer.from(tag, 'base64'),
+    key: implicitKey(tagOf(routeAndType(head), body)),
+    requestHash: IMPLICIT_HASH,
     keptFor: repeats.window,
     isUnclaimed: pipeline.branches.length === 1,
   };
@@ -324,6 +332,9 @@ function idempotencyKey(head: RequestHead, pipeline: Pipeline): string | undefin
   }
   return key;
 }
+
+/** The key alone tells requests apart. */
+const IMPLICIT_HASH = Buffer.alloc(16);
 
 type KeyClaim = Omit<AnswerClaim, 'render'>;
 
@@ -362,12 +373,14 @@ async function claimKey(
 
 /** SHA-256 over route, content type, encoding and the hash of the body, which represents it without a copy. */
 function hashRequest(head: RequestHead, bodyHash: string): Buffer {
-  return hash('sha256', JSON.stringify([...routeAndType(head), bodyHash]), 'buffer');
+  const named = JSON.stringify([...routeAndType(head).split('\0'), bodyHash]);
+  return hash('sha256', named, 'buffer');
 }
 
-function routeAndType({ method, path, headers }: RequestHead): string[] {
+/** No header may contain a NUL. */
+function routeAndType({ method, path, headers }: RequestHead): string {
   const encoding = headers.get('content-encoding') ?? headers.get('grpc-encoding');
-  return [method, path, headers.get('content-type')?.join() ?? '', encoding?.join() ?? ''];
+  return `${method}\0${path}\0${headers.get('content-type')?.join() ?? ''}\0${encoding?.join() ?? ''}`;
 }
 
 /** Reserves the inflated bytes before they exist, as far as their size is known. */
@@ -377,7 +390,8 @@ async function prepareWithin(
   body: Buffer,
   wanted: Preparation,
 ): Promise<Prepared> {
-  const isCopied = wanted.singleRun !== undefined || wanted.multipart !== undefined;
+  const { singleRun, multipart, logs } = wanted;
+  const isCopied = singleRun !== undefined || multipart !== undefined || logs === true;
   const inflates = wanted.encoding !== 'identity' || isCopied;
   if (!inflates) return scanner.prepare(body, wanted);
   const expected = Math.min(inflatedSizeHint(body, wanted.encoding), MAX_BODY_BYTES);

@@ -21,8 +21,8 @@ export function wholeBatchOf({ status, body }: StoredAnswer): string | undefined
 }
 
 /** The key of a request without an `Idempotency-Key`. No header may contain a NUL, so no client can name it. */
-export function implicitKey(routeAndType: readonly string[], bodyTag: string): string {
-  return `\0${routeAndType.join('\0')}\0${bodyTag}`;
+export function implicitKey(tag: string): string {
+  return `\0${tag}`;
 }
 
 export function isImplicitKey(key: string): boolean {
@@ -32,7 +32,7 @@ export function isImplicitKey(key: string): boolean {
 /** The answer to a request with an `Idempotency-Key`, or with an implicit key. */
 export type KeyedAnswer = StoredAnswer & {
   readonly key: string;
-  /** Over route, content type, encoding and body as received; of an implicit key, over the body. */
+  /** Over route, content type, encoding and body as received; of an implicit key always the same. */
   readonly requestHash: Buffer;
   /** Milliseconds for which the answer is kept, if the key is implicit, that is made of the request itself. */
   readonly keptFor?: number | undefined;

@@ -99,6 +99,12 @@ export function answerJson(exchange: Exchange, read: Read, body: string): void {
   answer(exchange, { status: 200, contentType: JSON_TYPE, body });
 }
 
+/** Sends the bytes of a JSON answer at once. */
+export function answerBytes(exchange: Exchange, read: Read, body: Buffer): void {
+  read.hold(body.length);
+  answer(exchange, { status: 200, contentType: JSON_TYPE, body });
+}
+
 /** Resolves when the socket takes more, or is closed. */
 export function clientDrained({ response }: Exchange): Promise<void> {
   if (response.destroyed) return Promise.resolve();

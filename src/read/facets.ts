@@ -92,7 +92,10 @@ class Counts {
   }
 }
 
-export function byUse([a, first]: FacetCount, [b, second]: FacetCount): number {
+export function byUse(
+  [a, first]: readonly [...FacetCount, ...unknown[]],
+  [b, second]: readonly [...FacetCount, ...unknown[]],
+): number {
   return second - first || (a < b ? -1 : 1);
 }
 

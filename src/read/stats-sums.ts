@@ -10,8 +10,9 @@ import {
   OBSERVATION_FIELDS,
   ROLLUP_FIELDS,
 } from '../store/rollups/fields.ts';
-import type { FacetCount, StatsPoint } from '../store/rollups/reading.ts';
-import { PointSums } from '../store/rollups/reading.ts';
+import type { PackedPoints } from '../store/rollups/points.ts';
+import { POINT, PointSums } from '../store/rollups/points.ts';
+import type { FacetCount } from '../store/rollups/reading.ts';
 import { byUse } from './facets.ts';
 import type { StoreReading } from './stored-request.ts';
 import type { StepRange } from './time-range.ts';
@@ -28,6 +29,7 @@ export type StatsOf = {
 };
 
 export type SummedStats = {
+  readonly points: PackedPoints;
   /** Groups with more traces first, the one of all other values last. */
   readonly groups: readonly StatsGroup[];
   /** Groups beyond the limit. */
@@ -35,7 +37,8 @@ export type SummedStats = {
   readonly isPartial: boolean;
   readonly searchedTo: Instant | null;
 };
-type StatsGroup = { readonly key: string | null; readonly points: readonly StatsPoint[] };
+/** The points from one index to another, which is exclusive. */
+type StatsGroup = { readonly key: string | null; readonly from: number; readonly to: number };
 
 /** About the memory of a point. */
 const POINT_BYTES = 400;
@@ -105,7 +108,10 @@ async function fromRollups(
   );
   if (values !== null && isIncomplete) return undefined;
   const { groups, leftOut } = grouped(points, limit);
-  return { groups, leftOut: leftOut + (top?.leftOut ?? 0), isPartial: false, searchedTo: null };
+  return {
+    ...{ points, groups, leftOut: leftOut + (top?.leftOut ?? 0) },
+    ...{ isPartial: false, searchedTo: null },
+  };
 }
 
 type TopValues = { readonly values: readonly string[] | null; readonly leftOut: number };
@@ -147,7 +153,8 @@ async function fromTraces(
       return sums.size * POINT_BYTES;
     },
   );
-  return { ...grouped(sums.list(), limit), ...walked };
+  const points = sums.points();
+  return { points, ...grouped(points, limit), ...walked };
 }
 
 /** Indexes of the parts of a `RollupChange`. */
@@ -170,17 +177,23 @@ function pickOf(
 
 /** Groups with more traces first; those beyond the limit are left out. */
 function grouped(
-  points: readonly StatsPoint[],
+  { keys, ends, cells }: PackedPoints,
   limit: number,
 ): Pick<SummedStats, 'groups' | 'leftOut'> {
-  const byKey = Map.groupBy(points, ({ key }) => key);
-  const rest = byKey.get(null);
-  byKey.delete(null);
-  const named = [...byKey].flatMap(([key, own]): FacetCount[] =>
-    key === null ? [] : [[key, own.reduce((sum, { numbers: [n = 0] }) => sum + n, 0)]],
-  );
+  const named: [...FacetCount, group: StatsGroup][] = [];
+  const rest: StatsGroup[] = [];
+  for (const [i, key] of keys.entries()) {
+    const group = { key, from: ends[i - 1] ?? 0, to: ends[i] ?? 0 };
+    if (key === null) rest.push(group);
+    else named.push([key, tracesIn(cells, group), group]);
+  }
   const shown = named.sort(byUse).slice(0, limit);
-  const groups: StatsGroup[] = shown.map(([key]) => ({ key, points: byKey.get(key) ?? [] }));
-  if (rest !== undefined) groups.push({ key: null, points: rest });
+  const groups = [...shown.map(([, , group]) => group), ...rest];
   return { groups, leftOut: named.length - shown.length };
+}
+
+function tracesIn(cells: PackedPoints['cells'], { from, to }: StatsGroup): number {
+  let traces = 0;
+  for (let i = from; i < to; i++) traces += cells[i * POINT.WIDTH + POINT.TRACES] ?? 0;
+  return traces;
 }

@@ -1,14 +1,14 @@
 import { formatInstant } from '../model/instant.ts';
 import { HOUR_MS } from '../model/usage-window.ts';
 import type { Query } from '../query/query.ts';
-import { usdOf } from '../store/observation-json.ts';
 import type { RollupField } from '../store/rollups/fields.ts';
 import { isRollupField, ROLLUP_FIELDS } from '../store/rollups/fields.ts';
-import type { StatsPoint } from '../store/rollups/reading.ts';
-import { answerJson } from './answer.ts';
+import { POINT } from '../store/rollups/points.ts';
+import { answerBytes } from './answer.ts';
 import { invalidParameter, one, traceQuery } from './query.ts';
 import type { StatsOf, SummedStats } from './stats-sums.ts';
 import { sumStats } from './stats-sums.ts';
+import { STATS_METRICS, StatsText } from './stats-text.ts';
 import type { StoredRequest, StoreReading } from './stored-request.ts';
 import type { StepRange } from './time-range.ts';
 import { DAY_MS, isoTime, widenedRange } from './time-range.ts';
@@ -31,22 +31,8 @@ const MOST_GROUPS = 100;
 const GROUPS_BY_DEFAULT = 20;
 const GROUP_FIELDS = Object.keys(ROLLUP_FIELDS).filter((field) => field !== 'all');
 
-/** The members of a point as JSON, by the name of their metric. */
-const METRICS: Readonly<Record<string, (point: StatsPoint) => string>> = {
-  traces: ({ numbers: [traces = 0] }) => `"traces":${traces}`,
-  observations: ({ numbers: [, observations = 0] }) => `"observations":${observations}`,
-  errors: ({ numbers: [, , errors = 0] }) => `"errors":${errors}`,
-  tokens: ({ numbers: [, , , input = 0, output = 0, cached = 0] }) =>
-    `"input_tokens":${input},"output_tokens":${output},"cached_tokens":${cached}`,
-  cost: ({ numbers: [, , , , , , cost = 0] }) => `"cost":${usdOf(cost)}`,
-  p50: ({ latencies: [p50 = null] }) => `"latency_p50_ms":${p50}`,
-  p95: ({ latencies: [, p95 = null] }) => `"latency_p95_ms":${p95}`,
-  p99: ({ latencies: [, , p99 = null] }) => `"latency_p99_ms":${p99}`,
-};
-const METRIC_NAMES = Object.keys(METRICS);
-
-/** About the memory of a point and its text. */
-const POINT_BYTES = 600;
+/** About the memory of a point. */
+const POINT_BYTES = 128;
 
 /** Numbers of traces by time, and by the values of a field. */
 async function showStats(reading: StoreReading): Promise<void> {
@@ -64,16 +50,16 @@ async function showStats(reading: StoreReading): Promise<void> {
     limit: limitOf(query, groupBy === null ? 1 : steps, reads.limits.stats_points),
   };
   const stats = await sumStats(reading, asked);
-  read.hold(stats.groups.reduce((sum, { points }) => sum + points.length, 0) * POINT_BYTES);
-  answerJson(exchange, read, answerOf(step, asked, metrics, stats));
+  read.hold(stats.points.cells.length * (POINT_BYTES / POINT.WIDTH));
+  answerBytes(exchange, read, answerOf(step, asked, metrics, stats));
 }
 
 function answerOf(
   step: StepName,
   { range, groupBy }: StatsOf,
   metrics: readonly string[],
-  { groups, leftOut, isPartial, searchedTo }: SummedStats,
-): string {
+  { points, groups, leftOut, isPartial, searchedTo }: SummedStats,
+): Buffer {
   const about = JSON.stringify({
     step,
     from: isoTime(range.from),
@@ -83,26 +69,15 @@ function answerOf(
     partial: isPartial,
     searched_to: searchedTo === null ? null : formatInstant(searchedTo),
   });
-  const pointOf = pointText(metrics);
-  const shown = groups.map(({ key, points }) => {
-    return `{"key":${JSON.stringify(key)},"points":[${points.map(pointOf).join(',')}]}`;
-  });
-  return `${about.slice(0, -1)},"groups":[${shown.join(',')}]}`;
-}
-
-/** Hot path: a month by hour has hundreds of points in each group, at the same times. */
-function pointText(metrics: readonly string[]): (point: StatsPoint) => string {
-  const members = metrics.flatMap((metric) => METRICS[metric] ?? []);
-  const times = new Map<number, string>();
-  return (point) => {
-    let text = times.get(point.time);
-    if (text === undefined) {
-      text = `"time":${JSON.stringify(isoTime(point.time))}`;
-      times.set(point.time, text);
-    }
-    for (const member of members) text += `,${member(point)}`;
-    return `{${text}}`;
-  };
+  const text = new StatsText(points, metrics);
+  text.add(`${about.slice(0, -1)},"groups":[`);
+  for (const [i, { key, from, to }] of groups.entries()) {
+    text.add(`${i === 0 ? '' : ','}{"key":${JSON.stringify(key)},"points":[`);
+    text.addPoints(from, to);
+    text.add(']}');
+  }
+  text.add(']}');
+  return text.bytes();
 }
 
 function stepOf(query: URLSearchParams): StepName {
@@ -132,10 +107,10 @@ function groupByOf(query: URLSearchParams): RollupField | null {
 
 function metricsOf(query: URLSearchParams): readonly string[] {
   const text = one(query, 'metric');
-  if (text === undefined) return METRIC_NAMES;
+  if (text === undefined) return STATS_METRICS;
   const names = text.split(',');
-  if (names.every((name) => METRIC_NAMES.includes(name))) return names;
-  throw invalidParameter('metric', `must be a list of ${METRIC_NAMES.join(', ')}`);
+  if (names.every((name) => STATS_METRICS.includes(name))) return names;
+  throw invalidParameter('metric', `must be a list of ${STATS_METRICS.join(', ')}`);
 }
 
 /** The number of groups. Throws a `Refusal` (400) if they could have too many points. */

@@ -226,7 +226,7 @@ function failureOf(error: unknown): Failure {
 function ownedBuffers(results: readonly unknown[]): ArrayBuffer[] {
   const buffers = new Set<ArrayBuffer>();
   const visit = (value: unknown): void => {
-    if (value instanceof Uint8Array) {
+    if (ArrayBuffer.isView(value)) {
       const { buffer } = value;
       if (buffer instanceof ArrayBuffer && buffer.byteLength === value.byteLength)
         buffers.add(buffer);

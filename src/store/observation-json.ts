@@ -101,15 +101,14 @@ export function treeJson(observation: NarrowObservation): string {
   const { startMs, startNs, endMs, endNs, error, usage } = observation;
   const details = observation.details ?? {};
   const { cost } = details;
-  const latency =
-    startMs === null || endMs === null
-      ? undefined
-      : millisecondsBetween({ ms: startMs, ns: startNs ?? 0 }, { ms: endMs, ns: endNs ?? 0 });
+  const start = startMs === null ? null : { ms: startMs, ns: startNs ?? 0 };
+  const end = endMs === null ? null : { ms: endMs, ns: endNs ?? 0 };
+  const latency = millisecondsBetween(start, end);
   return (
     `{"id":${JSON.stringify(observation.id)},"parent_id":${textJson(observation.parentId)}` +
     `,"name":${textJson(observation.name)},"kind":${wordJson(observation.kind)}` +
     `,"status":${wordJson(observation.status)},"state":"${observation.state}"` +
-    `,"start_time":${timeJson(startMs, startNs)},"end_time":${timeJson(endMs, endNs)}` +
+    `,"start_time":${timeJson(start)},"end_time":${timeJson(end)}` +
     `,"latency_ms":${latency ?? null},"ttft_ms":${details.ttftMs ?? null}` +
     `,"model":${textJson(observation.model)},"provider":${textJson(details.provider ?? null)}` +
     `,"usage":${usage ?? null}` +
@@ -139,17 +138,17 @@ function wordOf(value: boolean): string {
   return value ? ' true' : 'false';
 }
 
-function textJson(text: string | null): string | null {
+export function textJson(text: string | null): string | null {
   return text === null ? null : JSON.stringify(text);
 }
 
 /** For a word of the product, which has nothing to escape. */
-function wordJson(word: string | null): string | null {
+export function wordJson(word: string | null): string | null {
   return word === null ? null : `"${word}"`;
 }
 
-function timeJson(ms: number | null, ns: number | null): string | null {
-  return ms === null ? null : `"${formatInstant({ ms, ns: ns ?? 0 })}"`;
+export function timeJson(time: Instant | null): string | null {
+  return time === null ? null : `"${formatInstant(time)}"`;
 }
 
 function errorJson(text: string): string {
@@ -161,7 +160,7 @@ function latencyOf({ startTime, endTime }: Pick<StoredObservation, 'startTime' |
   return millisecondsBetween(startTime, endTime) ?? null;
 }
 
-function costMembers({
+export function costMembers({
   input,
   output,
   total,

@@ -197,8 +197,10 @@ export type TracePage = Page<StoredTrace> & {
 /** About the bytes of a page's rows after which it ends. */
 export const PAGE_BYTES = 262_144;
 
-/** The JSON of an observation. */
-export type ObservationLine = { readonly traceId: string; readonly line: string };
+/** Observations as JSON, each on a line. */
+export type LinePage = Page<ObservationLine> & { readonly text: Uint8Array };
+/** `end`: the byte of the page's text behind the line. */
+export type ObservationLine = { readonly traceId: string; readonly end: number };
 
 /** `observation` is null if none was asked for. */
 export type RowCursors = { readonly trace: string; readonly observation: string | null };
@@ -257,7 +259,7 @@ export type TraceStore = {
     projectId: string,
     traceIds: readonly string[],
     page: { limit: number; cursor?: string },
-  ): Promise<Page<ObservationLine>>;
+  ): Promise<LinePage>;
   /** The values of a field in the matching traces of a step, as `listTraces` finds them. A step reads a bounded number of observations. */
   countValues(projectId: string, field: CountedField, filter: TraceFilter): Promise<CountedPage>;
   /** The cursors behind a trace in `listTraces`, and behind an observation of it. Undefined if one is not stored. */

@@ -2,12 +2,46 @@ import type { Test } from 'tap';
 import { NARROW_LIMITS } from '../../src/model/narrow-limits.ts';
 import type { Observation } from '../../src/model/observation.ts';
 import { observationJson } from '../../src/store/observation-json.ts';
-import type { Store } from '../../src/store/store.ts';
+import type { LinePage, Store } from '../../src/store/store.ts';
 import { anObservation, aTenant, nativeBatch } from '../helper/batches.ts';
 import type { OpenForSummaries } from './summaries.ts';
 
 const P = aTenant().projectId;
 const T0 = Date.UTC(2026, 0, 15, 12);
+
+/** Observations with many fields, and with none. */
+const MANY_FIELDS: readonly Partial<Observation>[] = [
+  {
+    ...{ traceId: 'd', id: 'd-1', parentId: 'd-0', kind: 'generation', status: 'error' },
+    ...{ startTime: { ms: T0, ns: 1 }, endTime: { ms: T0 + 5, ns: 0 }, model: 'a "b"' },
+    ...{
+      sessionId: 's\u0000',
+      userId: '\ud800',
+      error: { type: null, message: 'c\\\n', stacktrace: null },
+      operation: 'start',
+    },
+    ...{ external: { run_id: 'd-1' }, customFields: { 'k\\': 'v' }, ended: false },
+    details: {
+      ...{
+        provider: 'p',
+        environment: 'e',
+        release: 'r',
+        tags: ['t', '"'],
+        tool: 'x',
+        ttftMs: 1.5,
+      },
+      ...{ promptName: 'n', inputBytes: 3, scope: 's' },
+      cost: { input: 1, output: null, total: 1_000_000_001, source: 'sent' },
+      ignored: [{ path: 'a.b', reason: 'not a number' }],
+    },
+  },
+  { traceId: 'd', id: `d-${'2'.repeat(100)}`, details: { promptVersion: '2' } },
+  {
+    ...{ traceId: 'd'.repeat(32), id: `${'d'.repeat(32)}:${'e'.repeat(16)}`, name: null },
+    ...{ parentId: `${'d'.repeat(32)}:${'f'.repeat(16)}` },
+    external: { trace_id: 'd'.repeat(32), span_id: 'e'.repeat(16), parent_span_id: 'f'.repeat(16) },
+  },
+];
 
 async function write(store: Store, list: readonly Partial<Observation>[]): Promise<void> {
   const observations = list.map((more, index) => ({ ...anObservation(more), index }));
@@ -24,6 +58,15 @@ async function writeTraces(store: Store): Promise<void> {
     })),
   );
   await write(store, all);
+}
+
+/** The lines of a page, each without its end. */
+function linesOf({ items, text }: LinePage): string[] {
+  return items.map(({ end }, i) => {
+    const line = Buffer.from(text.subarray(items[i - 1]?.end ?? 0, end)).toString();
+    if (!line.endsWith('\n')) throw new Error(`no line: ${line}`);
+    return line.slice(0, -1);
+  });
 }
 
 /** The rules for what exports read. */
@@ -92,22 +135,27 @@ export function exports(t: Test, open: OpenForSummaries): void {
     const long = 'ü'.repeat(NARROW_LIMITS.TEXT);
     await write(store, [
       { traceId: 'd', id: 'd-0', name: long, customFields: { a: 'b' }, usage: { input_tokens: 1 } },
+      ...MANY_FIELDS,
     ]);
     const { listLinesOf } = store.traces;
     if (listLinesOf === undefined) return;
-    const ids = ['c', 'none', 'd', 'a'];
+    const ids = ['c', 'none', 'd', 'a', 'd'.repeat(32)];
     const rows = await store.traces.listObservationsOf(P, ids, 100);
     const lines = await listLinesOf(P, ids, { limit: 100 });
     t.same(
-      lines.items.map(({ line }) => line),
+      linesOf(lines),
       rows.items.map((row) => observationJson(row, undefined)),
+    );
+    t.same(
+      lines.items.map(({ traceId }) => traceId),
+      rows.items.map(({ traceId }) => traceId),
     );
     t.equal(lines.nextCursor, null);
     const some = await listLinesOf(P, ids, { limit: 3 });
     const cursor = some.nextCursor ?? '';
     t.same([some.items.length, cursor], [3, some.cursorAfter(2)]);
     const rest = await listLinesOf(P, ids, { limit: 100, cursor });
-    t.same([...some.items, ...rest.items], lines.items);
+    t.same([...linesOf(some), ...linesOf(rest)], linesOf(lines));
     t.same((await listLinesOf('proj_other', ids, { limit: 100 })).items, []);
   });
 

@@ -9,6 +9,7 @@ import { bucketOf, countIn, pairsOf, quantiles } from '../../src/store/rollups/h
 import type { Hours } from '../../src/store/rollups/reading.ts';
 import { traceTotals } from '../../src/store/rows/trace-totals.ts';
 import type { Store, StoredObservation, StoredTrace } from '../../src/store/store.ts';
+import { pointsOf } from '../helper/stats-points.ts';
 
 const HOUR_MS = 3_600_000;
 const FIELD_NAMES = Object.keys(ROLLUP_FIELDS) as RollupField[];
@@ -43,7 +44,7 @@ export async function rollups(
   for (const field of FIELD_NAMES) {
     const asked = { field, values: null, isGrouped: field !== 'all', hours, step };
     const { points } = await store.rollups.stats(project, asked);
-    for (const { key, time, numbers, latencies } of points) {
+    for (const { key, time, numbers, latencies } of pointsOf(points)) {
       const name = nameOf(field, field === 'all' ? '' : key, time / HOUR_MS);
       found.push([name, { numbers: [...numbers], latencies: [...latencies] }]);
     }

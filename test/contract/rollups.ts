@@ -8,6 +8,7 @@ import type { Store } from '../../src/store/store.ts';
 import { anObservation, aTenant, nativeBatch } from '../helper/batches.ts';
 import type { FakeClock } from '../helper/clock.ts';
 import { aQuery } from '../helper/query.ts';
+import { pointsOf } from '../helper/stats-points.ts';
 import { recount, rollups } from './rollup-oracle.ts';
 
 type OpenForRollups = (t: Test) => Promise<{
@@ -67,11 +68,13 @@ export function rollupRules(t: Test, open: OpenForRollups): void {
       }),
     ]);
     const stats = async (field: 'all' | 'user' | 'model' | 'tool' | 'status') =>
-      (
-        await store.rollups.stats(P, {
-          ...{ field, values: null, isGrouped: field !== 'all', hours: HOURS, step: HOUR },
-        })
-      ).points;
+      pointsOf(
+        (
+          await store.rollups.stats(P, {
+            ...{ field, values: null, isGrouped: field !== 'all', hours: HOURS, step: HOUR },
+          })
+        ).points,
+      );
     const whole = [1, 3, 1, 30, 4, 5, 3];
     const time = T0;
     t.match(await stats('all'), [{ key: null, time, numbers: whole }]);
@@ -188,7 +191,9 @@ export function rollupRules(t: Test, open: OpenForRollups): void {
         step: HOUR,
       } as const;
       const { points } = await store.rollups.stats(P, asked);
-      return points.find(({ key }) => key === null)?.numbers.slice(0, 2);
+      return pointsOf(points)
+        .find(({ key }) => key === null)
+        ?.numbers.slice(0, 2);
     };
     t.same(await others(), [1, 1]);
     const more = anObservation({ traceId: `0-${MAX_VALUES}`, id: 'more', parentId: 'x' });

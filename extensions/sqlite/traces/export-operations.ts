@@ -1,17 +1,17 @@
 /** Reads observations of several traces, in a reading thread. */
 import type { DatabaseSync } from 'node:sqlite';
 import { tuples } from '../../../src/sqlite/rows.ts';
-import { observationJson } from '../../../src/store/observation-json.ts';
 import type { TraceScope } from '../../../src/store/plan/step.ts';
+import type { LineRow, PackedLines } from '../../../src/store/rows/line-page.ts';
+import { packLines } from '../../../src/store/rows/line-page.ts';
 import { cutRow, listedRow, rowBytes } from '../../../src/store/rows/listed.ts';
+import { lineMaker } from '../../../src/store/rows/observation-line.ts';
 import type { Key } from '../../../src/store/rows/observation-row.ts';
 import type { FoundRows } from '../../../src/store/rows/page.ts';
 import { takeRows } from '../../../src/store/rows/page.ts';
 import type { Place } from '../../../src/store/rows/place.ts';
 import { FIRST_PLACE, placeOfRow } from '../../../src/store/rows/place.ts';
-import type { TraceOfRow } from '../../../src/store/rows/stored.ts';
-import { idOfTrace, observationOf } from '../../../src/store/rows/stored.ts';
-import type { ObservationLine } from '../../../src/store/store.ts';
+import { idOfTrace } from '../../../src/store/rows/stored.ts';
 import type { FoundCells, SourceRow, StoredRow } from './read-operations.ts';
 import { PAGE_OF_TRACE, PLACE, sourceRow, storedRow, TIME } from './read-operations.ts';
 import type { ObservationCells } from './statements.ts';
@@ -23,8 +23,6 @@ export type LinesAsked = {
   readonly limit: number;
   readonly staleBefore: number;
 };
-
-export type LineRow = ObservationLine & { readonly place: Place };
 
 // The columns are whole: cutting them in the statement costs a sixth of a row.
 const OF_TRACE = `SELECT ${OBSERVATION_COLUMN_NAMES.join(', ')} FROM observations o WHERE o.trace = ?1`;
@@ -65,28 +63,28 @@ export function exportOperations(db: DatabaseSync) {
     const { project: projectId, since } = scope;
     const most = lines.limit + 1;
     let { after } = lines;
-    for (const key of keys) {
-      const trace = traceOf.get(projectId, since, key);
-      if (trace === undefined) continue;
-      const [number, longId, newestMs] = trace;
+    for (const [trace, key] of keys.entries()) {
+      const cells = traceOf.get(projectId, since, key);
+      if (cells === undefined) continue;
+      const [number, longId, newestMs] = cells;
       const traceId = idOfTrace(key, longId);
-      const about = { projectId, traceId, newestMs, staleBefore: lines.staleBefore };
+      const lineOf = lineMaker({ projectId, traceId, newestMs, staleBefore: lines.staleBefore });
       const found =
         after === null
           ? begin.iterate(number, most)
           : behind.iterate(number, after.ms, after.ns, after.n, most);
-      for (const cells of found) yield lineOf(about, cells);
+      for (const cells of found) {
+        const { n, row, state } = splitRow(cells);
+        const cut = cutRow(row);
+        yield { trace, place: placeOfRow(n, cut), line: lineOf(cut, state) };
+      }
       after = null;
     }
   }
   return {
-    /** The JSON of the observations: a text crosses to another thread at a fraction of the cost of a row. */
-    'traces.linesOf': (
-      scope: TraceScope,
-      keys: readonly Key[],
-      lines: LinesAsked,
-    ): FoundRows<LineRow> =>
-      takeRows(linesIn(scope, keys, lines), lines.limit, ({ line }) => line.length),
+    /** The JSON of the observations: bytes move to another thread at a fraction of the cost of a row. */
+    'traces.linesOf': (scope: TraceScope, keys: readonly Key[], lines: LinesAsked): PackedLines =>
+      packLines(takeRows(linesIn(scope, keys, lines), lines.limit, ({ line }) => line.length)),
     /** The observations of the traces, in the order of the keys. */
     'traces.observationsOf': (
       scope: TraceScope,
@@ -102,11 +100,4 @@ export function exportOperations(db: DatabaseSync) {
     ): FoundRows<SourceRow> =>
       takeRows(observationsIn(scope, keys, limit + 1, source), limit, ({ row }) => rowBytes(row)),
   };
-}
-
-function lineOf(about: TraceOfRow, cells: ObservationCells): LineRow {
-  const { n, row, state } = splitRow(cells);
-  const listed = cutRow(row);
-  const line = observationJson(observationOf(about, listed, state, []), undefined);
-  return { place: placeOfRow(n, listed), traceId: about.traceId, line };
 }

@@ -1,6 +1,5 @@
 import type { Database } from '../../../src/sqlite/database.ts';
 import { contributionPage } from '../../../src/store/rollups/contribution-page.ts';
-import { unpackPoints } from '../../../src/store/rollups/packed-points.ts';
 import type { RollupReads } from '../../../src/store/rollups/reading.ts';
 import { lookOf } from '../../../src/store/rows/trace-page.ts';
 import type { Retention } from '../../../src/tenancy/retention.ts';
@@ -14,8 +13,7 @@ export function sqliteRollups(
 ): RollupReads {
   return {
     facet: (projectId, asked) => database.search('rollups.facet', [projectId, asked]),
-    stats: async (projectId, asked) =>
-      unpackPoints(await database.search('rollups.stats', [projectId, asked])),
+    stats: (projectId, asked) => database.search('rollups.stats', [projectId, asked]),
     async listContributions(projectId, filter) {
       const scope = { project: projectId, since: retention.since(projectId) };
       const look = lookOf(filter, staleBefore());

@@ -11,6 +11,7 @@ import type { ErasedInFlight } from '../../../src/store/erasing/in-flight.ts';
 import type { Look, TraceScope } from '../../../src/store/plan/step.ts';
 import type { BatchRows } from '../../../src/store/rows/batch-rows.ts';
 import { positionsOf, rowsOf } from '../../../src/store/rows/batch-rows.ts';
+import { linePage } from '../../../src/store/rows/line-page.ts';
 import { keyOfId, observationKey } from '../../../src/store/rows/observation-row.ts';
 import { countedPage } from '../../../src/store/rows/observed-values.ts';
 import type { FoundRows } from '../../../src/store/rows/page.ts';
@@ -20,8 +21,8 @@ import { idOfTrace, observationOf, traceOf } from '../../../src/store/rows/store
 import { lookOf, placeOfTrace, traceInId, tracePage } from '../../../src/store/rows/trace-page.ts';
 import { placeInTrace, treeObservationOf } from '../../../src/store/rows/tree.ts';
 import type {
+  LinePage,
   NarrowObservation,
-  ObservationLine,
   Page,
   RowCursors,
   StoredObservation,
@@ -155,14 +156,10 @@ async function listLinesOf(
   traceIds: readonly string[],
   { limit, cursor }: { limit: number; cursor?: string },
   before: number,
-): Promise<Page<ObservationLine>> {
+): Promise<LinePage> {
   const lines = { after: placeOfCursor(cursor), limit, staleBefore: before };
   const found = await database.search('traces.linesOf', [scope, traceIds.map(keyOfId), lines]);
-  return pageOfRows(
-    found,
-    ({ place }) => place,
-    (row) => row,
-  );
+  return linePage(found, traceIds);
 }
 
 function pageOfSources(

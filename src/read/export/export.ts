@@ -49,22 +49,27 @@ async function exportRows(reading: StoreReading): Promise<void> {
       const payloads = await reading.payloads({ kind: 'export', id: aboutOf(found) });
       const pages = sourcePages(store.traces, tenant.projectId, payloads);
       const steps = observationSteps(parts, start.position, pages);
-      await write(run, steps, otlpLines(read, payloads), undefined);
+      await write(run, steps, otlpLines(read, payloads), rowWriter(undefined));
     } else if (request.of === 'traces') {
       const steps = traceSteps(parts, start.position);
-      await write(run, steps, encoderOf(format, request, TRACE_FORMS), undefined);
+      await write(run, steps, encoderOf(format, request, TRACE_FORMS), rowWriter(undefined));
     } else if (isPlain(request) && store.traces.listLinesOf !== undefined) {
       const { listLinesOf } = store.traces;
       const steps = observationSteps(parts, start.position, (ids, page) =>
         listLinesOf(tenant.projectId, ids, page),
       );
-      const encoder = rowEncoder<ObservationLine>(({ line }) => `${line}\n`);
-      await write(run, steps, encoder, undefined);
+      await write(
+        run,
+        steps,
+        rowEncoder<ObservationLine>(() => ''),
+        writeLines,
+      );
     } else {
       const payloadsOf = await payloadsIn(reading, request, found);
       const pages = observationPages(store.traces, tenant.projectId);
       const steps = observationSteps(parts, start.position, pages);
-      await write(run, steps, encoderOf(format, request, OBSERVATION_FORMS), payloadsOf);
+      const encoder = encoderOf(format, request, OBSERVATION_FORMS);
+      await write(run, steps, encoder, rowWriter(payloadsOf));
     }
   } finally {
     giveBack();
@@ -90,12 +95,12 @@ async function write<Row>(
   run: Run,
   steps: AsyncIterable<ExportStep<Row>>,
   encoder: Encoder<Row>,
-  payloadsOf: PayloadsOf<Row> | undefined,
+  writeStep: StepWriter<Row>,
 ): Promise<void> {
   const { out, start } = run;
   const progress = new Progress<Row>(start.position);
   try {
-    const failed = await codeOf(run, () => writeRows(run, steps, encoder, payloadsOf, progress));
+    const failed = await codeOf(run, () => writeSteps(run, steps, encoder, writeStep, progress));
     // Rows that wait in the encoder are written whether or not the store failed behind them.
     const unwritten = await codeOf(run, async () => {
       await out.add(await encoder.end());
@@ -174,15 +179,32 @@ class Progress<Row> {
 }
 
 /** Resolves at the end of the rows, or of the part that the client asked for. */
-async function writeRows<Row>(
-  { reading: { exchange }, request, out }: Run,
+async function writeSteps<Row>(
+  run: Run,
   steps: AsyncIterable<ExportStep<Row>>,
   encoder: Encoder<Row>,
-  payloadsOf: PayloadsOf<Row> | undefined,
+  writeStep: StepWriter<Row>,
   progress: Progress<Row>,
 ): Promise<void> {
+  const { reading, out } = run;
   await out.add(encoder.begin());
   for await (const step of steps) {
+    if (await writeStep(run, step, encoder, progress)) return;
+    progress.passed(step);
+    if (reading.exchange.stopping()) return;
+  }
+}
+
+/** Writes the rows of a step; resolves with whether the answer has all that the client asked for. */
+type StepWriter<Row> = (
+  run: Run,
+  step: ExportStep<Row>,
+  encoder: Encoder<Row>,
+  progress: Progress<Row>,
+) => Promise<boolean>;
+
+function rowWriter<Row>(payloadsOf: PayloadsOf<Row> | undefined): StepWriter<Row> {
+  return async ({ request, out }, step, encoder, progress) => {
     for (const [i, row] of step.rows.entries()) {
       const texts = payloadsOf === undefined ? undefined : await payloadsOf(row);
       const made = encoder.row(row, texts);
@@ -193,12 +215,27 @@ async function writeRows<Row>(
       // Hot path: most rows wait for nothing.
       if (sent !== undefined) await sent;
       const isFull = out.bytes + encoder.waiting >= request.maxBytes;
-      if (isFull || progress.rows === request.limit) return;
+      if (isFull || progress.rows === request.limit) return true;
     }
-    progress.passed(step);
-    if (exchange.stopping()) return;
-  }
+    return false;
+  };
 }
+
+/** Lines that the store made are sent as they are, all of a step at once. */
+const writeLines: StepWriter<ObservationLine> = async ({ request, out }, step, _, progress) => {
+  const { rows, text = NO_BYTES } = step;
+  let end = 0;
+  let isFull = false;
+  for (let i = 0; i < rows.length && !isFull; i++) {
+    end = rows[i]?.end ?? end;
+    progress.wrote(step, i);
+    isFull = out.bytes + end >= request.maxBytes || progress.rows === request.limit;
+  }
+  await out.add(text.subarray(0, end));
+  return isFull;
+};
+
+const NO_BYTES = new Uint8Array(0);
 
 function isPiece(made: Piece | Promise<Piece>): made is Piece {
   return typeof made === 'string' || made instanceof Uint8Array;

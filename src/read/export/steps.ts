@@ -20,6 +20,8 @@ const STEP_TRACES = 200;
 /** Rows in the order of an export. */
 export type ExportStep<Row> = {
   readonly rows: readonly Row[];
+  /** The rows as lines of JSON, if the store made them. */
+  readonly text?: Uint8Array;
   /** The position behind one of the rows. */
   after(row: number): ExportPosition;
   /** The position behind all of them; null at the end of the export. */
@@ -61,7 +63,7 @@ export async function* traceSteps(
 export type ObservationPages<Row> = (
   traceIds: readonly string[],
   page: { limit: number; cursor?: string },
-) => Promise<Page<Row>>;
+) => Promise<Page<Row> & { readonly text?: Uint8Array }>;
 
 export function observationPages(
   traces: TraceStore,
@@ -129,7 +131,7 @@ async function* observationsOf<Row extends { readonly traceId: string }>(
     const ids = group.map(({ id }) => id);
     const asked = { limit, ...(within === undefined ? {} : { cursor: within }) };
     const page = await read.turn(() => pages(ids, asked));
-    const { items: rows } = page;
+    const { items: rows, text } = page;
     const after = (row: number): ExportPosition => {
       const traceId = rows[row]?.traceId ?? '';
       const behind = group.find(({ id }) => id === traceId)?.behind;
@@ -141,7 +143,7 @@ async function* observationsOf<Row extends { readonly traceId: string }>(
     const isLast = within === undefined && first === traces.length;
     const behindGroup = { behind: group.at(-1)?.behind };
     const next = within === undefined ? behindGroup : after(rows.length - 1);
-    yield { rows, after, next: isLast ? end : next };
+    yield { rows, after, next: isLast ? end : next, ...(text === undefined ? {} : { text }) };
   }
 }
 

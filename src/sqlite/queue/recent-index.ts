@@ -97,7 +97,8 @@ class Segment {
     const [fingerprints, seqs] = [this.#fingerprints, this.#seqs];
     this.#fingerprints = new Float64Array(2 * seqs.length);
     this.#seqs = new Float64Array(2 * seqs.length);
-    for (const [i, seq] of seqs.entries()) {
+    for (let i = 0; i < seqs.length; i++) {
+      const seq = seqs[i] ?? 0;
       if (seq === 0) continue;
       const fingerprint = fingerprints[i] ?? 0;
       const slot = this.#slotOf(fingerprint);
@@ -107,7 +108,14 @@ class Segment {
   }
 }
 
-/** 48 bits of a tag, which is base64url of a hash: 8 characters are 6 bytes. */
+/** 48 bits of a hash of the tag, whose characters are those of a cryptographic hash in large part. */
 export function fingerprintOf(tag: string): number {
-  return Buffer.from(tag.slice(0, 8), 'base64url').readUIntBE(0, 6);
+  let low = 0;
+  let high = 0;
+  for (let i = 0; i < tag.length; i++) {
+    const code = tag.charCodeAt(i);
+    low = Math.imul(low ^ code, 0x01000193);
+    high = Math.imul(high + code, 0x00010dcd);
+  }
+  return (low >>> 0) + ((high >>> 8) & 0xffff) * 2 ** 32;
 }

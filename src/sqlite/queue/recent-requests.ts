@@ -4,7 +4,6 @@ import { RepeatedRequest } from '../../model/errors.ts';
 import type { KeyedAnswer, StoredAnswer } from '../../model/request-context.ts';
 import { wholeAnswer, wholeBatchOf } from '../../model/request-context.ts';
 import type { Database } from '../database.ts';
-import { keyHash } from './key-hash.ts';
 import type { QueueOperations } from './operations.ts';
 import { fingerprintOf, RecentIndex } from './recent-index.ts';
 import type { RecentAnswer, RecentRow } from './recent-operations.ts';
@@ -31,9 +30,9 @@ export function recentRequest(
   return { tag, answer, row: [tag, now + keptFor, ...kept] };
 }
 
-/** 128 bits that identify a key of a project. */
+/** Identifies an implicit key of a project, as text. The key tells the requests of one project apart. */
 export function recentTag(projectId: string, key: string): string {
-  return keyHash(projectId, key).toString('base64url', 0, 16);
+  return `${key.slice(1)} ${projectId}`;
 }
 
 /**

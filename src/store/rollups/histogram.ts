@@ -91,35 +91,40 @@ function eachBucket(bytes: Uint8Array, each: (bucket: number, counted: number) =
 /** A part of a histogram: as it is stored, or bucket, count, bucket, count … */
 export type HistogramPart = Uint8Array | readonly number[];
 
-/** The sums of the histograms of a point; one array serves all points of a read. */
+/** The sum of the histograms of a point. One array serves all points of a read; it is empty between two of them. */
 const counts = new Float64Array(LAST_BUCKET + 1);
+let total = 0;
+let lowest = LAST_BUCKET;
+let highest = 0;
 const count = (bucket: number, by: number): void => {
   counts[bucket] = (counts[bucket] ?? 0) + by;
+  total += by;
+  if (bucket < lowest) lowest = bucket;
+  if (bucket > highest) highest = bucket;
 };
 
 /**
  * The latencies below which these parts (0 to 1, ascending) of all are, in milliseconds; null without a latency.
- * Hot path: statistics of a month by hour have thousands of points.
+ * Hot path: statistics of a month by hour have thousands of points, each with a few neighbouring buckets.
  */
 export function quantiles(
   histogram: readonly HistogramPart[],
   parts: readonly number[],
 ): (number | null)[] {
-  if (histogram.length === 0) return parts.map(() => null);
-  counts.fill(0);
   for (const part of histogram) {
     if (part instanceof Uint8Array) eachBucket(part, count);
     else for (let i = 0; i + 1 < part.length; i += 2) count(part[i] ?? 0, part[i + 1] ?? 0);
   }
-  let total = 0;
-  for (const counted of counts) total += counted;
-  let seen = counts[0] ?? 0;
-  let bucket = 0;
-  return parts.map((part) => {
+  let bucket = lowest;
+  let seen = counts[bucket] ?? 0;
+  const found = parts.map((part) => {
     const rank = Math.max(1, Math.ceil(part * total));
-    while (seen < rank && bucket < LAST_BUCKET) seen += counts[++bucket] ?? 0;
+    while (seen < rank && bucket < highest) seen += counts[++bucket] ?? 0;
     return seen < rank ? null : (LATENCIES[bucket] ?? null);
   });
+  if (lowest <= highest) counts.fill(0, lowest, highest + 1);
+  [total, lowest, highest] = [0, LAST_BUCKET, 0];
+  return found;
 }
 
 /** Four digits: more would pretend a precision that buckets do not have. */

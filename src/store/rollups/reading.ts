@@ -1,12 +1,11 @@
 import type { TraceFilter } from '../store.ts';
 import type { RollupChange } from './contribution.ts';
 import type { ContributionPage } from './contribution-page.ts';
-import { addNumbers } from './delta.ts';
 import type { RollupField } from './fields.ts';
 import { OBSERVATION_FIELDS, OTHER, ROLLUP_FIELDS } from './fields.ts';
 import { DAY, HOUR, periodOf } from './fold.ts';
-import type { HistogramPart } from './histogram.ts';
-import { quantiles } from './histogram.ts';
+import type { PackedPoints } from './points.ts';
+import { PointSums } from './points.ts';
 
 /** Hours since the epoch; `to` is exclusive. */
 export type Hours = { readonly from: number; readonly to: number };
@@ -39,21 +38,9 @@ export type StatsAsked = {
 };
 
 export type StatsRows = {
-  readonly points: readonly StatsPoint[];
+  readonly points: PackedPoints;
   /** A wanted value may be counted among the values without a row of their own. */
   readonly isIncomplete: boolean;
-};
-
-/** The numbers of a group in a period. */
-export type StatsPoint = {
-  /** The value; null for the values without a row of their own, and if values are not grouped. */
-  readonly key: string | null;
-  /** Milliseconds since the epoch. */
-  readonly time: number;
-  /** As in a `RollupChange`. */
-  readonly numbers: readonly number[];
-  /** The medians, and the latencies that 95 % and 99 % do not exceed, in milliseconds. */
-  readonly latencies: readonly (number | null)[];
 };
 
 /** Sums by hour and day. A read includes the changes that have not been added to the rows yet. */
@@ -153,7 +140,7 @@ export class StatsSum {
       wanted !== null && (this.#found.get(start)?.size ?? 0) < wanted.size;
     const isIncomplete =
       wanted !== null && (this.#hasUnnamed || [...this.#crowded].some(isMissing));
-    return { points: this.#points.list(), isIncomplete };
+    return { points: this.#points.points(), isIncomplete };
   }
 }
 
@@ -162,60 +149,6 @@ function isOfObservations(field: RollupField): boolean {
 }
 
 const HOUR_MS = 3_600_000;
-const QUANTILES = [0.5, 0.95, 0.99];
-
-type PointSum = {
-  readonly key: string | null;
-  readonly time: number;
-  readonly numbers: number[];
-  readonly latencies: HistogramPart[];
-};
-
-/** Numbers and latencies by group and time. */
-export class PointSums {
-  readonly #stepMs: number;
-  readonly #groups = new Map<string | null, Map<number, PointSum>>();
-  #size = 0;
-
-  constructor(stepMs: number) {
-    this.#stepMs = stepMs;
-  }
-
-  add(key: string | null, at: number, numbers: readonly number[], latencies: HistogramPart): void {
-    const time = Math.floor(at / this.#stepMs) * this.#stepMs;
-    let points = this.#groups.get(key);
-    if (points === undefined) {
-      points = new Map();
-      this.#groups.set(key, points);
-    }
-    let point = points.get(time);
-    if (point === undefined) {
-      point = { key, time, numbers: [], latencies: [] };
-      points.set(time, point);
-      this.#size++;
-    }
-    addNumbers(point.numbers, numbers);
-    if (latencies.length > 0) point.latencies.push(latencies);
-  }
-
-  /** The number of points. */
-  get size(): number {
-    return this.#size;
-  }
-
-  /** In the order of time. A time without traces has no point. */
-  list(): StatsPoint[] {
-    const points: StatsPoint[] = [];
-    for (const group of this.#groups.values()) {
-      for (const { key, time, numbers, latencies } of group.values()) {
-        const [traces = 0] = numbers;
-        if (traces === 0) continue;
-        points.push({ key, time, numbers, latencies: quantiles(latencies, QUANTILES) });
-      }
-    }
-    return points.sort((a, b) => a.time - b.time);
-  }
-}
 
 /** Adds up the traces of values. */
 export class FacetSum {

@@ -5,7 +5,7 @@ import type { StoredObservation, StoredTrace, TraceStore } from '../../../../src
 import { nativeBatch } from '../../../helper/batches.ts';
 import { anObservation, aTrace, fakeTraces } from '../../../helper/fake-traces.ts';
 import { until } from '../../../helper/until.ts';
-import { exporting, linesOf } from './rig.ts';
+import { exporting, linesOf, madeLines } from './rig.ts';
 
 const TRACES = 1_203;
 const START = Date.UTC(2026, 0, 15);
@@ -42,9 +42,14 @@ t.test(
 
 t.test('goes on from the token of a part that ended, whatever its size', async (t) => {
   const data = held(60);
-  const { get } = await exporting(t, data);
-  for (const what of ['traces', 'observations']) {
-    const whole = await get({ of: what });
+  const made = await exporting(t, data);
+  const lines = await exporting(t, data, { traces: madeLines(data) });
+  for (const [what, get] of [
+    ['traces', made.get],
+    ['observations', made.get],
+    ['observations', lines.get],
+  ] as const) {
+    const whole = await made.get({ of: what });
     for (const part of [{ limit: '1' }, { limit: '7' }, { limit: '500' }, { max_bytes: '9000' }]) {
       let text = '';
       let after: string | undefined;
@@ -66,8 +71,13 @@ t.test('goes on from the token of a part that ended, whatever its size', async (
 
 t.test('an answer that is cut anywhere goes on from its last complete row', async (t) => {
   const data = held(300);
-  const { get, cut } = await exporting(t, data);
-  for (const what of ['traces', 'observations'] as const) {
+  const rows = await exporting(t, data);
+  const lines = await exporting(t, data, { traces: madeLines(data) });
+  for (const [what, { get, cut }] of [
+    ['traces', rows],
+    ['observations', rows],
+    ['observations', lines],
+  ] as const) {
     const whole = await get({ of: what });
     for (let round = 0; round < 12; round++) {
       let text = '';

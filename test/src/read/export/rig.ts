@@ -3,6 +3,7 @@ import { get as httpGet } from 'node:http';
 import type { Test } from 'tap';
 import { offer } from '../../../../src/component/capability.ts';
 import type { ReadLimits } from '../../../../src/read/reads.ts';
+import { observationJson } from '../../../../src/store/observation-json.ts';
 import type { Store, TraceStore } from '../../../../src/store/store.ts';
 import { STORE } from '../../../../src/store/store.ts';
 import { fakeTraces, type HeldTraces } from '../../../helper/fake-traces.ts';
@@ -27,6 +28,26 @@ type Options = {
   /** In place of the methods of the store in memory. */
   readonly traces?: Partial<TraceStore>;
 };
+
+/** The method of a store that makes the lines of an export itself. */
+export function madeLines(held: HeldTraces): Required<Pick<TraceStore, 'listLinesOf'>> {
+  const traces = fakeTraces(() => 'proj_test', held);
+  return {
+    async listLinesOf(projectId, traceIds, { limit, cursor }) {
+      const page =
+        cursor === undefined
+          ? await traces.listObservationsOf?.(projectId, traceIds, limit)
+          : await traces.listObservations?.(projectId, traceIds[0] ?? '', { limit, cursor });
+      if (page === undefined) throw new Error('the store lists no observations');
+      let text = '';
+      const items = page.items.map((observation) => {
+        text += `${observationJson(observation, undefined)}\n`;
+        return { traceId: observation.traceId, end: Buffer.byteLength(text) };
+      });
+      return { ...page, items, text: Buffer.from(text) };
+    },
+  };
+}
 
 /** A listener over a store in memory, whose data belong to the project of the key. */
 export async function exporting(t: Test, held: HeldTraces, { limits, traces }: Options = {}) {

@@ -1,3 +1,4 @@
+import { hash } from 'node:crypto';
 import fc from 'fast-check';
 import t from 'tap';
 import { fingerprintOf, RecentIndex } from '../../../../src/sqlite/queue/recent-index.ts';
@@ -56,7 +57,14 @@ t.test('drops requests that have expired', async (t) => {
   );
 });
 
-t.test('a fingerprint is the first 48 bits of a tag', async (t) => {
-  const tag = Buffer.from('ffeeddccbbaa99887766554433221100', 'hex').toString('base64url');
-  t.equal(fingerprintOf(tag), 0xffeeddccbbaa);
+t.test('tags have fingerprints of 48 bits, spread over all of them', async (t) => {
+  const tags = Array.from({ length: 20_000 }, (_, i) => `${hash('sha256', `${i}`, 'base64')} proj`);
+  const all = tags.map(fingerprintOf);
+  t.equal(new Set(all).size, tags.length, 'they differ');
+  t.ok(all.every((one) => Number.isSafeInteger(one) && one >= 0 && one < 2 ** 48));
+  const places = [1, 2 ** 8, 2 ** 16, 2 ** 24, 2 ** 32, 2 ** 40];
+  for (const place of places) {
+    t.equal(new Set(all.map((one) => Math.floor(one / place) % 256)).size, 256);
+  }
+  t.not(fingerprintOf('a proj_1'), fingerprintOf('a proj_2'), 'the project counts');
 });
