@@ -12,7 +12,7 @@ export type GeneratedPage = {
   readonly stored: string;
 };
 
-const MATRIX = /(<!-- generated: matrix -->\n)[\s\S]*?(<!-- end -->)/;
+const MATRIX = /(<!-- matrix -->\n)[\s\S]*?(<!-- end of the matrix -->)/;
 const HEAD = '| client | versions | protocol | calls | compared |\n| --- | --- | --- | --- | --- |';
 
 /** The pages with the matrix and the trees of the cases. */
