@@ -1,9 +1,13 @@
 import { RetryableError } from '../model/errors.ts';
 import type { Instant } from '../model/observation.ts';
+import type { Query } from '../query/query.ts';
 import { SEARCHED_TRACES } from '../store/rows/trace-page.ts';
 import type { StepPage } from '../store/rows/walked-page.ts';
+import type { TraceFilter } from '../store/store.ts';
 import { fetched, nextSize, SMALLEST_STEP } from './listing.ts';
 import type { StoreReading } from './stored-request.ts';
+import type { StepRange } from './time-range.ts';
+import { startedWithin } from './time-range.ts';
 
 /** The end of a walk. */
 export type Walked = {
@@ -11,6 +15,25 @@ export type Walked = {
   readonly isPartial: boolean;
   readonly searchedTo: Instant | null;
 };
+
+/** What a walk looks at: the traces that match, and started within the range. */
+export type WalkOf = { readonly query: Query; readonly range: StepRange };
+
+/** Walks over the matching traces that started within a range, as `walkTraces` does. */
+export function walkStarted<Item>(
+  reading: Pick<StoreReading, 'read' | 'reads'>,
+  { query, range }: WalkOf,
+  find: (filter: TraceFilter) => Promise<StepPage<Item>>,
+  add: (item: Item) => number,
+): Promise<Walked> {
+  const wanted = startedWithin(query, range);
+  return walkTraces(
+    reading,
+    (cursor, size) =>
+      find({ query: wanted, limit: size, size, ...(cursor === undefined ? {} : { cursor }) }),
+    add,
+  );
+}
 
 /**
  * Walks over all traces that match, newest first, each step in a turn of its own, until `page_time` of the store's work.
