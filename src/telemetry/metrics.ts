@@ -163,17 +163,22 @@ function histogram(
     description,
     advice: { explicitBucketBoundaries: bounds },
   });
-  const cells = new Map<
-    string,
-    { labels: Labels; count: number; sum: number; buckets: number[] }
-  >();
+  type Cell = { labels: Labels; count: number; sum: number; buckets: number[] };
+  const cells = new Map<string, Cell>();
+  // As for a counter.
+  const known = new WeakMap<Labels, Cell>();
+  const unlabelled: Labels = {};
   const empty = () => new Array<number>(bounds.length + 1).fill(0);
   return {
-    record(value, labels = {}) {
+    record(value, labels = unlabelled) {
       made.record(value, labels);
-      const cell = remember(cells, keyOf(labels), () => {
-        return { labels: { ...labels }, count: 0, sum: 0, buckets: empty() };
-      });
+      let cell = known.get(labels);
+      if (cell === undefined) {
+        cell = remember(cells, keyOf(labels), () => {
+          return { labels: { ...labels }, count: 0, sum: 0, buckets: empty() };
+        });
+        known.set(labels, cell);
+      }
       const at = bounds.findIndex((bound) => value <= bound);
       const bucket = at === -1 ? bounds.length : at;
       cell.buckets[bucket] = (cell.buckets[bucket] ?? 0) + 1;
