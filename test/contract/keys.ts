@@ -18,7 +18,7 @@ export function projectsAndKeys(t: Test, open: OpenStore): void {
   });
 
   t.test('accepts names of 1 to 200 characters', async (t) => {
-    const { store } = await open(t);
+    const { store } = await open.shared();
     for (const name of ['', '   ', 'x'.repeat(201), 'lone \ud800']) {
       await t.rejects(store.projects.create(name), { name: 'StoreError', code: 'invalid_name' });
     }
@@ -132,7 +132,7 @@ export function projectsAndKeys(t: Test, open: OpenStore): void {
   });
 
   t.test('listings contain neither a token nor its hash', async (t) => {
-    const { store } = await open(t);
+    const { store } = await open.shared();
     const { id: projectId } = await store.projects.create('p');
     const { token } = await store.keys.create({ projectId });
     const shown = JSON.stringify([await store.keys.list(), await store.projects.list()]);

@@ -1,17 +1,17 @@
 import type { Test } from 'tap';
 import { SEARCHED_TRACES } from '../../src/store/rows/trace-page.ts';
 import type { StoredObservation } from '../../src/store/store.ts';
-import { anObservation } from '../helper/batches.ts';
+import { anObservation, testProject as P } from '../helper/batches.ts';
 import { aQuery } from '../helper/query.ts';
 import type { OpenStore } from './place.ts';
-import { P, T0, write } from './writing.ts';
+import { T0, write } from './writing.ts';
 
 /** The rules for lists of traces and observations. */
 export function listings(t: Test, open: OpenStore): void {
   const at = (ms: number, ns = 0) => ({ ms: T0 + ms, ns });
 
   t.test('sums the observations of a trace', async (t) => {
-    const { store } = await open(t);
+    const { store } = await open.shared();
     const usage = { input_tokens: 10, output_tokens: 1 };
     await write(store, [
       anObservation({ id: 'late', parentId: 'root', startTime: at(5), endTime: at(90), usage }),
@@ -40,7 +40,7 @@ export function listings(t: Test, open: OpenStore): void {
   });
 
   t.test('applies corrections to the trace, also decreases', async (t) => {
-    const { store } = await open(t);
+    const { store } = await open.shared();
     const one = { id: 'one', startTime: at(1), endTime: at(9), usage: { input_tokens: 5 } };
     const two = { id: 'two', startTime: at(3), endTime: at(4), usage: { input_tokens: 1 } };
     await write(store, [anObservation(one), anObservation({ ...two, name: 'second' })]);
@@ -64,7 +64,7 @@ export function listings(t: Test, open: OpenStore): void {
   });
 
   t.test('lists traces newest first, in pages', async (t) => {
-    const { store } = await open(t);
+    const { store } = await open.shared();
     const times = [at(3), at(1, 1), at(1, 2), at(1, 1), at(2)];
     for (const [i, startTime] of times.entries()) {
       await write(store, [anObservation({ traceId: `t${i}`, startTime })]);
@@ -86,7 +86,7 @@ export function listings(t: Test, open: OpenStore): void {
   t.test(
     'observations are listed by start, then arrival, those without a start last',
     async (t) => {
-      const { store } = await open(t);
+      const { store } = await open.shared();
       const starts = [null, at(5), at(1, 7), at(5), null, at(-1e12)];
       await write(
         store,
@@ -147,7 +147,7 @@ export function listings(t: Test, open: OpenStore): void {
   });
 
   t.test('a step of a search looks at 512 traces, and the next one behind them', async (t) => {
-    const { store } = await open(t);
+    const { store } = await open.shared();
     const make = (i: number) =>
       anObservation({ traceId: `t${i}`, id: `t${i}`, name: `n${i}`, startTime: at(i) });
     const search = (cursor?: string) =>
@@ -172,7 +172,7 @@ export function listings(t: Test, open: OpenStore): void {
   });
 
   t.test('a page ends after 256 KiB of rows, and the next one begins behind it', async (t) => {
-    const { store } = await open(t);
+    const { store } = await open.shared();
     const customFields = { text: 'x'.repeat(60_000) };
     const times = numbers(0, 12);
     await write(
@@ -197,7 +197,7 @@ export function listings(t: Test, open: OpenStore): void {
   });
 
   t.test('listings cut texts that are stored beyond their limits', async (t) => {
-    const { store } = await open(t);
+    const { store } = await open.shared();
     const long = '\u00e4"\\'.repeat(1_000_000);
     const error = { message: long, type: long, stacktrace: null };
     const observation = anObservation({

@@ -2,9 +2,9 @@ import fc from 'fast-check';
 import type { Test } from 'tap';
 import type { Observation } from '../../src/model/observation.ts';
 import type { EventRef, ObservationWithEvents, Store } from '../../src/store/store.ts';
-import { anObservation, aTenant } from '../helper/batches.ts';
+import { anObservation, aTenant, testProject as P } from '../helper/batches.ts';
 import type { OpenStore } from './place.ts';
-import { batchWith, P, START, T0, write } from './writing.ts';
+import { batchWith, START, T0, write } from './writing.ts';
 
 /** The rules for several events of one observation. */
 export function merging(t: Test, open: OpenStore): void {
@@ -12,7 +12,7 @@ export function merging(t: Test, open: OpenStore): void {
 
   t.test('merges a finish into its start, and prefers the finish', async (t) => {
     for (const order of ['start first', 'finish first']) {
-      const { store } = await open(t);
+      const { store } = await open.shared();
       const start = batchWith([
         anObservation({ ...START, name: 'begun', sessionId: 's', payloadMask: 0b00001 }),
       ]);
@@ -47,7 +47,7 @@ export function merging(t: Test, open: OpenStore): void {
   });
 
   t.test('merges each detail of its own', async (t) => {
-    const { store } = await open(t);
+    const { store } = await open.shared();
     const cost = { input: null, output: 2, total: 3, source: 'sent' } as const;
     const start = { tags: ['a', 'b'], environment: 'staging', provider: 'x' };
     const finish = { environment: 'production', ttftMs: 1.5, cost };
@@ -58,7 +58,7 @@ export function merging(t: Test, open: OpenStore): void {
   });
 
   t.test('prefers the higher version, for any operation', async (t) => {
-    const { store } = await open(t);
+    const { store } = await open.shared();
     const versions = [
       '9007199254740993',
       '18446744073709551615',
@@ -74,7 +74,7 @@ export function merging(t: Test, open: OpenStore): void {
   });
 
   t.test('ignores a repeated event', async (t) => {
-    const { store } = await open(t);
+    const { store } = await open.shared();
     const batches = [
       batchWith([anObservation({ ...START })]),
       batchWith([anObservation({ usage: { input_tokens: 3 } }), anObservation({ name: 'again' })]),
@@ -115,7 +115,7 @@ export function merging(t: Test, open: OpenStore): void {
 
   t.test('puts an update of a run into its trace, before or after the creation', async (t) => {
     for (const order of ['creation first', 'update first']) {
-      const { store } = await open(t);
+      const { store } = await open.shared();
       const asRun = { format: 'runs' as const };
       const creation = batchWith([anObservation({ ...START, id: 'run', traceId: 'T' })], asRun);
       const update = batchWith(

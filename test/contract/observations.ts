@@ -1,9 +1,16 @@
 import type { Test } from 'tap';
 import type { ObservationBatch } from '../../src/model/batch.ts';
 import type { Observation } from '../../src/model/observation.ts';
-import { anObservation, aTenant, nativeBatch, otlpBatch, rawBatch } from '../helper/batches.ts';
+import {
+  anObservation,
+  aTenant,
+  nativeBatch,
+  otlpBatch,
+  testProject as P,
+  rawBatch,
+} from '../helper/batches.ts';
 import type { OpenStore } from './place.ts';
-import { batchWith, P, T0, write } from './writing.ts';
+import { batchWith, T0, write } from './writing.ts';
 
 /** The rules for stored observations and their raw batches. */
 export function observations(t: Test, open: OpenStore): void {
@@ -61,7 +68,7 @@ export function observations(t: Test, open: OpenStore): void {
   });
 
   t.test('reads absent fields as null', async (t) => {
-    const { store } = await open(t);
+    const { store } = await open.shared();
     const none = { name: null, kind: null, status: null, startTime: null, endTime: null };
     await write(store, [
       anObservation({ ...none, ended: false, customFields: null, payloadMask: 0 }),
@@ -73,7 +80,7 @@ export function observations(t: Test, open: OpenStore): void {
   });
 
   t.test('keeps ids of any form distinct', async (t) => {
-    const { store } = await open(t);
+    const { store } = await open.shared();
     const long = 'é'.repeat(2048);
     const otlp = { traceId: 'a'.repeat(32), id: `${'a'.repeat(32)}:${'b'.repeat(16)}` };
     const list: Pick<Observation, 'id' | 'traceId' | 'parentId'>[] = [
@@ -103,7 +110,7 @@ export function observations(t: Test, open: OpenStore): void {
   });
 
   t.test('reads external ids of spans back as sent', async (t) => {
-    const { store } = await open(t);
+    const { store } = await open.shared();
     const trace = 'a'.repeat(32);
     const spans = [
       {
@@ -156,7 +163,7 @@ export function observations(t: Test, open: OpenStore): void {
   });
 
   t.test('stores the raw batch with its observations, once', async (t) => {
-    const { store } = await open(t);
+    const { store } = await open.shared();
     const body = Buffer.from('{"events":[{},{}]}');
     const source = rawBatch('native', body, 3, {
       positions: [0, 2],
@@ -187,7 +194,7 @@ export function observations(t: Test, open: OpenStore): void {
   });
 
   t.test('finds the newest observation if several traces have the id', async (t) => {
-    const { store } = await open(t);
+    const { store } = await open.shared();
     await write(store, [anObservation({ traceId: 'old' })], { receivedAt: T0 });
     await write(store, [anObservation({ traceId: 'new' })], { receivedAt: T0 + 1 });
     t.equal((await store.traces.getObservation(P, 'observation-1'))?.traceId, 'new');

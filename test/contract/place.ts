@@ -1,5 +1,6 @@
 import type { Test } from 'tap';
 import type { Store } from '../../src/store/store.ts';
+import { beginTestProject } from '../helper/batches.ts';
 import type { FakeClock } from '../helper/clock.ts';
 import type { RecordingMetrics } from '../helper/settings.ts';
 import type { TermTables } from '../helper/term-tables.ts';
@@ -22,8 +23,18 @@ type OpenStorePlace = {
   finish(): Promise<void>;
 };
 
-/** Opens a store of the test. */
-export type OpenStore = (t: Test) => Promise<{
+/** Opens a store that only the test uses. */
+export type OpenStore = SharesStore & ((t: Test) => Promise<OpenedStore>);
+
+export type SharesStore = {
+  /**
+   * The store of the test file, with a project for the test alone. It is for tests of one project that neither move the
+   * clock nor count beyond the project: opening a store takes longer than most of them.
+   */
+  shared(): Promise<Pick<OpenedStore, 'store'>>;
+};
+
+type OpenedStore = {
   clock: FakeClock;
   store: Store;
   finish(): Promise<void>;
@@ -31,10 +42,12 @@ export type OpenStore = (t: Test) => Promise<{
   metrics: RecordingMetrics;
   termTables(): Promise<TermTables>;
   forgetTerms(): Promise<void>;
-}>;
+};
 
-export function opening(place: (t: Test) => Promise<StorePlace>): OpenStore {
-  return async (t) => {
+/** Opens stores for the tests within `file`. */
+export function opening(file: Test, place: (t: Test) => Promise<StorePlace>): OpenStore {
+  let kept: Promise<OpenedStore> | undefined;
+  const open = async (t: Test): Promise<OpenedStore> => {
     const at = await place(t);
     let opened = await at.open();
     t.teardown(() => opened.close());
@@ -47,4 +60,11 @@ export function opening(place: (t: Test) => Promise<StorePlace>): OpenStore {
     const { clock, metrics, termTables, forgetTerms } = at;
     return { clock, metrics, termTables, forgetTerms, store: opened.store, finish, reopen };
   };
+  return Object.assign(open, {
+    shared: () => {
+      beginTestProject();
+      kept ??= open(file);
+      return kept;
+    },
+  });
 }

@@ -49,9 +49,10 @@ export function storeContract(
   part: keyof typeof PARTS,
   place: (t: Test) => Promise<StorePlace>,
 ): void {
+  const open = opening(t, place);
   for (const [name, rules] of Object.entries(PARTS[part])) {
     t.test(name, (t) => {
-      rules(t, opening(place));
+      rules(t, open);
       t.end();
     });
   }

@@ -1,10 +1,8 @@
 import type { ObservationBatch, SealedBatch } from '../../src/model/batch.ts';
 import type { Observation } from '../../src/model/observation.ts';
 import type { Store } from '../../src/store/store.ts';
-import { aTenant, nativeBatch } from '../helper/batches.ts';
+import { nativeBatch } from '../helper/batches.ts';
 
-/** The project of the tests. */
-export const P = aTenant().projectId;
 export const T0 = Date.UTC(2026, 0, 15, 12);
 
 /** The fields of an event that begins an observation. */
