@@ -1,4 +1,5 @@
 import type { Test } from 'tap';
+import { attachments } from './attachments.ts';
 import { backlog } from './backlog.ts';
 import { changes } from './changes.ts';
 import { costs } from './costs.ts';
@@ -40,6 +41,7 @@ const PARTS = {
     'values of observations': observedValuesRules,
     rollups: rollupRules,
     scores,
+    attachments,
     'sessions and users': groups,
   },
 } satisfies Record<string, Record<string, (t: Test, open: OpenStore) => void>>;
