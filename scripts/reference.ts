@@ -15,6 +15,7 @@ import { plans } from '../src/tenancy/plans.ts';
 import { conventionTables } from './conventions.ts';
 import { fieldTable, schemaFields } from './fields.ts';
 import { httpRequests, httpShapes } from './http-api.ts';
+import { logEventTables } from './log-events.ts';
 import { roomPicture } from './rooms.ts';
 
 const FACTORIES = await allFactories();
@@ -33,6 +34,7 @@ const PARTS: Readonly<Record<string, (file: string) => string>> = {
   rooms: roomPicture,
   'query fields': queryFieldTable,
   conventions: conventionTables,
+  'log events': logEventTables,
   'http requests': httpRequests,
   'http shapes': httpShapes,
 };

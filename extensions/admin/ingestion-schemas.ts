@@ -135,6 +135,19 @@ const otlpResponse = z
       .optional(),
   })
   .meta({ id: 'ExportTraceServiceResponse' });
+const otlpLogsRequest = z
+  .looseObject({ resourceLogs: z.array(z.looseObject({})).optional() })
+  .meta({ id: 'ExportLogsServiceRequest' });
+const otlpLogsResponse = z
+  .strictObject({
+    partialSuccess: z
+      .strictObject({
+        rejectedLogRecords: z.union([z.string(), z.int()]),
+        errorMessage: z.string(),
+      })
+      .optional(),
+  })
+  .meta({ id: 'ExportLogsServiceResponse' });
 const rpcStatus = z.strictObject({ code: z.int(), message: z.string() }).meta({ id: 'RpcStatus' });
 
 const info = z.looseObject({ batch_ingest_config: z.looseObject({}) }).meta({ id: 'Info' });
@@ -201,6 +214,15 @@ const traces = z
     partial: z.boolean().describe('The page ended early, because the search takes long.'),
   })
   .meta({ id: 'Traces' });
+const attachment = z
+  .strictObject({
+    name: z.string(),
+    content_type: z.string().describe('As it was sent, without parameters.'),
+    bytes: z.int(),
+    sha256: z.string(),
+    url: z.string(),
+  })
+  .meta({ id: 'Attachment' });
 const observation = z
   .looseObject({
     id: z.string(),
@@ -242,6 +264,11 @@ const observation = z
     ignored: z
       .array(z.object({ path: z.string(), reason: z.string() }))
       .describe('Malformed values that gave no field, at most 16. The raw event has them.'),
+    attachments: z
+      .array(attachment)
+      .describe(
+        'Files that were sent with the run. Their bytes are at `url` of the ingestion API.',
+      ),
     source,
     project_id: z.string(),
     created_at: time,
@@ -249,6 +276,10 @@ const observation = z
     ...payloads,
   })
   .meta({ id: 'Observation' });
+const attachmentContent = z
+  .string()
+  .describe('The bytes, under their own type if a browser runs no scripts of it.')
+  .meta({ id: 'AttachmentContent' });
 const observationDetail = observation
   .extend({
     raw_event_ids: z
@@ -450,6 +481,8 @@ export const INGESTION = {
   envelope,
   otlpRequest,
   otlpResponse,
+  otlpLogsRequest,
+  otlpLogsResponse,
   rpcStatus,
   info,
   money,
@@ -475,6 +508,8 @@ export const INGESTION = {
   statsPoint,
   stats,
   rawEvent,
+  attachment,
+  attachmentContent,
   searchStatus,
   exported,
   me,

@@ -25,6 +25,7 @@ export function ingestionPaths(): Json {
     '/api/v1/info': item({ get: info() }),
     '/api/public/otel/v1/traces': item({ post: exportTraces('exportTraces') }),
     '/v1/traces': item({ post: exportTraces('exportTracesOfCollector') }),
+    '/v1/logs': item({ post: exportLogs() }),
     '/api/v1/otel/v1/traces': item({ post: exportTraces('exportTracesOfLangSmith') }),
     ...readingPaths(),
   };
@@ -80,10 +81,20 @@ function ingest(id: string, summary: string, body?: z.ZodType, parameters: Json[
 }
 
 function exportTraces(id: string): Json {
+  return exportSignal(id, 'spans', INGESTION.otlpRequest, INGESTION.otlpResponse);
+}
+
+/** Events of LLM calls become observations; other records are rejected. */
+function exportLogs(): Json {
+  const { otlpLogsRequest, otlpLogsResponse } = INGESTION;
+  return exportSignal('exportLogs', 'log records', otlpLogsRequest, otlpLogsResponse);
+}
+
+function exportSignal(id: string, items: string, request: z.ZodType, response: z.ZodType): Json {
   const protobuf = { 'application/x-protobuf': { schema: { type: 'string', format: 'binary' } } };
   const done = {
-    description: 'All spans are accepted, or some are rejected (partialSuccess).',
-    content: { ...json(INGESTION.otlpResponse), ...protobuf },
+    description: `All ${items} are accepted, or some are rejected (partialSuccess).`,
+    content: { ...json(response), ...protobuf },
   };
   const refusals = refusalsOf(
     [400, 401, 402, 403, 408, 409, 413, 415, 429, 503],
@@ -93,10 +104,10 @@ function exportTraces(id: string): Json {
   return {
     operationId: id,
     tags: ['ingestion'],
-    summary: 'Export spans (OTLP/HTTP)',
+    summary: `Export ${items} (OTLP/HTTP)`,
     security: SECURITY,
     parameters: [IDEMPOTENCY_KEY, CONTENT_ENCODING],
-    requestBody: { required: true, content: { ...json(INGESTION.otlpRequest), ...protobuf } },
+    requestBody: { required: true, content: { ...json(request), ...protobuf } },
     responses: { 200: done, ...refusals },
   };
 }

@@ -12,12 +12,22 @@ const maxSpans = z
   .default(1000)
   .describe('A request with more spans is refused as a whole. A Collector sends up to 8192.');
 
+const maxLogRecords = z
+  .int()
+  .min(1)
+  .max(1_000_000)
+  .default(8192)
+  .describe(
+    'A request with more log records is refused as a whole. Records that are no events of LLM calls count, too.',
+  );
+
 const httpConfig = z
   .strictObject({
     endpoint: endpoint('127.0.0.1:4318').describe(
       'Address to listen on. Receivers with the same endpoint share one listener.',
     ),
     max_spans_per_request: maxSpans,
+    max_log_records_per_request: maxLogRecords,
     ...listenerFields,
   })
   .superRefine(needsTrustedProxies);
@@ -28,6 +38,7 @@ const grpcConfig = z
       'Address to listen on. No other receiver can share it.',
     ),
     max_spans_per_request: maxSpans,
+    max_log_records_per_request: maxLogRecords,
     ...grpcFields,
   })
   .superRefine(needsTrustedProxies);

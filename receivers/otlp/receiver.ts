@@ -1,10 +1,12 @@
 import type { Pipeline, Receiver, Settings } from '../../src/component/component.ts';
 import { grpcReceiver } from '../../src/grpc/receiver.ts';
 import { discardRequest } from '../../src/http/discard.ts';
+import { ingest } from '../../src/http/ingest.ts';
 import { httpReceiver, projectTenant } from '../../src/http/receiver.ts';
 import type { Tenant } from '../../src/model/batch.ts';
 import type { OtlpConfig } from './config.ts';
 import { checkGrpcHead, EXPORT_PATH, GRPC_ANSWER_TYPE, otlpGrpcProtocol } from './grpc-protocol.ts';
+import { LOGS_EXPORT_PATH, logsProtocol } from './logs.ts';
 import { METRICS_EXPORT_PATH, metricsProtocol } from './metrics.ts';
 import { answerType, checkHttpHead, otlpProtocol, renderOtlpRefusal } from './protocol.ts';
 
@@ -16,12 +18,15 @@ const PATHS = ['/api/public/otel/v1/traces', '/v1/traces', '/api/v1/otel/v1/trac
 
 /** The same with a slash at the end, and that of LangSmith's clients without `/api/v1` in their endpoint. */
 const ALIASES = [...PATHS, '/otel/v1/traces'].map((path) => `${path}/`).concat('/otel/v1/traces');
+const LOGS_PATH = '/v1/logs';
 const MIB = 1_048_576;
 
 /**
  *   POST /v1/metrics, gRPC MetricsService/Export ─▶ src/http/discard.ts ─▶ 200, every data point rejected
  *   POST /v1/traces (and aliases) ─┬▶ src/http/ingest.ts ─▶ pipeline ─▶ 200, in the request's encoding
- *   gRPC TraceService/Export      ─┘                                 └▶ OK
+ *   gRPC TraceService/Export      ─┤                                 └▶ OK
+ *   POST /v1/logs (and aliases)   ─┤  src/model/otlp/log-request.ts makes spans of events
+ *   gRPC LogsService/Export       ─┘
  */
 export function createReceiver(
   settings: Settings,
@@ -51,6 +56,10 @@ function overHttp(
   fallback: Tenant | undefined,
 ): Receiver {
   const protocol = otlpProtocol(config.max_spans_per_request);
+  const logs = {
+    ...protocol,
+    ...logsProtocol(settings, config.max_log_records_per_request, answerType),
+  };
   const metrics = metricsProtocol(settings, checkHttpHead, answerType);
   return httpReceiver(settings, {
     endpoint: config.endpoint,
@@ -60,12 +69,21 @@ function overHttp(
     ingestRoutes: [
       ...PATHS.map((path) => ({ method: 'POST', path, protocol })),
       ...ALIASES.map((path) => ({ method: 'POST', path, protocol, hidden: true })),
+      ...[...PATHS, ...ALIASES].map(forLogs).map((path) => ({
+        ...{ method: 'POST', path, protocol: logs },
+        // One path is listed; the others are for clients that know this service only.
+        hidden: path !== LOGS_PATH,
+      })),
     ],
     discardRoutes: [...PATHS, ...ALIASES].map((path) => ({
       ...{ path: path.replace('traces', 'metrics'), protocol: metrics },
       renderRefusal: renderOtlpRefusal,
     })),
   });
+}
+
+function forLogs(path: string): string {
+  return path.replace('traces', 'logs');
 }
 
 function overGrpc(
@@ -76,12 +94,21 @@ function overGrpc(
 ): Receiver {
   const maxBytes = config.max_recv_msg_size_mib * MIB;
   const metrics = metricsProtocol(settings, checkGrpcHead, () => GRPC_ANSWER_TYPE);
+  const protocol = otlpGrpcProtocol(config.max_spans_per_request, maxBytes);
+  const logs = {
+    ...protocol,
+    ...logsProtocol(settings, config.max_log_records_per_request, () => GRPC_ANSWER_TYPE),
+  };
   return grpcReceiver(settings, {
     endpoint: config.endpoint,
     listener: config,
     path: EXPORT_PATH,
-    protocol: otlpGrpcProtocol(config.max_spans_per_request, maxBytes),
+    protocol,
     otherMethods: [
+      {
+        path: LOGS_EXPORT_PATH,
+        handle: (incoming, shared) => ingest(incoming, { ...shared, protocol: logs }),
+      },
       {
         path: METRICS_EXPORT_PATH,
         handle: (incoming, shared) => discardRequest(incoming, shared, metrics),

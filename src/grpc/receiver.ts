@@ -22,13 +22,13 @@ export type GrpcService = Entrance & {
   readonly otherMethods?: readonly OtherMethod[];
 };
 
-/** A method whose calls do not go through a pipeline. */
+/** A method beside the main one, which decides itself what it does with a call. */
 type OtherMethod = {
   readonly path: string;
   handle(incoming: Incoming, shared: Omit<Ingestion, 'protocol'>): Promise<void>;
 };
 
-/** A receiver that consists of gRPC methods, one of which has a pipeline: it opens with `start` and drains with `shutdown`. */
+/** A receiver that consists of gRPC methods: it opens with `start` and drains with `shutdown`. */
 export function grpcReceiver(settings: Settings, service: GrpcService): Receiver {
   let listener: GrpcListener | undefined;
   let tls: TlsServing | undefined;

@@ -143,11 +143,19 @@ class Pieces {
   capacityFor(bytes: number): number {
     const needed = this.#length + bytes;
     if (needed <= this.#capacity) return this.#capacity;
-    const step = Math.max(FIRST_BYTES, Math.min(this.#length, LARGEST_STEP));
+    const arrived = this.#length === 0 ? 2 * bytes : this.#length;
+    const step = Math.max(FIRST_BYTES, Math.min(arrived, LARGEST_STEP));
     return Math.max(needed, Math.min(this.#maxBytes, this.#capacity + step));
   }
 
   append(chunk: Buffer): void {
+    // The whole body, in memory of its own, needs no copy.
+    if (chunk.length === this.#maxBytes && chunk.length === chunk.buffer.byteLength) {
+      this.#pieces.push(chunk);
+      this.#capacity = chunk.length;
+      this.#length = chunk.length;
+      return;
+    }
     const capacity = this.capacityFor(chunk.length);
     const last = this.#pieces.at(-1);
     const free = this.#capacity - this.#length;

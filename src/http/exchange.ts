@@ -42,15 +42,18 @@ export function answer(exchange: Exchange, reply: Answer): void {
   const { response } = exchange;
   if (response.headersSent || response.destroyed) return;
   const keep = bodyIsReadOrSmall(exchange);
-  const body = typeof reply.body === 'string' ? Buffer.from(reply.body) : reply.body;
-  const headers = ['content-type', reply.contentType, 'content-length', String(body.length)];
+  const { body } = reply;
+  const length = Buffer.byteLength(body);
+  const headers = ['content-type', reply.contentType, 'content-length', String(length)];
   for (const name in reply.headers) headers.push(name, reply.headers[name] ?? '');
   if (!keep || exchange.stopping()) headers.push('connection', 'close');
   response.writeHead(reply.status, headers);
   // A client that waits for `100 Continue` has sent no body that would have to be discarded.
   const waits = exchange.expectsContinue && exchange.request.readableFlowing === null;
-  if (keep || waits) response.end(body);
-  else answerThenClose(exchange, body);
+  if (!keep && !waits) answerThenClose(exchange, body);
+  else if (length === 0) response.end();
+  // Node sends a text in one piece with the head, and bytes in a piece of their own.
+  else response.end(body);
 }
 
 /** The headers of a refusal, whatever the shape of its body. */
@@ -77,7 +80,7 @@ function bodyIsReadOrSmall(exchange: Exchange): boolean {
  * whole, a little of the body is discarded, and the client has a moment to read and disconnect while the rest
  * of its body waits unread in its own buffers.
  */
-function answerThenClose(exchange: Exchange, body: Buffer): void {
+function answerThenClose(exchange: Exchange, body: Buffer | string): void {
   const { request, response } = exchange;
   let left = DRAIN_BYTES;
   const discard = (chunk: Buffer): void => {

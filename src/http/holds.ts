@@ -83,6 +83,8 @@ export function finished(hold: Hold, deadline: AbortSignal): Promise<void> {
 
 /** The route of a request, or the refusal that answers it. */
 export function find(holds: readonly Hold[], method: string, path: string): Found {
+  const exact = openWithoutParameters(holds, method, path);
+  if (exact !== undefined) return entered(exact.hold, exact.route, {});
   const candidates = matching(holds, path);
   const [nearest] = candidates;
   if (nearest === undefined) {
@@ -107,13 +109,49 @@ export function find(holds: readonly Hold[], method: string, path: string): Foun
     const refusal = new Refusal('invalid_request', 'The path has an invalid percent escape.');
     return { refusal, renderRefusal };
   }
+  return entered(hold, route, params);
+}
+
+function entered(hold: Hold, route: Route, params: Record<string, string>): Found {
   hold.active++;
   const done = (): void => {
     hold.active--;
     if (hold.active === 0) hold.onIdle?.();
   };
-  const { handler, oneAtATime = false } = route;
+  const { handler, renderRefusal, oneAtATime = false } = route;
   return { handler, params, renderRefusal, oneAtATime, done };
+}
+
+/**
+ * The first in the order of precedence, if an open hold serves the method and a path without parameters: nearly every request, so it is found
+ * without a list of candidates.
+ */
+function openWithoutParameters(
+  holds: readonly Hold[],
+  method: string,
+  path: string,
+): { hold: Hold; route: Route } | undefined {
+  let found: { hold: Hold; route: Route } | undefined;
+  let foundRank = -1;
+  for (const hold of holds) {
+    if (hold.state !== 'open') continue;
+    for (const routes of [hold.routes, hold.common]) {
+      for (const { pattern, route } of routes) {
+        if (pattern.path !== path || pattern.segments !== undefined) continue;
+        if (!serves(route.method, method)) continue;
+        const isFirst = routes === hold.common && hold.isPreferred() ? 1 : 0;
+        const isBetter = isFirst > foundRank || (isFirst === foundRank && isNewer(hold, found));
+        if (!isBetter) continue;
+        found = { hold, route };
+        foundRank = isFirst;
+      }
+    }
+  }
+  return found;
+}
+
+function isNewer({ graph }: Hold, than: { hold: Hold } | undefined): boolean {
+  return than === undefined || graph > than.hold.graph;
 }
 
 type Candidate = {

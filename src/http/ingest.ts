@@ -1,4 +1,5 @@
 import { hash } from 'node:crypto';
+import { findOffer } from '../component/capability.ts';
 import type {
   Admission,
   Clock,
@@ -7,6 +8,7 @@ import type {
   Pipeline,
   RequestHead,
 } from '../component/component.ts';
+import type { AttachmentLimits } from '../model/attachments.ts';
 import type { Format, ReceivedBatch, SealedBatch, SentEncoding, Tenant } from '../model/batch.ts';
 import type { BatchIndex } from '../model/batch-index.ts';
 import {
@@ -27,8 +29,12 @@ import {
 } from '../model/request-context.ts';
 import { ulid } from '../model/ulid.ts';
 import { reject } from '../model/verbs.ts';
+import type { AttachmentStore } from '../store/attachments.ts';
+import { STORE } from '../store/store.ts';
 import type { ByteReservation, BytesInFlight } from './admission.ts';
 import { clientOf } from './admission.ts';
+import type { RequestAttachments } from './attachments.ts';
+import { requestAttachments } from './attachments.ts';
 import {
   ClientGone,
   COPIES,
@@ -100,13 +106,20 @@ export type Protocol = {
   /** Set if the body is one run; `pathId` is its id in the path of an update. */
   singleRun?(incoming: Incoming): { pathId?: string };
   /** Set if the body has runs in parts. Throws a `Refusal` for another content type. */
-  multipart?(head: RequestHead): { boundary: string };
+  multipart?(head: RequestHead): { boundary: string; attachments: AttachmentLimits };
+  /** Set if the body has log records, which become spans. */
+  readonly logs?: boolean;
   /** Called for an accepted request with the parts of its body that were not used. */
   leftOut?(parts: NonNullable<Prepared['leftOut']>): void;
   /** The answer to a request without items. Throws a `Refusal` if that is an error. */
-  renderEmpty(head: RequestHead): Answer;
+  renderEmpty(head: RequestHead, logs?: Prepared['logs']): Answer;
   /** `index` describes the request before the seal: it still has rejected and dropped items. */
-  renderAccepted(batch: SealedBatch, index: BatchIndex, head: RequestHead): Answer;
+  renderAccepted(
+    batch: SealedBatch,
+    index: BatchIndex,
+    head: RequestHead,
+    logs?: Prepared['logs'],
+  ): Answer;
 };
 
 /** A request in progress, with the resources that it holds until it is answered. */
@@ -199,31 +212,48 @@ async function take(work: RequestInProgress): Promise<Outcome> {
     if (earlier !== undefined) return { answer: earlier };
   }
 
-  const wanted = preparation(protocol, incoming, named.format, encoding);
+  const store = attachmentStoreOf(ingestion);
+  const wanted = preparation(protocol, incoming, named.format, encoding, store !== undefined);
   const prepared = await prepareWithin(reservation, ingestion.scanner, body, wanted);
-  if (prepared.index.count === 0) return { answer: protocol.renderEmpty(head) };
+  if (prepared.index.count === 0) return { answer: protocol.renderEmpty(head, prepared.logs) };
   const batch = receivedBatch(head, admission.tenant, prepared);
   for (const { item, code, reason, path } of prepared.faults ?? []) {
     reject(batch, item, code, reason, path);
   }
-  const outcome = await accept(work, batch, claim);
+  const { attachments = [] } = prepared;
+  const beside =
+    store === undefined || attachments.length === 0
+      ? undefined
+      : requestAttachments(store, attachments, ingestion.logger);
+  const outcome = await accept(work, batch, claim, { attachments: beside, logs: prepared.logs });
   if (prepared.leftOut !== undefined) protocol.leftOut?.(prepared.leftOut);
   return outcome;
 }
 
 function preparation(
-  { maxItems, maxBytes, singleRun, multipart }: Protocol,
+  { maxItems, maxBytes, singleRun, multipart, logs }: Protocol,
   incoming: Incoming,
   format: Format,
   encoding: SentEncoding,
+  takesAttachments: boolean,
 ): Preparation {
   const run = singleRun?.(incoming);
+  const parts = multipart?.(incoming.head);
   return {
     ...{ format, encoding, maxItems, judges: true },
     ...(maxBytes === undefined ? {} : { maxBytes }),
     ...(run === undefined ? {} : { singleRun: run }),
-    ...(multipart === undefined ? {} : { multipart: multipart(incoming.head) }),
+    ...(parts === undefined
+      ? {}
+      : { multipart: takesAttachments ? parts : { boundary: parts.boundary } }),
+    ...(logs === undefined ? {} : { logs }),
   };
+}
+
+/** Undefined if the protocol has no attachments, or the pipeline no store. */
+function attachmentStoreOf({ protocol, pipeline }: Ingestion): AttachmentStore | undefined {
+  if (protocol.multipart === undefined) return undefined;
+  return findOffer(pipeline.offers, STORE)?.attachments;
 }
 
 function receivedBatch(
@@ -257,11 +287,18 @@ async function accept(
   }: RequestInProgress,
   batch: ReceivedBatch,
   claim: KeyClaim | undefined,
+  {
+    attachments,
+    logs,
+  }: {
+    readonly attachments: RequestAttachments | undefined;
+    readonly logs: Prepared['logs'];
+  },
 ): Promise<Outcome> {
   let rendered: Answer | undefined;
   let ownSeal: SealedBatch | undefined;
   const render = (sealed: SealedBatch): Answer => {
-    rendered ??= protocol.renderAccepted(sealed, batch.index, head);
+    rendered ??= protocol.renderAccepted(sealed, batch.index, head, logs);
     return rendered;
   };
   const renderKept = (sealed: SealedBatch): StoredAnswer => {
@@ -273,17 +310,20 @@ async function accept(
     signal: deadline.signal,
     claim: claim === undefined ? undefined : { ...claim, render: renderKept },
     reserve: (bytes) => reservation?.grow(bytes),
+    ...(attachments && { storeBeside: (sealed) => attachments.store(sealed) }),
   });
   try {
     const accepted = await deadline.wait(pipeline.accept(batch, request));
     return { answer: render(accepted), accepted };
   } catch (error) {
+    // After any other error the store may have the batch all the same.
+    if (error instanceof RepeatedRequest || error instanceof Refusal) await attachments?.release();
     if (!(error instanceof RepeatedRequest)) throw error;
     const id = wholeBatchOf(error.answer);
     if (id === undefined || ownSeal === undefined) return { answer: error.answer };
     // A limit may have rejected items of the repetition; the first request had none.
     const first = { ...ownSeal, id, items: batch.requestItems, rejections: [] };
-    return { answer: protocol.renderAccepted(first, batch.index, head) };
+    return { answer: protocol.renderAccepted(first, batch.index, head, logs) };
   }
 }
 
@@ -381,7 +421,8 @@ async function prepareWithin(
   body: Buffer,
   wanted: Preparation,
 ): Promise<Prepared> {
-  const isCopied = wanted.singleRun !== undefined || wanted.multipart !== undefined;
+  const { singleRun, multipart, logs } = wanted;
+  const isCopied = singleRun !== undefined || multipart !== undefined || logs === true;
   const inflates = wanted.encoding !== 'identity' || isCopied;
   if (!inflates) return scanner.prepare(body, wanted);
   const expected = Math.min(inflatedSizeHint(body, wanted.encoding), MAX_BODY_BYTES);

@@ -1,9 +1,12 @@
+import type { AttachmentLimits } from '../model/attachments.ts';
 import type { Encoding, Format, SentEncoding } from '../model/batch.ts';
 import type { BatchIndex } from '../model/batch-index.ts';
 import { Refusal } from '../model/errors.ts';
 import { MAX_BODY_BYTES, scan } from '../model/formats.ts';
 import { gzipOfDeflate, InflateError, inflateSync } from '../model/inflate.ts';
 import { MAX_JSON_DEPTH } from '../model/json/grammar.ts';
+import type { LogCounts } from '../model/otlp/log-request.ts';
+import { convertLogs } from '../model/otlp/log-request.ts';
 import type { AssembledRuns } from '../model/runs/assemble.ts';
 import { assembleRuns } from '../model/runs/assemble.ts';
 import { WRAPPED_LEVELS, wrapRun } from '../model/runs/wrap.ts';
@@ -23,8 +26,10 @@ export type Preparation = {
   readonly judges?: boolean;
   /** Set if the body is one run, to be wrapped into a batch; `pathId` is the id in the path of an update. */
   readonly singleRun?: { readonly pathId?: string };
-  /** Set if the body has runs in parts, to be put together into a batch. */
-  readonly multipart?: { readonly boundary: string };
+  /** Set if the body has runs in parts, to be put together into a batch. Without limits, attachments are left out. */
+  readonly multipart?: { readonly boundary: string; readonly attachments?: AttachmentLimits };
+  /** Set if the body has log records, to be converted to spans. */
+  readonly logs?: boolean;
 };
 
 /** The body to keep, its compression, and the positions of its items. */
@@ -34,11 +39,14 @@ export type Prepared = {
   readonly index: BatchIndex;
   /** Of a multipart body: items to be rejected. */
   readonly faults?: AssembledRuns['faults'];
+  readonly attachments?: AssembledRuns['attachments'];
   readonly leftOut?: AssembledRuns['leftOut'];
+  /** Of a body of log records. */
+  readonly logs?: LogCounts;
 };
 
 /**
- * Received bytes → inflated, once and within `maxBytes` bytes → (wrapped) → scanned. Pure and synchronous: it runs
+ * Received bytes → inflated, once and within `maxBytes` bytes → (wrapped or converted) → scanned. Pure and synchronous: it runs
  * on the event loop for small bodies and in a thread for large ones. Throws a `Refusal`: `body_too_large`, or that
  * of the scan.
  */
@@ -57,10 +65,15 @@ export function prepare(
   }
   if (wanted.multipart !== undefined) {
     const limits = { maxItems, maxDepth: MAX_JSON_DEPTH + WRAPPED_LEVELS };
-    const assembled = assembleRuns(inflated, wanted.multipart.boundary, limits);
+    const { boundary, attachments } = wanted.multipart;
+    const assembled = assembleRuns(inflated, boundary, limits, attachments);
     return { ...assembled, encoding: 'identity' };
   }
   const limits = maxDepth === undefined ? { maxItems } : { maxItems, maxDepth };
+  if (wanted.logs === true) {
+    const type = format === 'otlp_json' ? 'otlp_json' : 'otlp_proto';
+    return { ...convertLogs(type, inflated, limits), encoding: 'identity' };
+  }
   const index = scan(format, inflated, limits);
   if (encoding === 'deflate')
     return { body: gzipOfDeflate(body, inflated), encoding: 'gzip', index };

@@ -74,6 +74,7 @@ export type AttributeRule =
   /** A whole observation that another tracectl embedded; see otlp/embedded-observation.ts. */
   | { readonly role: 'embedded' }
   | { readonly role: 'original_parent' }
+  | { readonly role: 'ignored' }
   | { readonly role: 'kind'; readonly rank: number; readonly kindOf: KindRule }
   | {
       readonly role: 'custom_fields';
@@ -100,6 +101,9 @@ export type AttributeKey = {
 
 /** The attribute with the span id of a dropped parent; see `FormatModule.reparent`. */
 export const ORIGINAL_PARENT_KEY = 'tracectl.original_parent_id';
+
+/** The attribute with the malformed attributes of the log record that a span was made of; see `ignoredNotesIn`. */
+export const IGNORED_KEY = 'tracectl.ignored';
 
 const NO_RULES: readonly AttributeRule[] = [];
 const FAMILIES: { prefix: string; rule: AttributeRule }[] = [];
@@ -158,6 +162,7 @@ const TEXT_FIELDS_OF_ROLES: ReadonlyMap<AttributeRule['role'], TextField> = new 
   ['context_metadata', 'metadata'],
   ['custom_fields', 'custom_fields'],
   ['original_parent', 'fixed'],
+  ['ignored', 'fixed'],
 ] satisfies [AttributeRule['role'], TextField][]);
 
 const VALUELESS: ReadonlySet<AttributeRule['role']> = new Set([
@@ -237,6 +242,7 @@ function buildRules(): Map<string, readonly AttributeRule[]> {
   add('context_metadata', { role: 'context_metadata' });
   add('tracectl.observation', { role: 'embedded' });
   add(ORIGINAL_PARENT_KEY, { role: 'original_parent' });
+  add(IGNORED_KEY, { role: 'ignored' });
   for (const { key, layer } of CUSTOM_FIELDS) add(key, { role: 'custom_fields', layer });
   for (const { key, layer, within } of CUSTOM_FIELDS_WITHIN) {
     add(key, { role: 'custom_fields', layer, within });

@@ -565,6 +565,8 @@ export const JSON_TEXTS: readonly { readonly key: string; readonly values?: bool
     'llm.invocation_parameters',
     'llm.prompt_template.variables',
     'gen_ai.system_instructions',
+    'traceloop.entity.input',
+    'traceloop.entity.output',
     'gen_ai.tool.definitions',
     'model_request_parameters',
     'logfire.json_schema',

@@ -1,3 +1,5 @@
+import { decodeCheckedText } from './json/checked.ts';
+
 /** A value of an accepted item that gave no field, because it is malformed. The item keeps it as it was sent. */
 export type IgnoredValue = {
   /** The place of the value in the item, such as `usage.cached_tokens`. It holds known names only. */
@@ -19,13 +21,23 @@ const IGNORED_REASONS = {
   tags: 'is no list of texts',
   duration: 'is no duration',
   attachments: 'are not stored',
+  attachmentSize: 'has more bytes than an attachment, or the attachments of a request, may have',
+  attachmentCount: 'is one more than a run, or a request, may have',
+  attachmentPlace: 'did not get into a store: it arrived without one, or is not passed on',
+  text: 'is no text',
+  flag: 'is neither true nor false',
+  number: 'is no number',
 } as const;
 
 export type IgnoredReason = keyof typeof IGNORED_REASONS;
 
 /** The ignored values of one item. */
 export class IgnoredValues {
-  #values: IgnoredValue[] | undefined = undefined;
+  #values: IgnoredValue[] | undefined;
+
+  constructor(noted?: readonly IgnoredValue[]) {
+    this.#values = noted && [...noted];
+  }
 
   /** The first note about a place stays. */
   add(path: string, reason: IgnoredReason): void {
@@ -39,4 +51,27 @@ export class IgnoredValues {
   get list(): readonly IgnoredValue[] | undefined {
     return this.#values;
   }
+}
+
+const NOTED_PATH = /^attributes\.[\w.]{1,128}$/;
+const MAX_NOTES_TEXT = MAX_IGNORED * 256;
+
+/**
+ * The notes in the text of an attribute, pairs of a path and a reason, for a span that was made of a log record. Any client may send
+ * the attribute, so unknown reasons and other paths are left out.
+ */
+export function ignoredNotesIn(
+  text: string | null | undefined,
+): readonly (readonly [path: string, reason: IgnoredReason])[] {
+  if (typeof text !== 'string' || text.length > MAX_NOTES_TEXT) return [];
+  const notes = decodeCheckedText(text, 2);
+  if (!Array.isArray(notes)) return [];
+  return notes.slice(0, MAX_IGNORED).filter(isNote);
+}
+
+function isNote(note: unknown): note is readonly [string, IgnoredReason] {
+  if (!Array.isArray(note)) return false;
+  const [path, reason]: unknown[] = note;
+  const isPath = typeof path === 'string' && NOTED_PATH.test(path);
+  return isPath && typeof reason === 'string' && Object.hasOwn(IGNORED_REASONS, reason);
 }

@@ -21,6 +21,12 @@ export function windowAt(at: number): Window {
 
 /** The first moment of a UTC calendar month, in milliseconds since the epoch. */
 export function monthStart(at: number, months = 0): number {
+  if (months === 0 && at >= known.start && at < known.end) return known.start;
   const date = new Date(at);
-  return Date.UTC(date.getUTCFullYear(), date.getUTCMonth() + months, 1);
+  const start = (later: number) => Date.UTC(date.getUTCFullYear(), date.getUTCMonth() + later, 1);
+  if (months === 0) known = { start: start(0), end: start(1) };
+  return start(months);
 }
+
+/** The month that was asked for last: each request asks for that of the present several times. */
+let known = { start: 0, end: 0 };

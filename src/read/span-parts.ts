@@ -1,4 +1,5 @@
-import { placeInBody } from '../model/formats.ts';
+import { LruCache } from '../component/lru.ts';
+import { placeInBody, sourceOf } from '../model/formats.ts';
 import type { Observation } from '../model/observation.ts';
 import { OBSERVATION_ORIGIN, spanOfObservation } from '../model/otlp/encode-observation.ts';
 import type { OwnSpan } from '../model/otlp/own-span.ts';
@@ -15,13 +16,51 @@ const EVENT_BYTES = 128;
 /** A payload is held as text, as an attribute, and as bytes. */
 const COPIES = 4;
 
-/** Whether the events of an observation are spans whose batches are there: those that `prepare` looked up. */
-export function comesAsSpans(
-  { observation, events }: TraceSource,
-  payloads: PayloadReader,
-): boolean {
-  return observation.source === 'otlp' && events.length > 0 && payloads.has(events);
+/** How an observation becomes spans. */
+export type SpanForm = {
+  /** The events that came as spans: their bytes are cut out of their batches. */
+  readonly spans: readonly EventRef[];
+  /** Whether a span is made of the merged observation, too: an event of it did not come as a span, or is gone. */
+  readonly isMade: boolean;
+};
+
+/** Batches whose format is kept. */
+const MOST_BATCHES = 1_000;
+
+/** Decides on the form of observations. The batches of their events are those that `prepare` looked up. */
+export class SpanForms {
+  readonly #read: Read;
+  readonly #payloads: PayloadReader;
+  /** Whether the items of a batch are spans. */
+  readonly #hasSpans = new LruCache<string, boolean>({ maxEntries: MOST_BATCHES });
+
+  constructor(read: Read, payloads: PayloadReader) {
+    this.#read = read;
+    this.#payloads = payloads;
+  }
+
+  /** The merged observation is behind its spans, so that its fields win when both are read again. */
+  async of({ observation, events }: TraceSource): Promise<SpanForm> {
+    if (events.length === 0 || !this.#payloads.has(events)) return MADE_ONLY;
+    if (events.length === 1) {
+      return observation.source === 'otlp' ? { spans: events, isMade: false } : MADE_ONLY;
+    }
+    const spans: EventRef[] = [];
+    for (const event of events) if (await this.#isSpan(event)) spans.push(event);
+    return { spans, isMade: spans.length < events.length };
+  }
+
+  async #isSpan({ batchId }: EventRef): Promise<boolean> {
+    const known = this.#hasSpans.get(batchId);
+    if (known !== undefined) return known;
+    const batch = await this.#read.turn(() => this.#payloads.batch(batchId));
+    const hasSpans = batch !== undefined && sourceOf(batch.facts.format) === 'otlp';
+    this.#hasSpans.set(batchId, hasSpans);
+    return hasSpans;
+  }
 }
+
+const MADE_ONLY: SpanForm = { spans: [], isMade: true };
 
 /** Events of stored batches, each once, as parts of a request: the bytes of the spans that came. */
 export class CutSpans {

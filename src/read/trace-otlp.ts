@@ -1,11 +1,11 @@
 import type { Exchange } from '../http/exchange.ts';
 import type { OtlpEncoding } from '../model/otlp/request-part.ts';
 import { REQUEST_CLOSE, REQUEST_OPEN } from '../model/otlp/request-part.ts';
-import type { TraceSource } from '../store/store.ts';
+import type { StoredObservation, TraceSource } from '../store/store.ts';
 import type { BytesAnswer } from './answer.ts';
 import { bytesAnswer } from './answer.ts';
 import type { PayloadReader } from './payloads.ts';
-import { CutSpans, comesAsSpans, MadeSpans } from './span-parts.ts';
+import { CutSpans, MadeSpans, SpanForms } from './span-parts.ts';
 import type { StoredRequest, StoreReading } from './stored-request.ts';
 import { unknown } from './stored-request.ts';
 
@@ -14,12 +14,17 @@ const STEP_ROWS = 200;
 /** Characters of payloads that are encoded together. */
 const ENCODED_CHARACTERS = 262_144;
 
+/** About the memory of an observation that waits until its spans are written. */
+const OBSERVATION_BYTES = 4_096;
+
 /**
  * A trace as an ExportTraceServiceRequest. Spans are the bytes that came, with what is unknown here; each event that has a part in
  * an observation is a span of its own. Native events and runs become spans that another tracectl reads as the same observations.
+ * An observation with events of both kinds is both: its spans, and behind them one that is made of all its events.
  *
  *   turn: rows of one step ─▶ native events and runs: payloads, encoded ─▶ write
  *                          └▶ spans: by batch ─▶ behind the last step, batch by batch: cut ─▶ write
+ *                             observations of both ─▶ behind the spans: payloads, encoded ─▶ write
  */
 export const TRACE_OTLP: StoredRequest = {
   path: '/traces/:trace_id/otlp',
@@ -42,20 +47,28 @@ async function answerOtlp(reading: StoreReading): Promise<void> {
     made.clear();
     if (part !== undefined) await out.add(part);
   };
+  const make = async (observation: StoredObservation): Promise<void> => {
+    made.add(observation, await read.turn(() => payloads.read(observation)));
+    if (made.characters >= ENCODED_CHARACTERS || made.count >= STEP_ROWS) await flush();
+  };
+  const forms = new SpanForms(read, payloads);
+  const ofBoth: StoredObservation[] = [];
   for await (const sources of steps(reading, payloads, traceId)) {
     for (const source of sources) {
-      if (comesAsSpans(source, payloads)) {
-        cut.reserve(source.events);
-        cut.add(source.events);
-      } else {
-        const texts = await read.turn(() => payloads.read(source.observation));
-        made.add(source.observation, texts);
-        if (made.characters >= ENCODED_CHARACTERS || made.count >= STEP_ROWS) await flush();
+      const { spans, isMade } = await forms.of(source);
+      cut.reserve(spans);
+      cut.add(spans);
+      if (isMade && spans.length === 0) await make(source.observation);
+      else if (isMade) {
+        read.reservation.grow(OBSERVATION_BYTES);
+        ofBoth.push(source.observation);
       }
     }
   }
   await flush();
   for await (const part of cut.parts()) await out.add(part);
+  for (const observation of ofBoth) await make(observation);
+  await flush();
   out.end();
 }
 

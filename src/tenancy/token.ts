@@ -41,8 +41,15 @@ export function makeId(prefix: string): string {
   return `${prefix}_${base62(BigInt(`0x${randomBytes(15).toString('hex')}`) >> 1n, 20)}`;
 }
 
+/** Runs for each request, so it does without a `BigInt`. */
 function checksum(text: string): string {
-  return base62(BigInt(crc32(text)), CHECK_DIGITS);
+  let digits = '';
+  let rest = crc32(text);
+  for (let i = 0; i < CHECK_DIGITS; i++) {
+    digits = BASE62.charAt(rest % 62) + digits;
+    rest = Math.floor(rest / 62);
+  }
+  return digits;
 }
 
 function base62(value: bigint, digits: number): string {

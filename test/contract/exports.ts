@@ -33,6 +33,7 @@ const MANY_FIELDS: readonly Partial<Observation>[] = [
       ...{ promptName: 'n', inputBytes: 3, scope: 's' },
       cost: { input: 1, output: null, total: 1_000_000_001, source: 'sent' },
       ignored: [{ path: 'a.b', reason: 'not a number' }],
+      attachments: [{ name: 'a "b"', contentType: 'image/png', bytes: 3, sha256: 'ab'.repeat(32) }],
     },
   },
   { traceId: 'd', id: `d-${'2'.repeat(100)}`, details: { promptVersion: '2' } },

@@ -15,6 +15,7 @@ import type { FakeClock } from '../helper/clock.ts';
 import { aQuery } from '../helper/query.ts';
 import type { RecordingMetrics } from '../helper/settings.ts';
 import type { TermTables } from '../helper/term-tables.ts';
+import { attachments } from './attachments.ts';
 import { backlog } from './backlog.ts';
 import { changes } from './changes.ts';
 import { costs } from './costs.ts';
@@ -71,6 +72,7 @@ const PARTS = {
     'values of observations': observedValuesRules,
     rollups: rollupRules,
     scores,
+    attachments,
     'sessions and users': groups,
   },
 } satisfies Record<string, Record<string, (t: Test, open: Open) => void>>;

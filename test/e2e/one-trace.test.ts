@@ -173,8 +173,20 @@ t.test('one trace', async (t) => {
       },
     ];
     await post(daemon, key, BATCH, 'application/json', JSON.stringify({ events }));
+    const ofSpan = {
+      ...{ observation_id: `${id}:${span(id, 2).spanId}`, trace_id: id, operation: 'finish' },
+      ...{ kind: 'tool', name: 'the event', status: 'success', user_id: 'jane' },
+      ...{ start_time: '2025-11-20T21:00:00Z', outputs: ['of the event', 1.0] },
+      metadata: { custom_fields: { tier: 'gold' }, note: 'of the event' },
+    };
+    await post(daemon, key, BATCH, 'application/json', JSON.stringify({ events: [ofSpan] }));
     const before = await contentOf(t, daemon, key, id);
     t.equal(before.observations.length, 4);
+    const both = before.observations.find((one) => one.id === ofSpan.observation_id);
+    t.match(both, {
+      ...{ name: 'the event', inputs: 'in 2 — ü', outputs: ofSpan.outputs, user_id: 'jane' },
+      custom_fields: { tier: 'gold' },
+    });
 
     for (const accept of ['application/x-protobuf', 'application/json']) {
       const out = await get(daemon, key, `${id}/otlp`, accept);
@@ -182,6 +194,7 @@ t.test('one trace', async (t) => {
       if (accept === 'application/json') {
         const spans = list(record(json(out)).resourceSpans);
         t.ok(spans.length >= 3);
+        t.match(out.body.toString(), /"custom_fields\.tier"/, 'the native part of a span');
       }
       await post(daemon, other, TRACES, accept, out.body);
       const after = await contentOf(t, daemon, other, id);

@@ -5,6 +5,7 @@ import { Client, credentials, Metadata } from '@grpc/grpc-js';
 import protobuf from 'protobufjs';
 import type { Test } from 'tap';
 
+export const EXPORT_LOGS = '/opentelemetry.proto.collector.logs.v1.LogsService/Export';
 export const EXPORT = '/opentelemetry.proto.collector.trace.v1.TraceService/Export';
 
 /** How a call ended: its code, and the message or what was said of the refusal. */

@@ -30,11 +30,20 @@ message ArrayValue { repeated AnyValue values = 1; }
 message KeyValueList { repeated KeyValue values = 1; }
 message Response { PartialSuccess partial_success = 1; }
 message PartialSuccess { int64 rejected_spans = 1; string error_message = 2; }
+message LogsRequest { repeated ResourceLogs resource_logs = 1; }
+message ResourceLogs { Resource resource = 1; repeated ScopeLogs scope_logs = 2; string schema_url = 3; }
+message ScopeLogs { Scope scope = 1; repeated LogRecord log_records = 2; string schema_url = 3; }
+message LogRecord {
+  fixed64 time_unix_nano = 1; int32 severity_number = 2; string severity_text = 3; AnyValue body = 5;
+  repeated KeyValue attributes = 6; uint32 dropped_attributes_count = 7; fixed32 flags = 8;
+  bytes trace_id = 9; bytes span_id = 10; fixed64 observed_time_unix_nano = 11; string event_name = 12;
+}
 message RpcStatus { int32 code = 1; string message = 2; }
 `;
 
 const root = protobuf.parse(SCHEMA).root;
 const requestType = root.lookupType('Request');
+const logsType = root.lookupType('LogsRequest');
 const responseType = root.lookupType('Response');
 const statusType = root.lookupType('RpcStatus');
 
@@ -46,6 +55,26 @@ export function encodeRequest(request: RequestForm): Buffer {
   return Buffer.from(
     requestType.encode(requestType.fromObject(withBytes(request) as object)).finish(),
   );
+}
+
+/** The same for an export request of logs. */
+export function encodeLogs(request: LogsForm): Buffer {
+  return Buffer.from(logsType.encode(logsType.fromObject(withBytes(request) as object)).finish());
+}
+
+/** An export request of logs in OTLP's JSON form. */
+export type LogsForm = { resourceLogs: object[] };
+
+/** A request with these records under one resource and scope. */
+export function logsOf(
+  logRecords: readonly object[],
+  { scope = {}, resource = {} }: { scope?: object; resource?: object } = {},
+): LogsForm {
+  return { resourceLogs: [{ resource, scopeLogs: [{ scope, logRecords }] }] };
+}
+
+export function decodeLogs(bytes: Uint8Array): object {
+  return logsType.toObject(logsType.decode(bytes), { longs: String, bytes: String, arrays: true });
 }
 
 /** A request as protobufjs reads it, in OTLP's JSON form; throws where it is broken. */

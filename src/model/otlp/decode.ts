@@ -200,7 +200,7 @@ export function decodeSchemaUrl(bytes: Buffer, start: number, end: number): stri
   return schemaUrl;
 }
 
-function decodeKeyValue(reader: WireReader): OtlpKeyValue {
+export function decodeKeyValue(reader: WireReader): OtlpKeyValue {
   const keyValue: OtlpKeyValue = {};
   for (let tag = reader.nextTag(); tag !== 0; tag = reader.nextTag()) {
     if (tag === 10) keyValue.key = reader.text();

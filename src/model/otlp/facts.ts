@@ -12,7 +12,7 @@ import { FAILURE, LANGFUSE_USAGE } from '../conventions.ts';
 import { mergeCustomFields } from '../custom-fields.ts';
 import { errorOfText, TRACEBACK } from '../error-text.ts';
 import type { IgnoredReason, IgnoredValue } from '../ignored.ts';
-import { IgnoredValues } from '../ignored.ts';
+import { IgnoredValues, ignoredNotesIn } from '../ignored.ts';
 import type { Instant, ObservationError, ObservationKind, TokenUsage } from '../observation.ts';
 import { type TokenKind, UsageCounts, withTotal } from '../usage.ts';
 import { DetailFacts } from './detail-facts.ts';
@@ -153,6 +153,9 @@ export class SpanFacts {
       case 'context_metadata':
         this.hasContextMetadata = true;
         break;
+      case 'ignored':
+        this.#takeIgnored(value);
+        break;
       case 'embedded':
         if (typeof value?.stringValue === 'string') {
           this.embedded = decodeEmbedded(value.stringValue);
@@ -189,6 +192,13 @@ export class SpanFacts {
     if (key === undefined) return;
     this.#ignored ??= new IgnoredValues();
     this.#ignored.add(`attributes.${key}${member === undefined ? '' : `.${member}`}`, reason);
+  }
+
+  #takeIgnored(value: OtlpValue | undefined): void {
+    const notes = ignoredNotesIn(value?.stringValue);
+    if (notes.length === 0) return;
+    this.#ignored ??= new IgnoredValues();
+    for (const [path, reason] of notes) this.#ignored.add(path, reason);
   }
 
   get ignored(): readonly IgnoredValue[] | undefined {
@@ -346,7 +356,7 @@ function textOf(value: Scalar, role: AttributeRule['role']): string {
 }
 
 /** Clients send counts as integers, doubles and decimal digits. */
-function countOf(value: unknown): number | undefined {
+export function countOf(value: unknown): number | undefined {
   if (typeof value === 'string' ? value.trim() === '' : !isNumber(value)) return undefined;
   const count = Number(value);
   return Number.isSafeInteger(count) && count >= 0 ? count : undefined;

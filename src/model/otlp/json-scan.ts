@@ -27,6 +27,7 @@ import { OtlpField, OtlpFlag } from './fields.ts';
 import {
   type Field,
   isScalar,
+  LOGS_REQUEST,
   type Message,
   type Note,
   REQUEST,
@@ -45,10 +46,24 @@ import { MAX_VALUE_DEPTH } from './wire.ts';
  * body was read.
  */
 export function scanJson(bytes: Buffer, limits: ScanLimits): OtlpIndex {
+  return scanRequest(bytes, limits, new Recorder(limits.maxItems), REQUEST);
+}
+
+/** The same for an ExportLogsServiceRequest. The index has log records in place of spans. */
+export function scanJsonLogs(bytes: Buffer, limits: ScanLimits): OtlpIndex {
+  return scanRequest(bytes, limits, new Recorder(limits.maxItems, 'log records'), LOGS_REQUEST);
+}
+
+function scanRequest(
+  bytes: Buffer,
+  limits: ScanLimits,
+  recorder: Recorder,
+  request: Message,
+): OtlpIndex {
   if (!isUtf8(bytes)) throw new Refusal('invalid_json', 'The body is not valid UTF-8.');
   const text = textOf(bytes, limits.maxDepth);
-  const walk = newWalk(text, new Recorder(limits.maxItems));
-  const end = walkMessage(walk, spaceFrom(text, 0), 0, REQUEST, 0);
+  const walk = newWalk(text, recorder);
+  const end = walkMessage(walk, spaceFrom(text, 0), 0, request, 0);
   const rest = skipSpace(text, end);
   if (rest < bytes.length) fail(text, rest);
   if (walk.wrong !== undefined) throw new Refusal('invalid_request', walk.wrong);

@@ -126,6 +126,37 @@ const RESOURCE_SPANS = message('resource_spans', {
 
 export const REQUEST = message('request', { resourceSpans: list(RESOURCE_SPANS) });
 
+/** Log records are items as spans are. */
+const LOG_RECORD = message('span', {
+  timeUnixNano: one('uint64'),
+  observedTimeUnixNano: one('uint64'),
+  severityNumber: one('enum'),
+  severityText: one('string'),
+  body: one(VALUE),
+  attributes: list(KEY_VALUE, 'attributes'),
+  droppedAttributesCount: one('uint32'),
+  flags: one('uint32'),
+  traceId: one('string', 'trace_id'),
+  spanId: one('string', 'span_id'),
+  eventName: one('string'),
+});
+
+export const LOGS_REQUEST = message('request', {
+  resourceLogs: list(
+    message('resource_spans', {
+      resource: one(RESOURCE, 'resource'),
+      scopeLogs: list(
+        message('scope_spans', {
+          scope: one(SCOPE, 'scope'),
+          logRecords: list(LOG_RECORD),
+          schemaUrl: one('string'),
+        }),
+      ),
+      schemaUrl: one('string'),
+    }),
+  ),
+});
+
 /** The JSON text, quotes included, is a value of the type. */
 export function isScalar(type: ScalarType, text: string): boolean {
   const quoted = text.startsWith('"');

@@ -1,5 +1,6 @@
 import {
   attributeKey,
+  IGNORED_KEY,
   type JsonForm,
   jsonFormOf,
   mimeTypeKeyOf,
@@ -220,6 +221,7 @@ function addScope(entries: Map<string, string>, scope: OtlpScope): void {
 function isRepeated(key: string, facts: SpanFacts): boolean {
   if (key === facts.model?.key) return true;
   if (key === ORIGINAL_PARENT_KEY && facts.originalParent !== undefined) return true;
+  if (key === IGNORED_KEY) return true;
   if (key === 'context_metadata' && facts.hasContextMetadata) return true;
   if (isContent(key, facts, 'input') || isContent(key, facts, 'output')) return true;
   return facts.tokens?.some((token) => token.key === key && !token.isPart) ?? false;

@@ -1,6 +1,13 @@
 import type { OtlpIndex } from '../batch-index.ts';
 import { Refusal } from '../errors.ts';
-import { OTLP_STRIDE, RESOURCE_STRIDE, ResourceField, SCOPE_STRIDE, ScopeField } from './fields.ts';
+import {
+  OTLP_STRIDE,
+  OtlpField,
+  RESOURCE_STRIDE,
+  ResourceField,
+  SCOPE_STRIDE,
+  ScopeField,
+} from './fields.ts';
 
 /**
  * Collects the records of a scan of either encoding. It counts all spans and records `maxItems` of them at most.
@@ -12,6 +19,7 @@ export class Recorder {
   base = 0;
   spans = new Uint32Array(OTLP_STRIDE * 128);
   readonly #maxItems: number;
+  readonly #items: 'spans' | 'log records';
   readonly #resources: number[] = [];
   readonly #scopes: number[] = [];
   #resource = -1;
@@ -21,8 +29,9 @@ export class Recorder {
   #resourcePlace = -1;
   #scopePlace = -1;
 
-  constructor(maxItems: number) {
+  constructor(maxItems: number, items: 'spans' | 'log records' = 'spans') {
     this.#maxItems = maxItems;
+    this.#items = items;
   }
 
   /** A ResourceSpans starts; `leaveResource` records its end and its resource. */
@@ -80,6 +89,17 @@ export class Recorder {
     return true;
   }
 
+  /** Fills in the current record of a log record. */
+  setRange(start: number, end: number, traceId: number, spanId: number): void {
+    const { spans, base } = this;
+    spans[base + OtlpField.START] = start;
+    spans[base + OtlpField.END] = end;
+    spans[base + OtlpField.TRACE_ID] = traceId;
+    spans[base + OtlpField.SPAN_ID] = spanId;
+    spans[base + OtlpField.RESOURCE] = this.#resource;
+    spans[base + OtlpField.SCOPE] = this.#scope;
+  }
+
   /** The number of the current span's resource. */
   get resource(): number {
     return this.#resource;
@@ -94,7 +114,7 @@ export class Recorder {
     if (this.count <= this.#maxItems) return;
     throw new Refusal(
       'too_many_events',
-      `The request holds ${this.count} spans; at most ${this.#maxItems} are accepted.`,
+      `The request holds ${this.count} ${this.#items}; at most ${this.#maxItems} are accepted.`,
     );
   }
 

@@ -18,7 +18,7 @@ export function renderExportResponse(
 
 /** The answer of any signal: empty without a message, else with `partial_success`. */
 export function renderPartialSuccess(
-  member: 'rejectedSpans' | 'rejectedDataPoints',
+  member: 'rejectedSpans' | 'rejectedDataPoints' | 'rejectedLogRecords',
   rejected: number,
   errorMessage: string,
   contentType: string,
@@ -78,7 +78,8 @@ const RPC_CODES: ReadonlyMap<number, number> = new Map([
   [503, 14],
 ]);
 
-function messageOf(rejections: readonly Rejection[]): string {
+/** The first few rejections, in one text. */
+export function messageOf(rejections: readonly Pick<Rejection, 'code' | 'reason'>[]): string {
   const lines: string[] = [];
   let bytes = 0;
   for (const { code, reason } of rejections) {

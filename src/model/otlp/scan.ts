@@ -18,14 +18,28 @@ import { MAX_GROUP_DEPTH, MAX_VALUE_DEPTH, MAX_VARINT_BYTES } from './wire.ts';
  * field counts.
  */
 export function scanProto(bytes: Buffer, limits: ScanLimits): OtlpIndex {
-  const recorder = new Recorder(limits.maxItems);
+  return scanRequest(bytes, new Recorder(limits.maxItems), scanSpan);
+}
+
+/**
+ * The same for an ExportLogsServiceRequest, whose messages have the same fields down to the records. The index has log records in
+ * place of spans: their ranges and ids.
+ */
+export function scanProtoLogs(bytes: Buffer, limits: ScanLimits): OtlpIndex {
+  return scanRequest(bytes, new Recorder(limits.maxItems, 'log records'), scanLogRecord);
+}
+
+/** Without a recorder, the item is only checked. */
+type ScanItem = (bytes: Buffer, start: number, end: number, recorder: Recorder | undefined) => void;
+
+function scanRequest(bytes: Buffer, recorder: Recorder, scanItem: ScanItem): OtlpIndex {
   const end = bytes.length;
   let p = 0;
   while (p < end) {
     const tag = readTag(bytes, p, end);
     if (tag === 10) {
       p = enter(bytes, next, end);
-      scanResourceSpans(bytes, next, p, recorder);
+      scanResourceItems(bytes, next, p, recorder, scanItem);
     } else {
       p = skip(bytes, tag, next, end);
     }
@@ -34,7 +48,13 @@ export function scanProto(bytes: Buffer, limits: ScanLimits): OtlpIndex {
   return recorder.index('otlp_proto', bytes);
 }
 
-function scanResourceSpans(bytes: Buffer, start: number, end: number, recorder: Recorder): void {
+function scanResourceItems(
+  bytes: Buffer,
+  start: number,
+  end: number,
+  recorder: Recorder,
+  scanItem: ScanItem,
+): void {
   recorder.enterResource(start);
   let resourceStart = 0;
   let resourceEnd = 0;
@@ -44,7 +64,7 @@ function scanResourceSpans(bytes: Buffer, start: number, end: number, recorder: 
     const tag = readTag(bytes, p, end);
     if (tag === 18) {
       p = enter(bytes, next, end);
-      scanScopeSpans(bytes, next, p, recorder);
+      scanScopeItems(bytes, next, p, recorder, scanItem);
     } else if (tag === 10) {
       p = enter(bytes, next, end);
       resourceStart = next;
@@ -73,7 +93,13 @@ function scanResource(bytes: Buffer, start: number, end: number): number {
   return flags;
 }
 
-function scanScopeSpans(bytes: Buffer, start: number, end: number, recorder: Recorder): void {
+function scanScopeItems(
+  bytes: Buffer,
+  start: number,
+  end: number,
+  recorder: Recorder,
+  scanItem: ScanItem,
+): void {
   recorder.enterScope(start);
   let scopeStart = 0;
   let scopeEnd = 0;
@@ -82,8 +108,7 @@ function scanScopeSpans(bytes: Buffer, start: number, end: number, recorder: Rec
     const tag = readTag(bytes, p, end);
     if (tag === 18) {
       p = enter(bytes, next, end);
-      if (recorder.addSpan()) scanSpan(bytes, next, p, recorder);
-      else scanSpan(bytes, next, p, undefined);
+      scanItem(bytes, next, p, recorder.addSpan() ? recorder : undefined);
     } else if (tag === 10) {
       p = enter(bytes, next, end);
       scopeStart = next;
@@ -176,6 +201,41 @@ function scanSpan(bytes: Buffer, start: number, end: number, recorder: Recorder 
   spans[base + OtlpField.EVENT_BYTES] = eventBytes;
   spans[base + OtlpField.PARTS] = parts;
   spans[base + OtlpField.FLAGS] = flags;
+}
+
+function scanLogRecord(
+  bytes: Buffer,
+  start: number,
+  end: number,
+  recorder: Recorder | undefined,
+): void {
+  let traceId = 0;
+  let spanId = 0;
+  let p = start;
+  while (p < end) {
+    const tag = readTag(bytes, p, end);
+    switch (tag) {
+      case 50:
+        p = enter(bytes, next, end);
+        scanKeyValue(bytes, next, p, 0);
+        break;
+      case 42:
+        p = enter(bytes, next, end);
+        scanValue(bytes, next, p, 0);
+        break;
+      case 74:
+        p = enter(bytes, next, end);
+        traceId = isId(bytes, next, p, 16) ? next : 0;
+        break;
+      case 82:
+        p = enter(bytes, next, end);
+        spanId = isId(bytes, next, p, 8) ? next : 0;
+        break;
+      default:
+        p = skip(bytes, tag, next, end);
+    }
+  }
+  recorder?.setRange(start, end, traceId, spanId);
 }
 
 /** Returns true if the attribute may hold `custom_fields`. */

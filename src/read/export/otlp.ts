@@ -2,7 +2,7 @@ import { REQUEST_CLOSE, REQUEST_OPEN } from '../../model/otlp/request-part.ts';
 import type { TraceSource, TraceStore } from '../../store/store.ts';
 import type { PayloadReader } from '../payloads.ts';
 import type { Read } from '../reads.ts';
-import { CutSpans, comesAsSpans, MadeSpans } from '../span-parts.ts';
+import { CutSpans, MadeSpans, SpanForms } from '../span-parts.ts';
 import type { Encoder } from './encoder.ts';
 import type { ObservationPages } from './steps.ts';
 
@@ -42,11 +42,12 @@ export function sourcePages(
  * may be sent in any order:
  *
  *   rows of a line ─▶ spans that came: cut out of their batches, in the order of their arrival ─▶ lines
- *                  └▶ native events and runs: made of the merged observation               ─┘
+ *                  └▶ observations with a native event or a run: made of all their events  ─┘
  *
  * The rows of a line wait until the line is written: a line that fails stays, and `end` tries it again.
  */
 export function otlpLines(read: Read, payloads: PayloadReader): Encoder<ExportedSource> {
+  const forms = new SpanForms(read, payloads);
   const cut = new CutSpans(read, payloads, 'json');
   const made = new MadeSpans(read, 'json');
   let rows = 0;
@@ -74,12 +75,14 @@ export function otlpLines(read: Read, payloads: PayloadReader): Encoder<Exported
   }
 
   async function add(source: ExportedSource): Promise<void> {
-    const { observation, events } = source;
-    if (comesAsSpans(source, payloads)) {
+    const { observation } = source;
+    const { spans, isMade } = await forms.of(source);
+    if (spans.length > 0) {
       const { inputBytes = 0, outputBytes = 0 } = observation.details ?? {};
-      cut.add(events);
+      cut.add(spans);
       waiting += inputBytes + outputBytes;
-    } else {
+    }
+    if (isMade) {
       const before = made.characters;
       made.add(observation, await read.turn(() => payloads.read(observation)));
       waiting += made.characters - before;

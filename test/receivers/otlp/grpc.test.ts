@@ -220,8 +220,8 @@ t.test('answers unknown encodings and methods with UNIMPLEMENTED', async (t) => 
   const deflated = bare.call(['grpc-encoding', 'deflate']);
   deflated.stream.end(framed(deflateSync(otlpProtoBody(spans(1))), 1));
   t.match(await deflated.end, { 'grpc-status': '0' });
-  const logs = '/opentelemetry.proto.collector.logs.v1.LogsService/Export';
-  t.equal((await client.call(Buffer.alloc(0), { path: logs })).code, 12);
+  const profiles = '/opentelemetry.proto.collector.profiles.v1development.ProfilesService/Export';
+  t.equal((await client.call(Buffer.alloc(0), { path: profiles })).code, 12);
   t.equal((await client.call(Buffer.alloc(0), { path: '/' })).code, 12);
   const web = bare.call(['content-type', 'application/json'], '/v1/traces');
   t.match(await web.end, { ':status': '415' });

@@ -1,0 +1,91 @@
+import t from 'tap';
+import { renderEnvelopeRefusal } from '../../../src/http/envelope.ts';
+import type { Hold } from '../../../src/http/holds.ts';
+import { addRoute, find, holdOf } from '../../../src/http/holds.ts';
+import type { Handler, Route } from '../../../src/http/routes.ts';
+import { createSink, sinkPipeline } from '../../helper/sink.ts';
+
+const handlers = new Map<string, Handler>();
+
+/** The same handler for each name, so that a test sees which one was found. */
+function handler(name: string): Handler {
+  const known = handlers.get(name) ?? (() => {});
+  handlers.set(name, known);
+  return known;
+}
+
+function route(path: string, name: string, method = 'GET'): Route {
+  return { method, path, renderRefusal: renderEnvelopeRefusal, handler: handler(name) };
+}
+
+type Given = { graph?: number; state?: Hold['state']; routes?: Route[]; prefers?: boolean };
+
+/** A hold whose common route `/common` has the handler `common of NAME`. */
+function hold(name: string, { graph = 1, state = 'open', routes = [], prefers }: Given): Hold {
+  const entrance = { pipeline: sinkPipeline(createSink()), fallback: undefined };
+  const common = { ...route('/common', name), handler: () => handler(`common of ${name}`) };
+  const made = holdOf(graph, entrance, { routes: [common], prefers: () => prefers === true });
+  for (const one of routes) addRoute('127.0.0.1:1', [], made, one);
+  made.state = state;
+  return made;
+}
+
+function found(holds: readonly Hold[], path: string, method = 'GET'): string {
+  const result = find(holds, method, path);
+  if ('refusal' in result) return result.refusal.code;
+  return [...handlers].find(([, known]) => known === result.handler)?.[0] ?? '';
+}
+
+t.test('prefers a path without parameters, whichever was added first', async (t) => {
+  for (const routes of [
+    [route('/a/:id', 'any'), route('/a/b', 'exact')],
+    [route('/a/b', 'exact'), route('/a/:id', 'any')],
+  ]) {
+    const holds = [hold('one', { routes })];
+    t.same([found(holds, '/a/b'), found(holds, '/a/c')], ['exact', 'any']);
+    t.equal(found(holds, '/a/b', 'HEAD'), 'exact', 'HEAD is served as GET');
+    t.equal(found(holds, '/a/b', 'PUT'), 'method_not_allowed');
+    t.equal(found(holds, '/a/'), 'not_found');
+  }
+});
+
+t.test('a route with parameters serves a method that the path without them does not', async (t) => {
+  const holds = [hold('one', { routes: [route('/a/b', 'exact'), route('/a/:id', 'any', 'PUT')] })];
+  t.equal(found(holds, '/a/b', 'PUT'), 'any');
+});
+
+t.test('prefers an open receiver, then the newest graph', async (t) => {
+  const routes = (name: string) => ({ routes: [route('/x', name, 'POST')] });
+  const old = hold('old', { ...routes('old'), graph: 1 });
+  const next = hold('next', { ...routes('next'), graph: 2, state: 'bound' });
+  const holds = [old, next];
+  t.equal(found(holds, '/x', 'POST'), 'old');
+  next.state = 'open';
+  t.equal(found(holds, '/x', 'POST'), 'next');
+  t.equal(found([next, old], '/x', 'POST'), 'next');
+  old.state = 'closed';
+  t.equal(found(holds, '/x', 'POST'), 'next');
+  next.state = 'closed';
+  t.equal(found(holds, '/x', 'POST'), 'unavailable');
+});
+
+t.test('serves a common route through the preferred receiver, then the first', async (t) => {
+  const [one, two] = [hold('one', {}), hold('two', { prefers: true })];
+  t.equal(found([one, two], '/common'), 'common of two');
+  t.equal(found([two, one], '/common'), 'common of two');
+  two.state = 'closed';
+  t.equal(found([one, two], '/common'), 'common of one');
+  const [three, four] = [hold('three', {}), hold('four', {})];
+  t.equal(found([three, four], '/common'), 'common of three');
+  t.equal(found([three, hold('five', { graph: 2 })], '/common'), 'common of five');
+});
+
+t.test('counts the requests in progress of the receiver that serves them', async (t) => {
+  const one = hold('one', { routes: [route('/x', 'x'), route('/y/:id', 'y')] });
+  let idle = 0;
+  one.onIdle = () => idle++;
+  const started = [find([one], 'GET', '/x'), find([one], 'GET', '/y/1')];
+  t.equal(one.active, 2);
+  for (const each of started) if ('done' in each) each.done();
+  t.same([one.active, idle], [0, 1]);
+});
