@@ -88,6 +88,7 @@ export function traceOperations(db: DatabaseSync, prices: StorePrices) {
       const { pricing } = prices;
       const rollups = new RollupDelta();
       const source = { project, keyId, batch, receivedAt, pricing, rollups };
+      statements.begin();
       const run = new ObservationWrite(statements, waiting, source);
       for (const rows of traces) run.writeTrace(rows);
       run.writeChildren(children);
