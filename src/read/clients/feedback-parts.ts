@@ -11,7 +11,7 @@ import { storeScore } from './store-scores.ts';
 /** The most feedback of one request; LangSmith's clients send 100 runs and feedback together. */
 const MAX_FEEDBACK = 1000;
 
-/** Feedback in parts of a multipart request, as scores. What is malformed, or too much, is left out: the runs are accepted all the same. */
+/** Feedback in parts of a multipart request, as scores. A part that is malformed, or one too many, is left out: the runs are accepted all the same. */
 export function feedbackIntake(reads: Reads): FeedbackIntake {
   return async ({ now, ...place }, parts) => {
     let left = Math.max(0, parts.length - MAX_FEEDBACK);
