@@ -153,3 +153,36 @@ export function runs(count: number): object {
   }));
   return { post };
 }
+
+/** The events of Claude Code, half of them model calls and half of them tool calls. */
+export function claudeRecords(count: number): object[] {
+  const common = {
+    'session.id': 'b0c7a5f2-6f0e-4b8f-9a76-1f5f6c9f0a11',
+    'prompt.id': '5b0f6f0e-3c58-4e0c-8d2e-0e5a4f3f1c22',
+    ...{ 'user.id': 'a3f1', 'organization.id': 'org', 'terminal.type': 'xterm' },
+    'event.timestamp': '2026-01-15T11:59:59.000Z',
+    duration_ms: '1500',
+  };
+  const call = {
+    ...{ model: 'claude-sonnet-5', input_tokens: '210', output_tokens: '90' },
+    ...{ cache_read_tokens: '80', cache_creation_tokens: '0', cost_usd: '0.0123' },
+    ...{ speed: 'normal', query_source: 'repl_main_thread' },
+  };
+  const tool = {
+    ...{ tool_name: 'Bash', success: 'true', decision_type: 'accept', decision_source: 'config' },
+    tool_input: JSON.stringify({ command: QUESTION }),
+  };
+  return Array.from({ length: count }, (_, i) => {
+    const event = i % 2 === 0 ? 'api_request' : 'tool_result';
+    const own =
+      i % 2 === 0 ? { ...call, request_id: `req_${i}` } : { ...tool, tool_use_id: `toolu_${i}` };
+    const attributes = { 'event.name': event, 'event.sequence': i, ...common, ...own };
+    const value = (each: string | number) =>
+      typeof each === 'number' ? { intValue: String(each) } : { stringValue: each };
+    return {
+      timeUnixNano: '1768478399000000000',
+      body: { stringValue: `claude_code.${event}` },
+      attributes: Object.entries(attributes).map(([key, each]) => ({ key, value: value(each) })),
+    };
+  });
+}

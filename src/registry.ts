@@ -43,7 +43,7 @@ export function allFactories(): Promise<Registry> {
 }
 
 /**
- * The factories of these components, so that a process loads only what its configuration names. All factories if a
+ * The factories of named components, so that a process loads only what its configuration names. All factories if a
  * name is an alias or unknown.
  */
 export function factoriesOf(names: readonly NamedComponent[]): Promise<Registry> {

@@ -214,6 +214,15 @@ const traces = z
     partial: z.boolean().describe('The page ended early, because the search takes long.'),
   })
   .meta({ id: 'Traces' });
+const attachment = z
+  .strictObject({
+    name: z.string(),
+    content_type: z.string().describe('As it was sent, without parameters.'),
+    bytes: z.int(),
+    sha256: z.string(),
+    url: z.string(),
+  })
+  .meta({ id: 'Attachment' });
 const observation = z
   .looseObject({
     id: z.string(),
@@ -255,6 +264,11 @@ const observation = z
     ignored: z
       .array(z.object({ path: z.string(), reason: z.string() }))
       .describe('Malformed values that gave no field, at most 16. The raw event has them.'),
+    attachments: z
+      .array(attachment)
+      .describe(
+        'Files that were sent with the run. Their bytes are at `url` of the ingestion API.',
+      ),
     source,
     project_id: z.string(),
     created_at: time,
@@ -262,6 +276,10 @@ const observation = z
     ...payloads,
   })
   .meta({ id: 'Observation' });
+const attachmentContent = z
+  .string()
+  .describe('The bytes, under their own type if a browser runs no scripts of it.')
+  .meta({ id: 'AttachmentContent' });
 const observationDetail = observation
   .extend({
     raw_event_ids: z
@@ -490,6 +508,8 @@ export const INGESTION = {
   statsPoint,
   stats,
   rawEvent,
+  attachment,
+  attachmentContent,
   searchStatus,
   exported,
   me,

@@ -208,6 +208,17 @@ export const READING_REQUESTS: readonly ReadingRequest[] = [
     parameters: [query('trace_id', { type: 'string' })],
   },
   {
+    path: '/attachments/:sha256',
+    id: 'getAttachment',
+    summary: 'Get the bytes of an attachment that an observation refers to',
+    answer: INGESTION.attachmentContent,
+    media: [
+      ...['application/octet-stream', 'application/pdf', 'image/png', 'image/jpeg', 'image/gif'],
+      ...['image/webp', 'audio/*', 'video/*', 'text/plain'],
+    ],
+    parameters: [],
+  },
+  {
     path: '/raw-events/:raw_event_id',
     id: 'getRawEvent',
     summary: 'Get an event as it was accepted',

@@ -1,9 +1,11 @@
 import { Background, type Steps } from '../../src/component/background.ts';
 import type { Clock, Logger, Metrics } from '../../src/component/component.ts';
 import type { DropReason } from '../../src/queue/queue.ts';
+import { sweepAttachments } from '../../src/store/attachments.ts';
 import type { ChangeFeed } from '../../src/store/changes.ts';
 import type { TermMetrics } from '../../src/store/term-metrics.ts';
 import type { Retention } from '../../src/tenancy/retention.ts';
+import { attachmentSweep, removeAttachmentsStep } from './attachments/sweep.ts';
 import { walkAllBatches, walkBatches } from './batches/batch-walk.ts';
 import type { OnRemoved } from './batches/batches.ts';
 import { dropOldPartitions, ensurePartitions } from './batches/partitions.ts';
@@ -37,6 +39,8 @@ const INTERVAL_MS = 5_000;
 const EXPIRE_MS = 60_000;
 /** How often partitions are created and dropped. */
 const PARTITIONS_MS = 3_600_000;
+/** How often attachments that nothing refers to are looked for. */
+const ATTACHMENTS_MS = 3_600_000;
 /**
  * After how long a batch of an expired trace is removed row by row. Before that its whole day is usually dropped,
  * which costs next to nothing.
@@ -123,6 +127,7 @@ class Keeper {
   readonly #removed: (reason: DropReason) => OnRemoved;
   #expiredAt: number | undefined;
   #partitionedAt: number | undefined;
+  #sweptAttachmentsAt: number | undefined;
   /** Whether expired traces and free batches have time to go with their partition. */
   #waitsForPartitions = true;
 
@@ -134,6 +139,7 @@ class Keeper {
   expireNow(): void {
     this.#expiredAt = undefined;
     this.#partitionedAt = undefined;
+    this.#sweptAttachmentsAt = undefined;
     this.#waitsForPartitions = false;
   }
 
@@ -157,6 +163,10 @@ class Keeper {
     if (arePartitionsDue) {
       await dropOldPartitions(database, now, this.#removed('retention'));
       yield;
+    }
+    if (isDue(this.#sweptAttachmentsAt, ATTACHMENTS_MS, now)) {
+      yield* sweepAttachments(attachmentSweep(database), now);
+      this.#sweptAttachmentsAt = now;
     }
     yield* repeat(() => forgetErasedStep(database, now));
     await database.query('DELETE FROM erasure_blocks WHERE until <= $1', [now]);
@@ -195,6 +205,7 @@ class Keeper {
     for (const { project } of deleted) {
       yield* repeat(() => queues.removeStep(database, project));
       yield* repeat(() => removeProjectStep(database, project, clock.now(), removed));
+      yield* repeat(() => removeAttachmentsStep(database, project));
       yield* repeat(() => removeRollupsStep(database, project));
       yield* repeat(() => deleteStep(database, 'rejections', 'project = $1', [project]));
       yield* repeat(() => deleteStep(database, 'api_keys', 'project = $1', [project]));

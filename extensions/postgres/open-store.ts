@@ -6,6 +6,7 @@ import type { FirstProject } from '../../src/tenancy/bootstrap.ts';
 import type { Tenancy, TenancyConfig } from '../../src/tenancy/open.ts';
 import { openTenancy } from '../../src/tenancy/open.ts';
 import type { SharedLedger } from '../../src/tenancy/shared-ledger.ts';
+import { postgresAttachments } from './attachments/attachments.ts';
 import { ensurePartitions } from './batches/partitions.ts';
 import type { PostgresConfig } from './config.ts';
 import type { NoticeSettings } from './connection/listener.ts';
@@ -106,6 +107,7 @@ export async function openPostgresStore(
     changes: traceNotices,
     ranks: postgresRanks(retention, reading),
     scores: postgresScores(database, retention, pools.read),
+    attachments: postgresAttachments(database, retention, pools.read),
     erasures: erasures.store,
     rollups: postgresRollups(pools.read, reading, retention),
     uiSessions: postgresUiSessions(pools, clock),

@@ -10,7 +10,9 @@ import {
 } from '../../src/sqlite/queue/project-removal.ts';
 import type { RemovedBatch, WalkedPage } from '../../src/sqlite/queue/removal-operations.ts';
 import type { SqliteQueueStorage } from '../../src/sqlite/queue/storage.ts';
+import { sweepAttachments } from '../../src/store/attachments.ts';
 import type { Retention } from '../../src/tenancy/retention.ts';
+import { sqliteAttachmentSweep } from './attachments/attachments.ts';
 import type { OrphanedBatch } from './batches/purge-operations.ts';
 import { HIDDEN } from './batches/purge-operations.ts';
 import type { StoreOperations } from './operations.ts';
@@ -21,6 +23,8 @@ import type { SqliteSearch } from './search/search.ts';
 const EXPIRE_MS = 60_000;
 /** The interval of looking for batches that no trace points into. */
 const ORPHANS_MS = 24 * 3_600_000;
+/** The interval of looking for attachments that nothing refers to. */
+const ATTACHMENTS_MS = 3_600_000;
 /** The shortest interval of truncating the log after removals: it delays writes by some ten milliseconds. */
 const TRUNCATE_MS = 10 * 60_000;
 /** The pause after a step, which takes about a millisecond, for calls that a client waits for. */
@@ -93,6 +97,7 @@ export function sqliteHousekeeping(parts: SqliteHousekeepingParts): SqliteHousek
 class Remover {
   readonly #parts: SqliteHousekeepingParts;
   #lookedForOrphansAt: number | undefined;
+  #sweptAttachmentsAt: number | undefined;
   #truncatedAt: number | undefined;
   /** Whether the log may still hold pages of removed data. */
   #isInLog = false;
@@ -116,6 +121,7 @@ class Remover {
       yield* sweepParts(database, () => queues.largeBodies.isWriting(project));
       yield* repeat(() => database.write('purge.updates', [project, EVERYTHING]));
       yield* repeat(() => database.write('purge.rejections', [project, EVERYTHING]));
+      yield* repeat(() => database.write('attachments.removeOf', [project]));
       yield* repeat(() => database.write('rollups.remove', [project]));
       yield* repeat(() => database.write('purge.keys', [project]));
       yield* texts.purge();
@@ -139,6 +145,7 @@ class Remover {
       yield* this.#removeTraces(HIDDEN, EVERYTHING, 'retention');
     }
     yield* this.#expireOthers();
+    yield* this.#removeAttachments();
     yield* this.#removeFreeBatches();
     yield* sweepParts(database);
     await this.#truncateLog();
@@ -170,6 +177,14 @@ class Remover {
       yield* repeat(() => database.write('purge.rejections', [project, since]));
     }
     this.#lookedForOrphansAt = now;
+  }
+
+  async *#removeAttachments(): Steps {
+    const now = this.#parts.clock.now();
+    const last = this.#sweptAttachmentsAt;
+    if (last !== undefined && Math.abs(now - last) < ATTACHMENTS_MS) return;
+    yield* sweepAttachments(sqliteAttachmentSweep(this.#parts.database), now);
+    this.#sweptAttachmentsAt = now;
   }
 
   /** Frees batches that no trace points into, by their own age. */

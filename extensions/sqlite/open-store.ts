@@ -18,6 +18,7 @@ import { openTenancy } from '../../src/tenancy/open.ts';
 import type { VerifyProgress } from '../../src/tenancy/rows.ts';
 import type { Difference } from '../../src/tenancy/usage.ts';
 import { threadFile } from '../../src/thread/thread.ts';
+import { sqliteAttachments } from './attachments/attachments.ts';
 import type { SqliteConfig } from './config.ts';
 import type { SqliteErasures } from './erasing/erasing.ts';
 import { sqliteErasures } from './erasing/erasing.ts';
@@ -160,6 +161,7 @@ function storeIn(
     groups: sqliteGroups(database, retention, staleBefore),
     ranks: sqliteRanks(database, retention, staleBefore),
     scores: sqliteScores(database, retention),
+    attachments: sqliteAttachments(database, retention),
     rollups: sqliteRollups(database, retention, staleBefore),
     counters: queues.usage,
     costs: sqliteCosts(database, summaries, rollups),

@@ -6,6 +6,7 @@ import {
   queueWriteOperations,
 } from '../../src/sqlite/queue/operations.ts';
 import type { StorePrices } from '../../src/store/pricing.ts';
+import { attachmentOperations, attachmentReadOperations } from './attachments/operations.ts';
 import { purgeOperations, purgeReadOperations } from './batches/purge-operations.ts';
 import { answerOperations } from './erasing/answer-operations.ts';
 import { cleanOperations, cleanReadOperations } from './erasing/clean-operations.ts';
@@ -40,6 +41,7 @@ export function writeOperations(db: DatabaseSync) {
     ...traceOperations(db, prices),
     ...pricingOperations(db, prices),
     ...scoreOperations(db),
+    ...attachmentOperations(db),
     ...rollupOperations(db),
     ...purgeOperations(db),
     ...erasureOperations(db),
@@ -60,6 +62,7 @@ export function readOperations(db: DatabaseSync) {
     ...exportOperations(db),
     ...valueOperations(db),
     ...scoreReadOperations(db),
+    ...attachmentReadOperations(db),
     ...foldReadOperations(db),
     ...rollupReadOperations(db),
     ...groupOperations(db),
@@ -90,6 +93,8 @@ export const growing = [
   'traces.write',
   'costs.priceAgain',
   'scores.put',
+  'attachments.hold',
+  'attachments.addPiece',
   'rejections.record',
   'audit.record',
   'erasing.add',

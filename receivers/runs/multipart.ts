@@ -3,17 +3,21 @@ import { hourly } from '../../src/component/hourly.ts';
 import { acceptedEncoding, mediaTypeOf } from '../../src/http/media.ts';
 import { ENCODINGS, nativeProtocol } from '../../src/http/native-protocol.ts';
 import type { HttpProtocol } from '../../src/http/receiver.ts';
+import type { AttachmentLimits } from '../../src/model/attachments.ts';
 import { Refusal } from '../../src/model/errors.ts';
 import { boundaryOf } from '../../src/model/runs/multipart.ts';
 
 /** Runs in parts (`multipart/form-data`), as LangSmith's clients send them by default. The answer is that of a batch. */
-export function multipartProtocol({ clock, logger, metrics }: Settings): HttpProtocol {
+export function multipartProtocol(
+  { clock, logger, metrics }: Settings,
+  attachments: AttachmentLimits,
+): HttpProtocol {
   const counter = metrics.counter(
     'tracectl_runs_left_out_parts_total',
-    'Parts of multipart requests that are not stored, by kind: attachment, or other (feedback and unknown names).',
+    'Parts of multipart requests that are not stored, by kind: attachment (without its run, or beyond a limit), or other (feedback and unknown names).',
   );
   const logLine = hourly(clock, () => {
-    logger.warn({}, 'Attachments and feedback in multipart requests are not stored');
+    logger.warn({}, 'Parts of multipart requests are not stored');
   });
   return {
     ...nativeProtocol('runs'),
@@ -21,7 +25,7 @@ export function multipartProtocol({ clock, logger, metrics }: Settings): HttpPro
       boundaryIn(head);
       return { format: 'runs', encoding: acceptedEncoding(head, ENCODINGS) };
     },
-    multipart: (head) => ({ boundary: boundaryIn(head) }),
+    multipart: (head) => ({ boundary: boundaryIn(head), attachments }),
     leftOut({ attachments, others }) {
       if (attachments > 0) counter.add(attachments, { kind: 'attachment' });
       if (others > 0) counter.add(others, { kind: 'other' });

@@ -19,13 +19,18 @@ export function createReceiver(
   config: RunsConfig,
   pipeline: Pipeline,
 ): Receiver {
+  const { max_bytes, per_run, per_request, request_bytes } = config.attachments;
+  const attachments = {
+    ...{ maxBytes: max_bytes, perRun: per_run },
+    ...{ perRequest: per_request, requestBytes: request_bytes },
+  };
   const creation = nativeProtocol('runs', () => ({}));
   const update = nativeProtocol('runs', ({ params }) => ({ pathId: params.id ?? '' }));
   const routes = [
     { method: 'POST', path: '/runs', protocol: creation },
     { method: 'PATCH', path: '/runs/:id', protocol: update },
     { method: 'POST', path: '/runs/batch', protocol: nativeProtocol('runs') },
-    { method: 'POST', path: '/runs/multipart', protocol: multipartProtocol(settings) },
+    { method: 'POST', path: '/runs/multipart', protocol: multipartProtocol(settings, attachments) },
   ];
   return httpReceiver(settings, {
     endpoint: config.endpoint,

@@ -74,7 +74,6 @@ export async function supervise(supervision: Supervision): Promise<number> {
     supervisor.kill();
     clearInterval(alive);
     events.close();
-    await metrics.shutdown();
     logger.flush();
   }
 }

@@ -102,6 +102,7 @@ async function accept(
     await decide(stages.requestSteps, decision);
     sealed = seal(batch, request);
     const processed = await transform(stages.batchSteps, sealed, false);
+    if (sealed.items > 0) await request.storeBeside?.(sealed);
     if (request.signal.aborted) throw tooLate();
     await fanOut(stages.sinks, processed, request);
   } catch (error) {

@@ -182,7 +182,6 @@ function createFrame({
       ports.grpc.close();
       await ports.http.close();
       reads.close();
-      await metrics.shutdown();
       ownLogger?.flush();
     },
     environmentOf: ({ http, grpc }) => ({

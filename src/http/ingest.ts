@@ -1,4 +1,5 @@
 import { hash } from 'node:crypto';
+import { findOffer } from '../component/capability.ts';
 import type {
   Admission,
   Clock,
@@ -7,6 +8,7 @@ import type {
   Pipeline,
   RequestHead,
 } from '../component/component.ts';
+import type { AttachmentLimits } from '../model/attachments.ts';
 import type { Format, ReceivedBatch, SealedBatch, SentEncoding, Tenant } from '../model/batch.ts';
 import type { BatchIndex } from '../model/batch-index.ts';
 import {
@@ -27,8 +29,12 @@ import {
 } from '../model/request-context.ts';
 import { ulid } from '../model/ulid.ts';
 import { reject } from '../model/verbs.ts';
+import type { AttachmentStore } from '../store/attachments.ts';
+import { STORE } from '../store/store.ts';
 import type { ByteReservation, BytesInFlight } from './admission.ts';
 import { clientOf } from './admission.ts';
+import type { RequestAttachments } from './attachments.ts';
+import { requestAttachments } from './attachments.ts';
 import {
   ClientGone,
   COPIES,
@@ -100,7 +106,7 @@ export type Protocol = {
   /** Set if the body is one run; `pathId` is its id in the path of an update. */
   singleRun?(incoming: Incoming): { pathId?: string };
   /** Set if the body has runs in parts. Throws a `Refusal` for another content type. */
-  multipart?(head: RequestHead): { boundary: string };
+  multipart?(head: RequestHead): { boundary: string; attachments: AttachmentLimits };
   /** Set if the body has log records, which become spans. */
   readonly logs?: boolean;
   /** Called for an accepted request with the parts of its body that were not used. */
@@ -206,14 +212,20 @@ async function take(work: RequestInProgress): Promise<Outcome> {
     if (earlier !== undefined) return { answer: earlier };
   }
 
-  const wanted = preparation(protocol, incoming, named.format, encoding);
+  const store = attachmentStoreOf(ingestion);
+  const wanted = preparation(protocol, incoming, named.format, encoding, store !== undefined);
   const prepared = await prepareWithin(reservation, ingestion.scanner, body, wanted);
   if (prepared.index.count === 0) return { answer: protocol.renderEmpty(head, prepared.logs) };
   const batch = receivedBatch(head, admission.tenant, prepared);
   for (const { item, code, reason, path } of prepared.faults ?? []) {
     reject(batch, item, code, reason, path);
   }
-  const outcome = await accept(work, batch, claim, prepared.logs);
+  const { attachments = [] } = prepared;
+  const beside =
+    store === undefined || attachments.length === 0
+      ? undefined
+      : requestAttachments(store, attachments, ingestion.logger);
+  const outcome = await accept(work, batch, claim, { attachments: beside, logs: prepared.logs });
   if (prepared.leftOut !== undefined) protocol.leftOut?.(prepared.leftOut);
   return outcome;
 }
@@ -223,15 +235,25 @@ function preparation(
   incoming: Incoming,
   format: Format,
   encoding: SentEncoding,
+  takesAttachments: boolean,
 ): Preparation {
   const run = singleRun?.(incoming);
+  const parts = multipart?.(incoming.head);
   return {
     ...{ format, encoding, maxItems, judges: true },
     ...(maxBytes === undefined ? {} : { maxBytes }),
     ...(run === undefined ? {} : { singleRun: run }),
-    ...(multipart === undefined ? {} : { multipart: multipart(incoming.head) }),
+    ...(parts === undefined
+      ? {}
+      : { multipart: takesAttachments ? parts : { boundary: parts.boundary } }),
     ...(logs === undefined ? {} : { logs }),
   };
+}
+
+/** Undefined if the protocol has no attachments, or the pipeline no store. */
+function attachmentStoreOf({ protocol, pipeline }: Ingestion): AttachmentStore | undefined {
+  if (protocol.multipart === undefined) return undefined;
+  return findOffer(pipeline.offers, STORE)?.attachments;
 }
 
 function receivedBatch(
@@ -265,7 +287,13 @@ async function accept(
   }: RequestInProgress,
   batch: ReceivedBatch,
   claim: KeyClaim | undefined,
-  logs: Prepared['logs'],
+  {
+    attachments,
+    logs,
+  }: {
+    readonly attachments: RequestAttachments | undefined;
+    readonly logs: Prepared['logs'];
+  },
 ): Promise<Outcome> {
   let rendered: Answer | undefined;
   let ownSeal: SealedBatch | undefined;
@@ -282,11 +310,14 @@ async function accept(
     signal: deadline.signal,
     claim: claim === undefined ? undefined : { ...claim, render: renderKept },
     reserve: (bytes) => reservation?.grow(bytes),
+    ...(attachments && { storeBeside: (sealed) => attachments.store(sealed) }),
   });
   try {
     const accepted = await deadline.wait(pipeline.accept(batch, request));
     return { answer: render(accepted), accepted };
   } catch (error) {
+    // After any other error the store may have the batch all the same.
+    if (error instanceof RepeatedRequest || error instanceof Refusal) await attachments?.release();
     if (!(error instanceof RepeatedRequest)) throw error;
     const id = wholeBatchOf(error.answer);
     if (id === undefined || ownSeal === undefined) return { answer: error.answer };

@@ -1,3 +1,4 @@
+import type { AttachmentLimits } from '../model/attachments.ts';
 import type { Encoding, Format, SentEncoding } from '../model/batch.ts';
 import type { BatchIndex } from '../model/batch-index.ts';
 import { Refusal } from '../model/errors.ts';
@@ -25,8 +26,8 @@ export type Preparation = {
   readonly judges?: boolean;
   /** Set if the body is one run, to be wrapped into a batch; `pathId` is the id in the path of an update. */
   readonly singleRun?: { readonly pathId?: string };
-  /** Set if the body has runs in parts, to be put together into a batch. */
-  readonly multipart?: { readonly boundary: string };
+  /** Set if the body has runs in parts, to be put together into a batch. Without limits, attachments are left out. */
+  readonly multipart?: { readonly boundary: string; readonly attachments?: AttachmentLimits };
   /** Set if the body has log records, to be converted to spans. */
   readonly logs?: boolean;
 };
@@ -38,6 +39,7 @@ export type Prepared = {
   readonly index: BatchIndex;
   /** Of a multipart body: items to be rejected. */
   readonly faults?: AssembledRuns['faults'];
+  readonly attachments?: AssembledRuns['attachments'];
   readonly leftOut?: AssembledRuns['leftOut'];
   /** Of a body of log records. */
   readonly logs?: LogCounts;
@@ -63,7 +65,8 @@ export function prepare(
   }
   if (wanted.multipart !== undefined) {
     const limits = { maxItems, maxDepth: MAX_JSON_DEPTH + WRAPPED_LEVELS };
-    const assembled = assembleRuns(inflated, wanted.multipart.boundary, limits);
+    const { boundary, attachments } = wanted.multipart;
+    const assembled = assembleRuns(inflated, boundary, limits, attachments);
     return { ...assembled, encoding: 'identity' };
   }
   const limits = maxDepth === undefined ? { maxItems } : { maxItems, maxDepth };

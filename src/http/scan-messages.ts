@@ -53,9 +53,14 @@ export type CutReply =
   | { readonly type: 'spans'; readonly part: Uint8Array | null };
 
 /** The memory of a prepared body, to be transferred instead of copied. */
-export function memoryOf(prepared: { body: Uint8Array; index: BatchIndex }): ArrayBuffer[] {
+export function memoryOf(prepared: {
+  body: Uint8Array;
+  index: BatchIndex;
+  attachments?: Prepared['attachments'];
+}): ArrayBuffer[] {
   const found = new Set<ArrayBuffer>();
-  for (const value of [prepared.body, ...Object.values(prepared.index)]) {
+  const contents = prepared.attachments?.map(({ content }) => content) ?? [];
+  for (const value of [prepared.body, ...Object.values(prepared.index), ...contents]) {
     if (ArrayBuffer.isView(value) && value.buffer instanceof ArrayBuffer) found.add(value.buffer);
   }
   return [...found];
@@ -70,5 +75,9 @@ export function preparedOf(reply: ScanReply): Prepared {
   if (reply.type !== 'prepared') throw new Error(`expected a prepared body, got ${reply.type}`);
   const { type: _, ...prepared } = reply;
   const index = { ...reply.index, bytes: asBuffer(reply.index.bytes) };
-  return { ...prepared, body: asBuffer(reply.body), index };
+  const attachments = reply.attachments?.map((attachment) => ({
+    ...attachment,
+    content: asBuffer(attachment.content),
+  }));
+  return { ...prepared, body: asBuffer(reply.body), index, ...(attachments && { attachments }) };
 }

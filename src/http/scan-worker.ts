@@ -1,4 +1,5 @@
 import { LruCache } from '../component/lru.ts';
+import type { AttachmentContent } from '../model/attachments.ts';
 import type { SealedBatch } from '../model/batch.ts';
 import type { BatchIndex } from '../model/batch-index.ts';
 import { Refusal } from '../model/errors.ts';
@@ -43,7 +44,13 @@ function prepareLarge({ body, wanted }: PrepareRequest): Reply<ScanReply> {
   try {
     const prepared = prepare(asBuffer(body), wanted);
     const index = wanted.judges === true ? withVerdicts(prepared.index) : prepared.index;
-    const reply = { type: 'prepared', ...prepared, index } as const;
+    const attachments = prepared.attachments?.map(inOwnMemory);
+    const reply = {
+      type: 'prepared',
+      ...prepared,
+      ...(attachments && { attachments }),
+      index,
+    } as const;
     return { reply, transfer: memoryOf(reply) };
   } catch (error) {
     // The inflated bytes of refused bodies are outside of V8's heap, which is nearly empty: V8 would collect them
@@ -53,6 +60,14 @@ function prepareLarge({ body, wanted }: PrepareRequest): Reply<ScanReply> {
     const { code, status, message } = error;
     return { reply: { type: 'refused', refusal: { code, status, message } } };
   }
+}
+
+/** The content is a part of the body: the whole body would move with it. */
+function inOwnMemory(attachment: AttachmentContent): AttachmentContent {
+  const { content } = attachment;
+  const owned = Buffer.allocUnsafeSlow(content.length);
+  content.copy(owned);
+  return { ...attachment, content: owned };
 }
 
 function withVerdicts(index: BatchIndex): BatchIndex {

@@ -1,5 +1,6 @@
+import type { Attachment } from './attachments.ts';
 import type { IgnoredValue } from './ignored.ts';
-import { MAX_IGNORED } from './ignored.ts';
+import { IgnoredValues, MAX_IGNORED } from './ignored.ts';
 import { cutAt, PREVIEW_CHARACTERS } from './preview.ts';
 
 /**
@@ -32,6 +33,7 @@ export type ObservationDetails = {
   readonly traceName?: string;
   /** The values that gave no field, because they are malformed. */
   readonly ignored?: readonly IgnoredValue[];
+  readonly attachments?: readonly Attachment[];
 };
 
 /** In 10⁻⁹ USD. */
@@ -62,6 +64,7 @@ export const DETAIL_NAMES = [
   'responseId',
   'traceName',
   'ignored',
+  'attachments',
 ] as const satisfies readonly (keyof ObservationDetails)[];
 
 /** Longer texts are cut at this many characters. */
@@ -168,8 +171,19 @@ export function checkedDetails(value: unknown): ObservationDetails | null {
     outputPreview: preview('outputPreview'),
     responseId: text('responseId'),
     traceName: text('traceName'),
-    ignored: checkedIgnored(value.ignored),
+    ignored: withoutAttachments(value.attachments, checkedIgnored(value.ignored)),
   });
+}
+
+/** Another program sends what it knows of attachments, and not their bytes. */
+function withoutAttachments(
+  attachments: unknown,
+  ignored: readonly IgnoredValue[] | undefined,
+): readonly IgnoredValue[] | undefined {
+  if (!Array.isArray(attachments) || attachments.length === 0) return ignored;
+  const noted = new IgnoredValues(ignored);
+  noted.add('attachments', 'attachmentPlace');
+  return noted.list;
 }
 
 function checkedIgnored(value: unknown): readonly IgnoredValue[] | undefined {

@@ -21,6 +21,9 @@ const IGNORED_REASONS = {
   tags: 'is no list of texts',
   duration: 'is no duration',
   attachments: 'are not stored',
+  attachmentSize: 'has more bytes than an attachment, or the attachments of a request, may have',
+  attachmentCount: 'is one more than a run, or a request, may have',
+  attachmentPlace: 'did not get into a store: it arrived without one, or is not passed on',
   text: 'is no text',
   flag: 'is neither true nor false',
   number: 'is no number',
@@ -30,7 +33,11 @@ export type IgnoredReason = keyof typeof IGNORED_REASONS;
 
 /** The ignored values of one item. */
 export class IgnoredValues {
-  #values: IgnoredValue[] | undefined = undefined;
+  #values: IgnoredValue[] | undefined;
+
+  constructor(noted?: readonly IgnoredValue[]) {
+    this.#values = noted && [...noted];
+  }
 
   /** The first note about a place stays. */
   add(path: string, reason: IgnoredReason): void {

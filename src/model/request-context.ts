@@ -62,6 +62,8 @@ export type RequestContext = {
   readonly claim: AnswerClaim | undefined;
   /** Reserves memory for more bytes that the request holds. Throws a `Refusal` (503) if there is no room. */
   reserve(bytes: number): void;
+  /** Stores what belongs to the batch and is not in its bytes, before anything gets the batch. */
+  readonly storeBeside: ((batch: SealedBatch) => Promise<void>) | undefined;
   /** The answer to be kept in the transaction of the batch; set when the batch is sealed, if there is a claim. */
   answer: KeyedAnswer | undefined;
   /** Set by the processor that limits usage; the sealed batch has the same usage. */
@@ -73,14 +75,15 @@ export type RequestContext = {
 /** The signal of a request without a deadline. */
 export const NEVER_ABORTED: AbortSignal = new AbortController().signal;
 
-/** Without a deadline, a claim and a bound on memory, unless they are given. */
+/** Without a deadline, a claim, a bound on memory and attachments, unless they are given. */
 export function requestContext(
-  given: Partial<Pick<RequestContext, 'signal' | 'claim' | 'reserve'>> = {},
+  given: Partial<Pick<RequestContext, 'signal' | 'claim' | 'reserve' | 'storeBeside'>> = {},
 ): RequestContext {
   return {
     signal: given.signal ?? NEVER_ABORTED,
     claim: given.claim,
     reserve: given.reserve ?? unbounded,
+    storeBeside: given.storeBeside,
     answer: undefined,
     reserved: undefined,
     isUsageEntered: false,

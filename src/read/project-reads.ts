@@ -26,10 +26,11 @@ type WrittenSubject = {
 };
 
 /**
- * Whose payloads are read: a trace, the traces of a session or of an export's query, or a raw event, which may belong to any.
+ * Whose payloads are read: a trace, the traces of a session or of an export's query, a raw event, which may belong to any, or
+ * the bytes of an attachment.
  */
 export type PayloadSubject = {
-  readonly kind: 'trace' | 'session' | 'export' | 'raw_event';
+  readonly kind: 'trace' | 'session' | 'export' | 'raw_event' | 'attachment';
   readonly id: string;
 };
 

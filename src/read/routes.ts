@@ -12,6 +12,7 @@ import { positionOf, sourceOf } from '../model/formats.ts';
 import type { Store } from '../store/store.ts';
 import { STORE } from '../store/store.ts';
 import { answerJson, watchClient } from './answer.ts';
+import { SHOW_ATTACHMENT } from './attachment.ts';
 import type { ClientRequest } from './clients/client-request.ts';
 import { LANGFUSE_REQUESTS, langfuseProjects } from './clients/langfuse.ts';
 import { FEEDBACK_REQUESTS } from './clients/langsmith-feedback.ts';
@@ -162,6 +163,7 @@ const STORED: readonly StoredRequest[] = [
   FACET_REQUEST,
   SEARCH_STATUS,
   SHOW_OBSERVATION,
+  SHOW_ATTACHMENT,
   { path: '/raw-events/:raw_event_id', parameters: [], work: showRawEvent },
   EXPORT,
 ];

@@ -1,3 +1,4 @@
+import type { Attachment } from '../model/attachments.ts';
 import type { Cost, ObservationDetails } from '../model/details.ts';
 import { millisecondsBetween } from '../model/details.ts';
 import { formatInstant } from '../model/instant.ts';
@@ -82,7 +83,13 @@ function detailMembers(details: ObservationDetails): Readonly<Record<string, unk
     cost: cost === undefined ? null : costMembers(cost),
     cost_source: cost?.source ?? null,
     ignored: details.ignored ?? [],
+    attachments: (details.attachments ?? []).map(attachmentMembers),
   };
+}
+
+export function attachmentMembers({ name, contentType, bytes, sha256 }: Attachment) {
+  const url = `/api/v1/attachments/${sha256}`;
+  return { name, content_type: contentType, bytes, sha256, url };
 }
 
 /** The place of an observation in the tree of its trace. */

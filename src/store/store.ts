@@ -23,6 +23,7 @@ import type {
   UsageStore,
 } from '../tenancy/contract.ts';
 import type { UiSessionStore } from '../tenancy/ui-sessions.ts';
+import type { AttachmentStore } from './attachments.ts';
 import type { Backlog } from './backlog.ts';
 import type { TraceChanges } from './changes.ts';
 import type { ErasureStore } from './erasures.ts';
@@ -56,6 +57,7 @@ export type Store = QueueStorage & {
   readonly rollups: RollupReads;
   readonly groups: GroupStore;
   readonly scores: ScoreStore;
+  readonly attachments: AttachmentStore;
   readonly erasures: ErasureStore;
   readonly search: SearchStore;
   readonly uiSessions: UiSessionStore;

@@ -1,11 +1,3 @@
-import type { Meter } from '@opentelemetry/api';
-import { PrometheusSerializer } from '@opentelemetry/exporter-prometheus';
-import {
-  AggregationTemporality,
-  InstrumentType,
-  MeterProvider,
-  MetricReader,
-} from '@opentelemetry/sdk-metrics';
 import type {
   Clock,
   Counter,
@@ -26,7 +18,6 @@ export type ServiceMetrics = Metrics & {
   records(name: string): readonly RecordedValues[];
   /** All metrics in the Prometheus text format. */
   text(): Promise<string>;
-  shutdown(): Promise<void>;
 };
 
 type Count = { readonly labels: Labels; readonly value: number };
@@ -40,6 +31,15 @@ type RecordedValues = {
   readonly bounds: readonly number[];
 };
 
+/** A metric with its points at one scrape. */
+export type MetricPoints = { readonly name: string; readonly description: string } & (
+  | { readonly type: 'counter' | 'gauge'; readonly points: readonly GaugePoint[] }
+  | { readonly type: 'histogram'; readonly points: readonly RecordedValues[] }
+);
+
+/** A metric as a scrape reads it. */
+type Scraped = () => MetricPoints | Promise<MetricPoints>;
+
 const SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60];
 const BYTES = Array.from({ length: 18 }, (_, i) => 2 ** (i + 7));
 /** Well below the 10 s that Prometheus gives a scrape by default. */
@@ -47,42 +47,54 @@ const READ_MS = 2_000;
 const COUNTS = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000];
 
 /**
- * Counting costs a lookup and an addition: a counter is one number in memory for each set of labels. The
- * library reads the numbers at a scrape.
+ * Counting costs a lookup and an addition: a counter is one number in memory for each set of labels. The library
+ * that renders them is loaded by the first scrape, because it is larger than all that a small daemon runs.
  *
- *   add(1, labels) ──▶ cell.value += 1          collect ──▶ observe(cell.value, labels) ──▶ text
+ *   add(1, labels) ──▶ cell.value += 1          text ──▶ points of each metric ──▶ prometheus-text.ts
  */
 export function createMetrics(clock: Clock): ServiceMetrics {
-  const reader = new PullReader();
-  const provider = new MeterProvider({ readers: [reader] });
-  const meter = provider.getMeter('tracectl');
-  const serializer = new PrometheusSerializer('', false, undefined, true, true);
   const counters = new Map<string, Counter & { counts(): Count[] }>();
   const histograms = new Map<string, Histogram & { records(): RecordedValues[] }>();
   const gauges = new Map<string, Set<GaugeReader>>();
+  /** In the order in which they were created, which is that of the page. */
+  const scraped = new Map<string, Scraped>();
 
   return {
     counter: (name, description) =>
-      remember(counters, name, () => counter(meter, name, description)),
+      remember(counters, name, () => {
+        const made = counter();
+        scraped.set(name, () => ({ name, description, type: 'counter', points: made.counts() }));
+        return made;
+      }),
     histogram: (name, description, unit) =>
-      remember(histograms, name, () => histogram(meter, name, description, unit)),
+      remember(histograms, name, () => {
+        const made = histogram(boundaries(name, unit));
+        scraped.set(name, () => ({ name, description, type: 'histogram', points: made.records() }));
+        return made;
+      }),
     gauge(name, description, read) {
-      const readers = remember(gauges, name, () => gauge(meter, name, description, clock));
+      const readers = remember(gauges, name, () => {
+        const made = new Set<GaugeReader>();
+        scraped.set(name, async () => {
+          return { name, description, type: 'gauge', points: await pointsOf(made, clock) };
+        });
+        return made;
+      });
       readers.add(read);
       return () => void readers.delete(read);
     },
     observedCounter(name, description, read) {
-      meter
-        .createObservableCounter(name, { description })
-        .addCallback((result) => result.observe(read()));
+      scraped.set(name, () => {
+        return { name, description, type: 'counter', points: [{ value: read() }] };
+      });
     },
     counts: (name) => counters.get(name)?.counts() ?? [],
     records: (name) => histograms.get(name)?.records() ?? [],
     async text() {
-      const { resourceMetrics } = await reader.collect();
-      return serializer.serialize(resourceMetrics);
+      const metrics = await Promise.all([...scraped.values()].map((read) => read()));
+      const { prometheusText } = await import('./prometheus-text.ts');
+      return prometheusText(metrics);
     },
-    shutdown: () => provider.shutdown(),
   };
 }
 
@@ -109,20 +121,6 @@ export function labelled(metrics: Metrics, own: Labels): Metrics {
   };
 }
 
-class PullReader extends MetricReader {
-  constructor() {
-    super({
-      // Cumulative gauges would show the last value of a removed component indefinitely.
-      aggregationTemporalitySelector: (instrument) =>
-        instrument === InstrumentType.OBSERVABLE_GAUGE
-          ? AggregationTemporality.DELTA
-          : AggregationTemporality.CUMULATIVE,
-    });
-  }
-  protected override async onForceFlush(): Promise<void> {}
-  protected override async onShutdown(): Promise<void> {}
-}
-
 function remember<T>(known: Map<string, T>, name: string, make: () => T): T {
   const found = known.get(name);
   if (found !== undefined) return found;
@@ -131,13 +129,10 @@ function remember<T>(known: Map<string, T>, name: string, make: () => T): T {
   return made;
 }
 
-function counter(meter: Meter, name: string, description: string): Counter & { counts(): Count[] } {
+function counter(): Counter & { counts(): Count[] } {
   const cells = new Map<string, { labels: Labels; value: number }>();
   // A caller that reuses its labels object skips building the key.
   const known = new WeakMap<Labels, { value: number }>();
-  meter.createObservableCounter(name, { description }).addCallback((result) => {
-    for (const { labels, value } of cells.values()) result.observe(value, labels);
-  });
   const unlabelled: Labels = {};
   return {
     add(amount, labels = unlabelled) {
@@ -152,17 +147,7 @@ function counter(meter: Meter, name: string, description: string): Counter & { c
   };
 }
 
-function histogram(
-  meter: Meter,
-  name: string,
-  description: string,
-  unit?: string,
-): Histogram & { records(): RecordedValues[] } {
-  const bounds = boundaries(name, unit);
-  const made = meter.createHistogram(name, {
-    description,
-    advice: { explicitBucketBoundaries: bounds },
-  });
+function histogram(bounds: readonly number[]): Histogram & { records(): RecordedValues[] } {
   type Cell = { labels: Labels; count: number; sum: number; buckets: number[] };
   const cells = new Map<string, Cell>();
   // As for a counter.
@@ -171,7 +156,6 @@ function histogram(
   const empty = () => new Array<number>(bounds.length + 1).fill(0);
   return {
     record(value, labels = unlabelled) {
-      made.record(value, labels);
       let cell = known.get(labels);
       if (cell === undefined) {
         cell = remember(cells, keyOf(labels), () => {
@@ -196,16 +180,11 @@ function boundaries(name: string, unit: string | undefined): number[] {
   return COUNTS;
 }
 
-function gauge(meter: Meter, name: string, description: string, clock: Clock): Set<GaugeReader> {
-  const readers = new Set<GaugeReader>();
-  meter.createObservableGauge(name, { description }).addCallback(async (result) => {
-    await Promise.all(
-      [...readers].map(async (read) => {
-        for (const { value, labels } of await inTime(read, clock)) result.observe(value, labels);
-      }),
-    );
-  });
-  return readers;
+/** The points of all readers of a gauge; one for each set of labels. */
+async function pointsOf(readers: ReadonlySet<GaugeReader>, clock: Clock): Promise<GaugePoint[]> {
+  const points = await Promise.all([...readers].map((read) => inTime(read, clock)));
+  const byLabels = points.flat().map((point) => [keyOf(point.labels ?? {}), point] as const);
+  return [...new Map(byLabels).values()];
 }
 
 /** The points of a gauge; none if its source fails or is late, so that the other gauges are served. */

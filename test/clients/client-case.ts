@@ -8,13 +8,17 @@ export type ClientCase = {
   readonly page: string;
   /** The name of the program in the page: `<!-- SECTION: program -->`. */
   readonly section: string;
-  /** The name of the settings in the page, if it differs. */
-  readonly settings?: string;
+  /** The variant of the settings and the program: `<!-- settings, VARIANT -->`. */
+  readonly variant?: string;
+  /** A text of the program that the variant replaces, and its replacement. */
+  readonly edit?: readonly [string, string];
   readonly language: 'javascript' | 'python';
   /** The packages whose versions the matrix shows. */
   readonly packages: readonly string[];
   readonly protocol: string;
   /** The calls of the program to the model server. */
   readonly calls: readonly ('chat' | 'stream' | 'tools' | 'embeddings' | 'error')[];
+  /** Lines that the client always prints. */
+  readonly prints?: RegExp;
   readonly traces: readonly ExpectedTrace[];
 };

@@ -6,6 +6,7 @@ export type ExpectedTrace = {
   readonly tags?: readonly string[];
   /** The totals of the trace. */
   readonly usage?: Readonly<Record<string, number>>;
+  readonly scores?: Pattern;
   readonly tree: readonly Expected[];
 };
 
@@ -17,6 +18,7 @@ export type Expected = {
   readonly tool?: string;
   /** Without it the observation has no counts. */
   readonly usage?: Readonly<Record<string, number>>;
+  readonly cost?: Pattern;
   readonly inputs?: unknown;
   readonly outputs?: unknown;
   readonly error?: Pattern;
@@ -64,6 +66,7 @@ function traceDifferences({ trace, observations }: Found, expected: ExpectedTrac
       ...(expected.user !== undefined && { user_id: expected.user }),
       ...(expected.tags !== undefined && { tags: expected.tags }),
       ...(expected.usage !== undefined && { usage: expected.usage }),
+      ...(expected.scores !== undefined && { scores: expected.scores }),
     }),
     ...observations
       .filter(({ parent_id }) => parent_id !== null && !ids.has(parent_id))
@@ -115,6 +118,7 @@ function fieldsOf(each: Expected): Pattern {
     ...(each.provider !== undefined && { provider: each.provider }),
     ...(each.tool !== undefined && { tool: each.tool }),
     usage: each.usage ?? null,
+    ...(each.cost !== undefined && { cost: each.cost }),
     ...(each.inputs !== undefined && { inputs: each.inputs }),
     ...(each.outputs !== undefined && { outputs: each.outputs }),
     ...(each.metadata !== undefined && { metadata: each.metadata }),

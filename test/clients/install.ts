@@ -4,6 +4,7 @@ import {
   existsSync,
   mkdirSync,
   mkdtempSync,
+  readdirSync,
   readFileSync,
   renameSync,
   rmSync,
@@ -19,7 +20,9 @@ import { run } from '../interop/toolchain.ts';
  */
 const NPM = fileURLToPath(new URL('./npm/', import.meta.url));
 const NPM_FILES = ['package.json', 'package-lock.json', '.npmrc'];
-const INSTALL_MS = 300_000;
+const PYTHON = fileURLToPath(new URL('./python/', import.meta.url));
+/** Of a loaded machine; an idle one takes less than a minute. */
+const INSTALL_MS = 600_000;
 
 /** Installs the npm clients if they are missing; returns the directory with their `node_modules`. */
 export async function npmClients(): Promise<string> {
@@ -35,17 +38,63 @@ export async function npmClients(): Promise<string> {
   });
 }
 
+/**
+ * Installs a list of Python packages if they are missing; returns the program of the environment. A list names every package
+ * with its version, so pip resolves nothing. The lists are apart because their versions conflict.
+ */
+export async function pythonClients(list: string): Promise<string> {
+  const file = join(PYTHON, `${list}.txt`);
+  const directory = join(cacheDirectory(), `python-${list}-${keyOf([file])}`);
+  const python = join('bin', 'python');
+  if (existsSync(directory)) return join(directory, python);
+  const name = `the Python clients (${list})`;
+  await installed(name, directory, async (place) => {
+    await makeEnvironment(place);
+    const install = ['-m', 'pip', 'install', '--quiet', '--disable-pip-version-check'];
+    const exactly = ['--no-deps', '--no-compile', '--requirement', file];
+    await run(join(place, python), [...install, ...exactly], { ms: INSTALL_MS });
+  });
+  return join(directory, python);
+}
+
+/** Debian has the module `venv` in a package of its own, which root installs. */
+async function makeEnvironment(place: string): Promise<void> {
+  const make = () => run('python3', ['-m', 'venv', place], { ms: INSTALL_MS });
+  try {
+    await make();
+  } catch (error) {
+    const isRoot = process.getuid?.() === 0;
+    if (!isRoot || !existsSync('/usr/bin/apt-get')) {
+      throw new Error(`Install python3 with venv (Debian: python3-venv). ${String(error)}`);
+    }
+    const install =
+      'apt-get -q update && apt-get -q install -y --no-install-recommends python3-venv';
+    await run('sh', ['-c', install], {
+      env: { DEBIAN_FRONTEND: 'noninteractive' },
+      ms: INSTALL_MS,
+    });
+    await make();
+  }
+}
+
+type Fill = (place: string) => Promise<void>;
+
+const installations = new Map<string, Promise<string>>();
+
+/** Concurrent callers share an installation. */
+function installed(name: string, directory: string, fill: Fill): Promise<string> {
+  const running = installations.get(directory) ?? installedOnce(name, directory, fill);
+  installations.set(directory, running);
+  return running;
+}
+
 /** Fills a directory beside the final one and renames it, so that an existing directory is complete. */
-async function installed(
-  name: string,
-  directory: string,
-  fill: (place: string) => Promise<void>,
-): Promise<string> {
+async function installedOnce(name: string, directory: string, fill: Fill): Promise<string> {
   mkdirSync(cacheDirectory(), { recursive: true });
   const place = mkdtempSync(`${directory}.`);
   try {
     await fill(place);
-    if (!existsSync(directory)) renameSync(place, directory);
+    publish(place, directory);
   } catch (error) {
     const hint = 'The registry has to be reachable once; later runs use the copy';
     throw new Error(`${name} could not be installed into ${directory}. ${hint}. ${String(error)}`);
@@ -53,6 +102,15 @@ async function installed(
     rmSync(place, { recursive: true, force: true });
   }
   return directory;
+}
+
+/** Of concurrent processes, the first one to finish gives the directory. */
+function publish(place: string, directory: string): void {
+  try {
+    renameSync(place, directory);
+  } catch (error) {
+    if (!existsSync(directory)) throw error;
+  }
 }
 
 function cacheDirectory(): string {
@@ -71,7 +129,11 @@ export function packageVersions(): ReadonlyMap<string, string> {
   const { dependencies } = JSON.parse(readFileSync(join(NPM, 'package.json'), 'utf8')) as {
     dependencies: Record<string, string>;
   };
-  return new Map(
-    Object.entries(dependencies).map(([name, version]) => [`javascript ${name}`, version]),
+  const lines = readdirSync(PYTHON).flatMap((file) =>
+    readFileSync(join(PYTHON, file), 'utf8').split('\n'),
   );
+  return new Map([
+    ...Object.entries(dependencies).map(([name, version]) => [`javascript ${name}`, version]),
+    ...lines.map((line) => line.split('==')).map(([name, version]) => [`python ${name}`, version]),
+  ] as [string, string][]);
 }

@@ -26,13 +26,13 @@ const ARRIVAL_MS = 30_000;
 export class Lab {
   readonly #daemon: Daemon;
   readonly #models: ModelServer;
-  readonly #grpc: string;
+  readonly #grpcPort: string;
   #cases = 0;
 
-  private constructor(daemon: Daemon, models: ModelServer, grpc: string) {
+  private constructor(daemon: Daemon, models: ModelServer, grpcPort: string) {
     this.#daemon = daemon;
     this.#models = models;
-    this.#grpc = grpc;
+    this.#grpcPort = grpcPort;
   }
 
   static async start(): Promise<Lab> {
@@ -41,7 +41,7 @@ export class Lab {
     const config = { receivers: { otlp: { protocols: { grpc: { endpoint } } } } };
     const daemon = await prepareDaemon({ config });
     await daemon.start();
-    return new Lab(daemon, await startModelServer(), endpoint);
+    return new Lab(daemon, await startModelServer(), `${port}`);
   }
 
   async close(): Promise<void> {
@@ -59,7 +59,7 @@ export class Lab {
     const end = Date.now() + ARRIVAL_MS;
     for (;;) {
       const found = await this.#tracesOf(key);
-      const wrong = [...complaints(output), ...differences(found, each.traces)];
+      const wrong = [...complaints(output, each.prints), ...differences(found, each.traces)];
       if (wrong.length === 0 || Date.now() > end) return { found, wrong, output };
       await new Promise((resolve) => setTimeout(resolve, 100));
     }
@@ -79,23 +79,30 @@ export class Lab {
     if (runtime.modules !== undefined) symlinkSync(runtime.modules, join(place, 'node_modules'));
     writeFileSync(join(place, runtime.file), program);
     writeFileSync(join(place, 'settings.sh'), this.#withAddresses(settings));
-    return await run('sh', ['-euc', `. ./settings.sh; exec ${runtime.command} 2>&1`], {
-      cwd: place,
-      env: {
-        ...PLAIN,
-        KEY: key,
-        OPENAI_BASE_URL: this.#models.url,
-        OPENAI_API_KEY: 'sk-test',
+    return await run(
+      'sh',
+      [
+        '-euc',
+        `. ./settings.sh; ${runtime.command} >output 2>&1 || (cat output >&2; exit 1); cat output`,
+      ],
+      {
+        cwd: place,
+        env: {
+          ...PLAIN,
+          KEY: key,
+          OPENAI_BASE_URL: this.#models.url,
+          OPENAI_API_KEY: 'sk-test',
+        },
+        ms: PROGRAM_MS,
       },
-      ms: PROGRAM_MS,
-    });
+    );
   }
 
   /** Replaces the default addresses of the page. */
   #withAddresses(settings: string): string {
     const text = settings
       .replaceAll('127.0.0.1:4318', new URL(this.#daemon.base).host)
-      .replaceAll('127.0.0.1:4317', this.#grpc);
+      .replaceAll(/\b4317\b/g, this.#grpcPort);
     if (text === settings) throw new Error('the settings of a page name no address');
     return text;
   }
@@ -114,10 +121,13 @@ export class Lab {
   }
 }
 
-/** The lines that a program does not print itself: the warnings of a client. */
-function complaints(output: string): string[] {
+/** The lines that neither the program nor its client always prints: warnings. */
+function complaints(output: string, prints: RegExp = /^$/): string[] {
   return output
     .split('\n')
-    .filter((line) => line !== '' && !line.includes(ANSWER) && !NOT_FOUND.test(line))
+    .filter(
+      (line) =>
+        !prints.test(line) && line !== '' && !line.includes(ANSWER) && !NOT_FOUND.test(line),
+    )
     .map((line) => `the program printed: ${line}`);
 }

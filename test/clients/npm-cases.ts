@@ -10,22 +10,15 @@ import {
   MISSING_MODEL,
   MODEL,
   NOT_FOUND,
+  openTelemetryTrace,
   QUESTION,
+  said,
   TWO_CALLS_USAGE,
   WEATHER,
+  WITH_SESSION,
 } from './plot.ts';
 
-const WITH_SESSION = { session: 'session-1', user: 'user-1', tags: ['demo'] };
 const { reasoning_tokens: _, ...WITHOUT_REASONING } = CALL_USAGE;
-
-/** The programs in JavaScript, which `npm test` runs. */
-export const NPM_CASES: readonly ClientCase[] = [
-  langsmith(),
-  langfuse(),
-  vercelAiSdk(),
-  openInference(),
-  ...(['HTTP', 'gRPC'] as const).map(openTelemetry),
-];
 
 function langsmith(): ClientCase {
   const call = { kind: 'llm', model: MODEL, provider: 'openai', usage: CALL_USAGE } as const;
@@ -153,7 +146,6 @@ function langfuse(): ClientCase {
 
 function vercelAiSdk(): ClientCase {
   const provider = { provider: 'openai' };
-  const said = (role: string, content: string) => [{ role, parts: [{ type: 'text', content }] }];
   const call = { name: `chat ${MODEL}`, kind: 'generation', model: ANSWERING_MODEL } as const;
   const agent = {
     name: `invoke_agent ${MODEL}`,
@@ -331,50 +323,24 @@ function openInference(): ClientCase {
 }
 
 function openTelemetry(transport: 'HTTP' | 'gRPC'): ClientCase {
-  const said = (role: string, content: string) => [{ role, parts: [{ type: 'text', content }] }];
-  const usage = { input_tokens: 21, output_tokens: 9, total_tokens: 30 };
   return {
     client: 'OpenTelemetry for JavaScript',
     page: 'opentelemetry',
     section: 'javascript',
-    ...(transport === 'gRPC' && { settings: 'javascript, gRPC' }),
+    ...(transport === 'gRPC' && { variant: 'gRPC' }),
     language: 'javascript',
     packages: ['@opentelemetry/sdk-node'],
     protocol: transport === 'gRPC' ? 'OTLP over gRPC' : 'OTLP over HTTP, protobuf',
     calls: [],
-    traces: [
-      {
-        name: 'answer',
-        ...WITH_SESSION,
-        usage,
-        tree: [
-          {
-            name: 'answer',
-            kind: 'agent',
-            inputs: QUESTION,
-            outputs: ANSWER,
-            ...WITH_SESSION,
-            metadata: { 'service.name': 'weather' },
-            children: [
-              {
-                name: `chat ${MODEL}`,
-                kind: 'generation',
-                model: MODEL,
-                provider: 'openai',
-                usage,
-                inputs: said('user', QUESTION),
-                outputs: said('assistant', ANSWER),
-              },
-              {
-                name: 'execute_tool get_weather',
-                kind: 'tool',
-                tool: 'get_weather',
-                error: { type: 'TypeError', message: 'no such city', stacktrace: /TypeError/ },
-              },
-            ],
-          },
-        ],
-      },
-    ],
+    traces: [openTelemetryTrace('TypeError')],
   };
 }
+
+/** The programs in JavaScript, which `npm test` runs. */
+export const NPM_CASES: readonly ClientCase[] = [
+  langsmith(),
+  langfuse(),
+  vercelAiSdk(),
+  openInference(),
+  ...(['HTTP', 'gRPC'] as const).map(openTelemetry),
+];

@@ -10,14 +10,19 @@ export type PageProgram = {
 
 export const CLIENT_PAGES = new URL('../../docs/clients/', import.meta.url);
 
-/** The blocks below `<!-- SECTION: settings -->` and `<!-- SECTION: program -->`. */
-export function programOf({ page, section, settings = section }: ClientCase): PageProgram {
+/** The blocks below `<!-- settings -->` and `<!-- SECTION: program -->`. */
+export function programOf({ page, section, variant, edit }: ClientCase): PageProgram {
   const text = readFileSync(new URL(`${page}.md`, CLIENT_PAGES), 'utf8');
-  const blocks = [...text.matchAll(/<!-- (.+: (?:settings|program)) -->\n+```\w+\n([\s\S]*?)```/g)];
+  const blocks = [...text.matchAll(/<!-- (.+) -->\n+```\w+\n([\s\S]*?)```/g)];
   const block = (title: string) => {
     const found = blocks.find(([, each]) => each === title)?.[2];
     if (found === undefined) throw new Error(`docs/clients/${page}.md has no block "${title}"`);
     return found;
   };
-  return { settings: block(`${settings}: settings`), program: block(`${section}: program`) };
+  const settings = block(variant === undefined ? 'settings' : `settings, ${variant}`);
+  const program = block(`${section}: program`);
+  if (edit === undefined) return { settings, program };
+  const [from, to] = edit;
+  if (!program.includes(from)) throw new Error(`docs/clients/${page}.md: no "${from}" to replace`);
+  return { settings, program: program.replaceAll(from, to) };
 }

@@ -12,7 +12,7 @@ export type GeneratedPage = {
   readonly stored: string;
 };
 
-const MATRIX = /(<!-- generated: matrix -->\n)[\s\S]*?(<!-- end -->)/;
+const MATRIX = /(<!-- matrix -->\n)[\s\S]*?(<!-- end of the matrix -->)/;
 const HEAD = '| client | versions | protocol | calls | compared |\n| --- | --- | --- | --- | --- |';
 
 /** The pages with the matrix and the trees of the cases. */
@@ -20,7 +20,8 @@ export function generatedPages(
   cases: readonly ClientCase[],
   versions: ReadonlyMap<string, string>,
 ): GeneratedPage[] {
-  const rows = cases.map((each) => matrixRow(each, versions));
+  const byName = cases.toSorted((a, b) => (a.client < b.client ? -1 : 1));
+  const rows = byName.map((each) => matrixRow(each, versions));
   return [
     generated('README', (text) => text.replace(MATRIX, `$1${[HEAD, ...rows].join('\n')}\n$2`)),
     ...[...new Set(cases.map(({ page }) => page))].map((page) =>
@@ -75,14 +76,16 @@ function compared(traces: readonly ExpectedTrace[]): string[] {
     [has('session'), 'session'],
     [has('user'), 'user'],
     [has('tags'), 'tags'],
+    [some('cost'), 'cost'],
+    [traces.some(({ scores }) => scores !== undefined), 'scores'],
     [some('hasFirstToken'), 'time to first token'],
   ];
   return fields.flatMap(([isCompared, field]) => (isCompared ? [field] : []));
 }
 
 /** Writes the tree of a case into its page, below `<!-- SECTION: arrives -->`. */
-function withTree(page: string, { section, settings, traces }: ClientCase): string {
-  if (settings !== undefined) return page;
+function withTree(page: string, { section, variant, traces }: ClientCase): string {
+  if (variant !== undefined) return page;
   const title = `<!-- ${section}: arrives -->\n`;
   const [before, after] = page.split(`${title}`);
   if (before === undefined || after === undefined) throw new Error(`a page has no ${title}`);

@@ -1,3 +1,5 @@
+import type { ExpectedTrace } from './compare.ts';
+
 /**
  * The plot of every program: a question, a model call that asks for a tool, the tool, and a streamed answer; an embedding
  * of the answer, and a call that fails. The fake model server gives the answers and counts.
@@ -30,3 +32,48 @@ export const TWO_CALLS_USAGE = {
   reasoning_tokens: 8,
 };
 export const EMBEDDING_USAGE = { input_tokens: 5, total_tokens: 5 };
+/** Of a client that sends no details. */
+export const COUNTED_USAGE = { input_tokens: 21, output_tokens: 9, total_tokens: 30 };
+
+export const WITH_SESSION = { session: 'session-1', user: 'user-1', tags: ['demo'] };
+
+/** A message of the GenAI conventions. */
+export function said(role: string, content: string) {
+  return [{ role, parts: [{ type: 'text', content }] }];
+}
+
+/** The trace of the programs that set attributes by hand. */
+export function openTelemetryTrace(errorType: string): ExpectedTrace {
+  return {
+    name: 'answer',
+    ...WITH_SESSION,
+    usage: COUNTED_USAGE,
+    tree: [
+      {
+        name: 'answer',
+        kind: 'agent',
+        inputs: QUESTION,
+        outputs: ANSWER,
+        ...WITH_SESSION,
+        metadata: { 'service.name': 'weather' },
+        children: [
+          {
+            name: `chat ${MODEL}`,
+            kind: 'generation',
+            model: MODEL,
+            provider: 'openai',
+            usage: COUNTED_USAGE,
+            inputs: said('user', QUESTION),
+            outputs: said('assistant', ANSWER),
+          },
+          {
+            name: 'execute_tool get_weather',
+            kind: 'tool',
+            tool: 'get_weather',
+            error: { type: errorType, message: 'no such city', stacktrace: new RegExp(errorType) },
+          },
+        ],
+      },
+    ],
+  };
+}

@@ -18,6 +18,8 @@ const { values } = parseArgs({ options: { only: { type: 'string' }, write: { typ
 const print = (text: string) => void process.stdout.write(`${text}\n`);
 
 const chosen = ALL_CASES.filter((each) => titleOf(each).includes(values.only ?? ''));
+// The lists of packages install at the same time.
+await Promise.allSettled(chosen.map(runtimeOf));
 const lab = await Lab.start();
 const failed: ClientCase[] = [];
 try {

@@ -3,10 +3,9 @@ import { NARROW_LIMITS } from '../../src/model/narrow-limits.ts';
 import type { Observation } from '../../src/model/observation.ts';
 import { observationJson } from '../../src/store/observation-json.ts';
 import type { LinePage, Store } from '../../src/store/store.ts';
-import { anObservation, aTenant, nativeBatch } from '../helper/batches.ts';
+import { anObservation, nativeBatch, testProject as P } from '../helper/batches.ts';
 import type { OpenForSummaries } from './summaries.ts';
 
-const P = aTenant().projectId;
 const T0 = Date.UTC(2026, 0, 15, 12);
 
 /** Observations with many fields, and with none. */
@@ -33,6 +32,7 @@ const MANY_FIELDS: readonly Partial<Observation>[] = [
       ...{ promptName: 'n', inputBytes: 3, scope: 's' },
       cost: { input: 1, output: null, total: 1_000_000_001, source: 'sent' },
       ignored: [{ path: 'a.b', reason: 'not a number' }],
+      attachments: [{ name: 'a "b"', contentType: 'image/png', bytes: 3, sha256: 'ab'.repeat(32) }],
     },
   },
   { traceId: 'd', id: `d-${'2'.repeat(100)}`, details: { promptVersion: '2' } },
@@ -109,7 +109,7 @@ export function exports(t: Test, open: OpenForSummaries): void {
   });
 
   t.test('a page of several traces goes on in the trace of its last item', async (t) => {
-    const { store } = await open(t);
+    const { store } = await open.shared();
     await writeTraces(store);
     for (const limit of [1, 4, 5, 6, 9]) {
       const page = await store.traces.listObservationsOf(P, ['b', 'a'], limit);

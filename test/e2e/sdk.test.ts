@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto';
 import { context, SpanKind, SpanStatusCode, trace } from '@opentelemetry/api';
 import { OTLPTraceExporter as JsonExporter } from '@opentelemetry/exporter-trace-otlp-http';
 import { OTLPTraceExporter as ProtoExporter } from '@opentelemetry/exporter-trace-otlp-proto';
@@ -39,6 +40,7 @@ t.test('OpenTelemetry and LangSmith SDKs send to the daemon', async (t) => {
     },
   );
   await t.test('a LangSmith client sends a tree of runs in batches', (t) => runTree(t, daemon));
+  await t.test('a LangSmith client sends attachments', (t) => attachments(t, daemon));
   await t.test('a LangSmith client without batching posts and patches', (t) =>
     singleRuns(t, daemon),
   );
@@ -172,6 +174,36 @@ async function runTree(t: Test, daemon: Daemon): Promise<void> {
   t.equal(p.kind, 'chain', 'a parser is a chain');
   t.equal(p.status, 'error');
   t.match(p.error, { message: 'cannot parse' });
+}
+
+async function attachments(t: Test, daemon: Daemon): Promise<void> {
+  const client = langsmith(daemon, true);
+  const [image, page] = [randomBytes(700_000), Buffer.from('<script>alert(1)</script>')];
+  const run = new RunTree({
+    ...{ name: 'look', run_type: 'chain', inputs: {}, project_name: 'somewhere' },
+    attachments: { image: ['image/png', image], page: { mimeType: 'text/html', data: page } },
+    ...{ tracingEnabled: true, client },
+  });
+  await run.postRun();
+  await run.end({ seen: true });
+  await run.patchRun();
+  await client.awaitPendingTraceBatches();
+  const { observations } = await wholeTrace(daemon, run.id, 1, ([one]) => one?.ended === true);
+  const found = list(observations[0]?.attachments).map(record);
+  t.match(found, [
+    { name: 'image', content_type: 'image/png', bytes: image.length },
+    { name: 'page', content_type: 'text/html', bytes: page.length },
+  ]);
+  for (const [one, content, type] of [
+    [found[0], image, 'image/png'],
+    [found[1], page, 'application/octet-stream'],
+  ] as const) {
+    const url = `${daemon.base}${one?.url}`;
+    const answer = await fetch(url, { headers: { authorization: `Bearer ${daemon.key}` } });
+    t.equal(answer.headers.get('content-type'), type);
+    t.ok(Buffer.from(await answer.arrayBuffer()).equals(content));
+    t.equal((await fetch(url)).status, 401);
+  }
 }
 
 async function singleRuns(t: Test, daemon: Daemon): Promise<void> {

@@ -17,6 +17,7 @@ import type {
 import { PLAN_NAMES } from '../../src/tenancy/contract.ts';
 import { makeId, makeToken, shownPrefix } from '../../src/tenancy/token.ts';
 import { fakeClock } from './clock.ts';
+import { fakeAttachments } from './fake-attachments.ts';
 import { fakeErasures } from './fake-erasures.ts';
 import { fakeGroups } from './fake-groups.ts';
 import { fakeRanks } from './fake-ranks.ts';
@@ -234,6 +235,7 @@ export function fakeStore(plan: PlanName = 'scale'): FakeStore {
     ranks: guarded(fakeRanks(first, held)),
     rollups: guarded(fakeRollups(first)),
     scores: guarded(fakeScores()),
+    attachments: guarded(fakeAttachments()),
     uiSessions: guarded(fakeUiSessions(note)),
     erasures: guarded(fakeErasures(parts.projects, fakeClock(AT))),
     held,

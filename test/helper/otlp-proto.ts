@@ -73,6 +73,10 @@ export function logsOf(
   return { resourceLogs: [{ resource, scopeLogs: [{ scope, logRecords }] }] };
 }
 
+export function decodeLogs(bytes: Uint8Array): object {
+  return logsType.toObject(logsType.decode(bytes), { longs: String, bytes: String, arrays: true });
+}
+
 /** A request as protobufjs reads it, in OTLP's JSON form; throws where it is broken. */
 export function decodeRequest(bytes: Uint8Array): {
   resourceSpans: { scopeSpans: { spans: unknown[] }[] }[];

@@ -95,6 +95,7 @@ export function acceptInto(
   return async (batch, request) => {
     await decide(batch, request);
     const sealed = seal(batch, request);
+    await request.storeBeside?.(sealed);
     await sink.consume(sealed, request);
     return sealed;
   };

@@ -1,6 +1,6 @@
 import { execFile, spawn } from 'node:child_process';
 import { cpSync, existsSync, globSync, mkdirSync, readFileSync, symlinkSync } from 'node:fs';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import t from 'tap';
@@ -38,6 +38,14 @@ t.test('the tarball carries the web UI, and its daemon serves it', async (t) => 
   t.ok(files.includes('dist/ui/index.html'));
   t.ok(files.some((file) => /^dist\/ui\/assets\/.+\.js\.br$/.test(file)));
   t.notOk(existsSync(join(root, 'ui')), 'the sources of the pages are not in it');
+  for (const thread of threads()) t.ok(existsSync(join(root, 'dist', thread)), thread);
+  for (const file of globSync('dist/{src,chunks}/**/*.js', { cwd: root })) {
+    const text = readFileSync(join(root, file), 'utf8');
+    t.notMatch(text, /^import .* from "node:/m, `${file} reads no built-in module as a whole`);
+    t.match(text, /^[\0-\xff]*$/, `a character of ${file} takes one byte in memory`);
+  }
+  const licenses = readFileSync(join(root, 'dist/licenses.txt'), 'utf8');
+  t.match(licenses, /^zod .*\(MIT\)\n\nMIT License/m);
   symlinkSync(join(ROOT, 'node_modules'), join(root, 'node_modules'));
 
   const url = await serve(t, root, join(place, 'run'));
@@ -48,6 +56,16 @@ t.test('the tarball carries the web UI, and its daemon serves it', async (t) => 
   t.strictSame(browser.errors, []);
   t.strictSame(browser.foreign, []);
 });
+
+/** The modules that threads start with, as paths in the build. */
+function threads(): string[] {
+  const found = globSync('{src,exporters,extensions,processors}/**/*.ts', { cwd: ROOT });
+  return found.flatMap((file) => {
+    const text = readFileSync(join(ROOT, file), 'utf8');
+    const names = text.matchAll(/threadFile\(\s*import\.meta\.url,\s*'([^']+)'/g);
+    return [...names].map(([, name = '']) => `${join(dirname(file), name)}.js`);
+  });
+}
 
 t.test('a pack without the pages fails', async (t) => {
   const place = t.testdir({ 'package.json': '{"name":"x"}' });

@@ -1,8 +1,10 @@
 import type { Steps } from '../../../src/component/background.ts';
 import type { Logger } from '../../../src/component/component.ts';
+import { sweepAttachments } from '../../../src/store/attachments.ts';
 import { withoutIds } from '../../../src/store/erasing/answers.ts';
 import type { ErasingTables, ErasureScope, Stepping } from '../../../src/store/erasing/tables.ts';
 import { keyOfId } from '../../../src/store/rows/observation-row.ts';
+import { attachmentSweep } from '../attachments/sweep.ts';
 import { removeUnreferenced } from '../batches/batches.ts';
 import { hideTrace, removeHidden, removeWhole } from '../batches/purge.ts';
 import type { Postgres, PostgresTransaction } from '../connection/pool.ts';
@@ -32,6 +34,7 @@ const VACUUMED = [
     'erasure_traces',
   ],
   ...['rollups', 'rollup_deltas', 'payload_texts', 'text_changes'],
+  ...['attachments', 'attachment_pieces', 'attachment_refs', 'attachment_holds'],
   ...['erasure_batches', 'erasure_items', 'queue_entries', 'queue_dead_letters', 'idempotency'],
 ];
 
@@ -62,6 +65,7 @@ export function postgresErasing(parts: PostgresErasingParts): ErasingTables {
     // The end starts a VACUUM.
     async *sweep({ project }) {
       while (await foldStep(database, project)) yield;
+      yield* sweepAttachments(attachmentSweep(database, project), parts.now());
     },
     async end(...args) {
       await progress.end(...args);

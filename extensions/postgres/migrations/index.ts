@@ -20,6 +20,7 @@ import { uiSessions } from './0018-ui-sessions.ts';
 import { scoreIdIndex } from './0019-score-ids.ts';
 import { clientsOfRejections } from './0020-rejection-clients.ts';
 import { textSearch } from './0021-text-search.ts';
+import { attachmentContents } from './0022-attachments.ts';
 
 /** In the order they are applied. */
 export const MIGRATIONS: readonly Migration[] = [
@@ -44,4 +45,5 @@ export const MIGRATIONS: readonly Migration[] = [
   scoreIdIndex,
   clientsOfRejections,
   textSearch,
+  attachmentContents,
 ];

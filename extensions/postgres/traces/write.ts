@@ -6,7 +6,9 @@ import type { FlatRows, Key } from '../../../src/store/rows/observation-row.ts';
 import { nameOfKey, ROW_LENGTH, rowKeyAt } from '../../../src/store/rows/observation-row.ts';
 import { ObservationWrite } from '../../../src/store/rows/observation-write.ts';
 import { MAX_SUMMARIZED } from '../../../src/store/rows/written-trace.ts';
+import { attachmentStatements } from '../attachments/attachments.ts';
 import type { PostgresTransaction } from '../connection/pool.ts';
+import type { Statement } from '../connection/statement.ts';
 import type { StoreDatabase } from '../database.ts';
 import { erasedItemsOf, refuseErased } from '../erasing/in-flight.ts';
 import { changesOf } from './changes.ts';
@@ -153,7 +155,7 @@ class Write {
     const set = await this.#merged(client, begun);
     const missing = sources.filter(({ id }) => !begun.batches.has(id));
     if (missing.length > 0) await this.#database.storeDelivered(client, missing);
-    await client.commit(changesOf(project, set));
+    await client.commit([...changesOf(project, set), ...this.#attachments()]);
     this.#changed = set.changedTraces(set.changes()).map(({ n }) => n);
     this.#database.terms.leftOut(set.unindexedTerms);
   }
@@ -186,6 +188,12 @@ class Write {
   /** One each, even if a batch is delivered twice at the same time. */
   #sources(): SealedBatch[] {
     return [...new Map(this.#parts.map(({ source }) => [source.id, source])).values()];
+  }
+
+  #attachments(): Statement[] {
+    return this.#parts.flatMap(({ source, rows }) =>
+      attachmentStatements(this.#project, source.id, rows.attachments),
+    );
   }
 
   #sum(count: (part: Part) => number): number {

@@ -9,6 +9,7 @@ import { sweepParts } from '../../../src/sqlite/queue/project-removal.ts';
 import type { WalkedPage } from '../../../src/sqlite/queue/removal-operations.ts';
 import type { WaitingPage, WaitingPlace } from '../../../src/sqlite/queue/shrinking.ts';
 import type { SqliteQueueStorage } from '../../../src/sqlite/queue/storage.ts';
+import { sweepAttachments } from '../../../src/store/attachments.ts';
 import type { ErasedInFlight } from '../../../src/store/erasing/in-flight.ts';
 import type { BatchItem } from '../../../src/store/erasing/items.ts';
 import { tracedItems, withoutItems } from '../../../src/store/erasing/items.ts';
@@ -20,6 +21,7 @@ import type {
 } from '../../../src/store/erasing/tables.ts';
 import type { Key } from '../../../src/store/rows/observation-row.ts';
 import { keyOfId } from '../../../src/store/rows/observation-row.ts';
+import { sqliteAttachmentSweep } from '../attachments/attachments.ts';
 import { HIDDEN } from '../batches/purge-operations.ts';
 import type { StoreOperations } from '../operations.ts';
 import type { RemovedCounters } from '../removed-counters.ts';
@@ -214,7 +216,11 @@ async function* removeBatches({ database, queues, removed }: SqliteErasingParts)
   });
 }
 
-async function* sweep({ database, texts }: SqliteErasingParts, { project }: ErasureScope): Steps {
+async function* sweep(
+  { database, texts, clock }: SqliteErasingParts,
+  { project }: ErasureScope,
+): Steps {
+  yield* sweepAttachments(sqliteAttachmentSweep(database, project), clock.now());
   yield* repeat(async () => {
     const step = await database.search('rollups.toFoldOf', [project]);
     if (step !== null) await database.write('rollups.fold', [step]);

@@ -15,6 +15,7 @@ import { uiSessionTables } from './0013-ui-sessions.ts';
 import { scoresById } from './0014-score-ids.ts';
 import { clientOfRejection } from './0015-rejection-clients.ts';
 import { textSearchTables } from './0016-text-search.ts';
+import { attachmentTables } from './0017-attachments.ts';
 
 /** The migrations of a store, in their order. */
 export const STORE_MIGRATIONS: readonly FileMigration[] = [
@@ -34,4 +35,5 @@ export const STORE_MIGRATIONS: readonly FileMigration[] = [
   scoresById,
   clientOfRejection,
   textSearchTables,
+  attachmentTables,
 ];

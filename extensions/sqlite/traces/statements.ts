@@ -20,6 +20,8 @@ import { WrittenTrace } from '../../../src/store/rows/written-trace.ts';
 import { HIDDEN } from '../batches/purge-operations.ts';
 import type { TextMarks } from '../search/marks.ts';
 import { textMarks } from '../search/marks.ts';
+import type { AddedTrace } from './added-traces.ts';
+import { AddedTraces } from './added-traces.ts';
 import type { PostedCells, PostingTable } from './postings.ts';
 import { blobOfTerms, POSTED_COLUMNS, postingsOfCells, postingTable } from './postings.ts';
 import { DeltaLog } from './rollup-operations.ts';
@@ -71,6 +73,9 @@ export class Statements implements ObservationTable<number> {
   readonly #rowsOf: RowQuery<ObservationCells>;
   readonly #traceNumber: CellQuery<number>;
   readonly #addTrace: StatementSync;
+  readonly #insertTrace: StatementSync;
+  readonly #newestTrace: CellQuery<number>;
+  readonly #added = new AddedTraces();
   readonly #trace: RowQuery<TraceCells>;
   readonly #saveState: StatementSync;
   readonly #saveTrace: StatementSync;
@@ -105,9 +110,15 @@ export class Statements implements ObservationTable<number> {
     this.#rowsOf = tuples(db, `${select} WHERE trace = ?`);
     this.#traceNumber = cell(db, 'SELECT n FROM traces WHERE project = ? AND key = ?');
     this.#addTrace = db.prepare(
-      `INSERT INTO traces (project, key, long_id, at_ms, at_ns, observations, created_at, updated_at, terms)
-       VALUES (?1, ?2, ?3, ?4, 0, 0, ?4, ?4, x'')`,
+      `INSERT INTO traces (n, project, key, long_id, at_ms, at_ns, observations, created_at, updated_at, terms)
+       VALUES (?1, ?2, ?3, ?4, ?5, 0, 0, ?5, ?5, x'')`,
     );
+    const columns = [...STATE_COLUMNS, ...SUMMARY_COLUMNS].map(({ name }) => name);
+    this.#insertTrace = db.prepare(
+      `INSERT INTO traces (${columns.join(', ')}, terms, n, project, key, long_id, stale_changes)
+       VALUES (${columns.map(() => '?').join(', ')}, ?, ?, ?, ?, ?, 0)`,
+    );
+    this.#newestTrace = cell(db, 'SELECT max(n) FROM traces');
     this.#trace = tuples(
       db,
       `SELECT observations, created_at, updated_at, key_id, rollup, ${POSTED_COLUMNS} FROM traces WHERE n = ?`,
@@ -187,15 +198,33 @@ export class Statements implements ObservationTable<number> {
     return this.#rowsOf.all(trace).map(splitRow);
   }
 
-  traceNumber(project: string, key: Key): number | undefined {
-    return this.#traceNumber(project, key);
+  /** Before each write, which may follow one that failed. */
+  begin(): void {
+    this.#added.clear();
   }
 
+  traceNumber(project: string, key: Key): number | undefined {
+    return this.#added.numberOf(project, key) ?? this.#traceNumber(project, key);
+  }
+
+  /** The row is inserted with its summary, unless another statement needs it before: an update of its indexes costs more. */
   addTrace(project: string, key: Key, longId: string | null, at: number): number {
-    return Number(this.#addTrace.run(project, key, longId, at).lastInsertRowid);
+    return this.#added.add({ project, key, longId, at }, this.#newestTrace() ?? 0);
+  }
+
+  #insertAdded(added: Iterable<AddedTrace>): void {
+    for (const { n, project, key, longId, at } of added) {
+      this.#addTrace.run(n, project, key, longId, at);
+    }
   }
 
   traceState(n: number): WrittenTrace {
+    const added = this.#added.get(n);
+    if (added !== undefined) {
+      const state = new WrittenTrace(n, added.at);
+      state.postings = { at: { ms: added.at, ns: 0 }, terms: [] };
+      return state;
+    }
     const row = this.#trace.get(n);
     if (row === undefined) throw new Error(`trace ${n} is lost within a transaction`);
     const [observations, createdAt, updatedAt, keyId, rollup, ...posted] = row;
@@ -210,6 +239,14 @@ export class Statements implements ObservationTable<number> {
 
   saveTrace(trace: WrittenTrace): void {
     const state = STATE_COLUMNS.map(({ of }) => of(trace));
+    const added = this.#added.take(trace.n);
+    if (added !== undefined && isSummarized(trace)) {
+      const { n, project, key, longId } = added;
+      this.#insertTrace.run(...state, ...savedCells(trace), n, project, key, longId);
+      this.#postings.save(trace, trace.postings);
+      return;
+    }
+    if (added !== undefined) this.#insertAdded([added]);
     if (!isSummarized(trace)) {
       this.#saveState.run(...state, trace.n);
       return;
@@ -243,13 +280,15 @@ export class Statements implements ObservationTable<number> {
 
   /** Removes a trace without observations. */
   removeTrace(n: number): void {
-    this.#postings.remove(n);
     this.#removePairs.run(n);
+    if (this.#added.take(n) !== undefined) return;
+    this.#postings.remove(n);
     this.#removeTrace.run(n);
   }
 
   /** Run ids are unique in a project; if they are not, the newest run counts. */
   traceOfRun(project: string, key: Key): number | undefined {
+    this.#insertAdded(this.#added.takeAll());
     return this.#traceOfRun(key, project);
   }
 

@@ -217,7 +217,7 @@ async function writeRows(
   const project = tenant.projectId;
   let parts: WrittenParts | null = null;
   const call = async (record: BatchRecord | null, usageAt: number): Promise<WrittenTraces> => {
-    const { traces, updates, children, count } = rows;
+    const { traces, updates, children, attachments, count } = rows;
     const written = await database.write(
       'traces.write',
       [
@@ -229,6 +229,7 @@ async function writeRows(
           traces,
           updates,
           children,
+          attachments,
           usageAt,
           parts,
           namesTraces: changes.isWatched(project),

@@ -11,12 +11,13 @@ import type { BatchRows } from '../../../src/store/rows/batch-rows.ts';
 import type { Key } from '../../../src/store/rows/observation-row.ts';
 import { ObservationWrite } from '../../../src/store/rows/observation-write.ts';
 import { idOfTrace } from '../../../src/store/rows/stored.ts';
+import { attachmentReferring } from '../attachments/operations.ts';
 import type { MadeSummary } from './read-operations.ts';
 import { DeltaLog } from './rollup-operations.ts';
 import { Statements, summarySaving } from './statements.ts';
 import { WaitingChildren } from './waiting-runs.ts';
 
-export type TraceWrite = Pick<BatchRows, 'traces' | 'updates' | 'children'> & {
+export type TraceWrite = Pick<BatchRows, 'traces' | 'updates' | 'children' | 'attachments'> & {
   readonly project: string;
   readonly keyId: string;
   readonly batchId: string;
@@ -51,6 +52,7 @@ export function traceOperations(db: DatabaseSync, prices: StorePrices) {
   const waiting = new WaitingChildren(db);
   const isDeleted = deletedProjects(db);
   const deltas = new DeltaLog(db);
+  const refer = attachmentReferring(db);
   const saveSummary = summarySaving(db);
   const name = tuples<[key: Key, longId: string | null]>(
     db,
@@ -70,6 +72,7 @@ export function traceOperations(db: DatabaseSync, prices: StorePrices) {
         traces,
         updates,
         children,
+        attachments,
         usageAt,
         parts,
         namesTraces,
@@ -85,12 +88,14 @@ export function traceOperations(db: DatabaseSync, prices: StorePrices) {
       const { pricing } = prices;
       const rollups = new RollupDelta();
       const source = { project, keyId, batch, receivedAt, pricing, rollups };
+      statements.begin();
       const run = new ObservationWrite(statements, waiting, source);
       for (const rows of traces) run.writeTrace(rows);
       run.writeChildren(children);
       run.writeUpdates(updates);
       const isSummarized = run.finish();
       deltas.add(project, rollups);
+      refer(project, batchId, attachments);
       const { unindexedTerms } = run;
       const isCounted = kept?.isCounted === true;
       const traceIds = namesTraces ? run.changed().map(idOfNumber) : [];

@@ -1,3 +1,4 @@
+import type { AttachmentContent, AttachmentLimits } from '../attachments.ts';
 import type { JsonIndex } from '../batch-index.ts';
 import { Refusal } from '../errors.ts';
 import type { ScanLimits } from '../format-module.ts';
@@ -6,9 +7,10 @@ import { CLOSE_BRACE, MAX_JSON_DEPTH, OPEN_BRACE } from '../json/grammar.ts';
 import { endOf, itemRange, startOf } from '../json/read.ts';
 import { checkJson } from '../json/scan.ts';
 import type { RejectionCode } from '../rejection.ts';
+import { Attached } from './attached.ts';
 import { runs as runsFormat } from './format.ts';
 import type { Part } from './multipart.ts';
-import { contentTypeOf, partsOf } from './multipart.ts';
+import { partsOf } from './multipart.ts';
 import { lastVisible } from './wrap.ts';
 
 /** An item that has to be rejected, because one of its parts cannot be read. */
@@ -26,7 +28,9 @@ export type AssembledRuns = {
   readonly body: Buffer;
   readonly index: JsonIndex;
   readonly faults: readonly ItemFault[];
-  /** Parts that are neither runs nor fields of them. */
+  /** The attachments of runs, to be stored with them. */
+  readonly attachments: readonly AttachmentContent[];
+  /** Attachments beyond a limit or without a run, and parts with another meaning. */
   readonly leftOut: LeftOutParts;
 };
 
@@ -38,8 +42,10 @@ type Draft = {
   readonly id: string;
   run: Part | undefined;
   readonly fields: Map<string, Part>;
-  /** Their names; undefined without any. */
+  /** By name; undefined without any. */
   attachments: Map<string, Part> | undefined;
+  /** The member `attachments` of the run; undefined without any. */
+  notes: string | undefined;
 };
 
 /** The members of a run that have parts of their own, with their slots in the index; undefined for one that has none. */
@@ -60,12 +66,19 @@ const SLOTS: Readonly<Record<string, number | undefined>> = {
  *   attachment.ID.NAME       bytes
  *   feedback.ID              JSON
  *
- * A part that is no JSON costs its run, not the batch. Throws a `Refusal` if the body is no multipart body.
+ * A part that is no JSON costs its run, not the batch. Without `attachmentLimits` attachments are left out. Throws a `Refusal` if the body
+ * is no multipart body.
  */
-export function assembleRuns(body: Buffer, boundary: string, limits: ScanLimits): AssembledRuns {
+export function assembleRuns(
+  body: Buffer,
+  boundary: string,
+  limits: ScanLimits,
+  attachmentLimits?: AttachmentLimits,
+): AssembledRuns {
   const runs: Runs = { post: [], patch: [] };
   const newest = new Map<string, Draft>();
   const attachments: Part[] = [];
+  let lone = 0;
   let others = 0;
   for (const part of partsOf(body, boundary)) {
     const named = runPart(part.name);
@@ -86,27 +99,32 @@ export function assembleRuns(body: Buffer, boundary: string, limits: ScanLimits)
     if (field === undefined) draft.run = part;
     else draft.fields.set(field, part);
   }
-  for (const part of attachments) noteAttachment(newest, part);
-  const leftOut = { attachments: attachments.length, others };
+  for (const part of attachments) if (!attach(newest, part)) lone++;
+  const attached = new Attached(body, attachmentLimits);
+  for (const [item, draft] of [...runs.post, ...runs.patch].entries()) {
+    if (draft.attachments !== undefined) draft.notes = attached.notesOf(item, draft.attachments);
+  }
   return {
     ...(scannedAsWritten(body, runs, limits) ?? scannedInParts(body, runs, limits)),
-    leftOut,
+    attachments: attached.contents,
+    leftOut: { attachments: attached.leftOut + lone, others },
   };
 }
 
 const ATTACHMENT = 'attachment.';
 
 function newDraft(id: string): Draft {
-  return { id, run: undefined, fields: new Map(), attachments: undefined };
+  return { id, run: undefined, fields: new Map(), attachments: undefined, notes: undefined };
 }
 
-/** The run names its attachments, which are not stored. */
-function noteAttachment(newest: ReadonlyMap<string, Draft>, part: Part): void {
+/** Returns whether the request has the run of the attachment. */
+function attach(newest: ReadonlyMap<string, Draft>, part: Part): boolean {
   const [id = '', ...name] = part.name.slice(ATTACHMENT.length).split('.');
   const draft = newest.get(`post.${id}`) ?? newest.get(`patch.${id}`);
-  if (draft === undefined) return;
+  if (draft === undefined) return false;
   draft.attachments ??= new Map();
   draft.attachments.set(name.join('.'), part);
+  return true;
 }
 
 function runPart(name: string): { verb: Verb; id: string; field?: string } | undefined {
@@ -238,7 +256,7 @@ class BatchWriter {
 
   /** The last value of a repeated key counts, so the fields are written behind all members of the run. */
   run(
-    { fields, attachments }: Draft,
+    { fields, notes }: Draft,
     run: Part,
     note?: (slot: number, start: number, end: number) => void,
   ): void {
@@ -255,10 +273,7 @@ class BatchWriter {
       if (slot !== undefined) note?.(slot, start, this.length);
       separator = ',';
     }
-    if (attachments !== undefined) {
-      const notes = [...attachments].map(([name, part]) => [name, noteOf(body, part)] as const);
-      this.text(`${separator}"attachments":${JSON.stringify(Object.fromEntries(notes))}`);
-    }
+    if (notes !== undefined) this.text(`${separator}"attachments":${notes}`);
     this.ascii('}');
   }
 
@@ -286,10 +301,6 @@ class BatchWriter {
     this.#out.copy(larger, 0, 0, this.length);
     this.#out = larger;
   }
-}
-
-function noteOf(body: Buffer, part: Part) {
-  return { mime_type: contentTypeOf(body, part), bytes: part.end - part.start };
 }
 
 function faultOf(body: Buffer, { run, fields }: Draft): Omit<ItemFault, 'item'> | undefined {

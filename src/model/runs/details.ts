@@ -8,8 +8,9 @@ import { COMMON } from '../json/fields.ts';
 import { OPEN_BRACE, QUOTE } from '../json/grammar.ts';
 import { metadataSlot, payloadBytes } from '../json/item.ts';
 import type { Member } from '../json/read.ts';
-import { elementsOf, findMembers, isPresent, startOf, stringIn, typeAt } from '../json/read.ts';
+import { elementsOf, findMembers, isPresent, startOf, stringIn } from '../json/read.ts';
 import type { Instant } from '../observation.ts';
+import { attachmentsOf } from './attached.ts';
 import { RUN } from './fields.ts';
 
 const IN_METADATA = [
@@ -32,7 +33,7 @@ export function runDetails(
     ? startOf(index, position, RUN.tags)
     : inMetadata.tags?.start;
   if (isPresent(index, position, RUN.tags)) noteTags(index, position, RUN.tags, ignored);
-  if (hasAttachments(index, position)) ignored.add('attachments', 'attachments');
+  const attachments = attachmentsOf(index, position, ignored);
   return detailsOf({
     provider: detailText(bytes, inMetadata.ls_provider),
     environment: detailText(bytes, inMetadata.environment),
@@ -45,16 +46,8 @@ export function runDetails(
     inputBytes: payloadBytes(index, position, 'inputs'),
     outputBytes: payloadBytes(index, position, 'outputs'),
     ignored: ignored.list,
+    attachments,
   });
-}
-
-/** Clients without attachments send an empty object. */
-function hasAttachments(index: JsonIndex, position: number): boolean {
-  if (typeAt(index, position, RUN.attachments) !== 'object') return false;
-  const { bytes } = index;
-  let at = startOf(index, position, RUN.attachments) + 1;
-  while ((bytes[at] ?? 0) <= 0x20) at++;
-  return bytes[at] === QUOTE;
 }
 
 function costAt(

@@ -43,6 +43,7 @@ import {
   type TokenUsage,
 } from '../observation.ts';
 import { UsageCounts, withTotal } from '../usage.ts';
+import { attachmentBytes } from './attached.ts';
 import { runDetails } from './details.ts';
 import { RUN, RUN_PATTERN, RUN_TEXTS } from './fields.ts';
 
@@ -55,7 +56,7 @@ export const runs: FormatModule<JsonIndex> = {
     required: false,
   }),
   itemId: ownId,
-  usageBytes: usageBytesOf,
+  usageBytes: (index, position) => usageBytesOf(index, position) + attachmentBytes(index, position),
   cut: cutItems,
   erase: cutItems,
   observe,

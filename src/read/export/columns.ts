@@ -59,7 +59,7 @@ const OBSERVATION_COLUMNS: readonly ExportColumn[] = [
   within('text', 'error', 'error_type', 'type'),
   within('text', 'error', 'error_message', 'message'),
   within('text', 'error', 'error_stacktrace', 'stacktrace'),
-  ...of('json', 'custom_fields', 'external', 'ignored'),
+  ...of('json', 'custom_fields', 'external', 'ignored', 'attachments'),
   ...of('text', 'source', 'project_id', 'event_version'),
   ...of('time', 'created_at', 'updated_at'),
 ];

@@ -58,7 +58,7 @@ export class RollupDelta {
 }
 
 export function addNumbers(to: number[], numbers: readonly number[], sign = 1): void {
-  for (const [i, number] of numbers.entries()) to[i] = (to[i] ?? 0) + sign * number;
+  for (let i = 0; i < numbers.length; i++) to[i] = (to[i] ?? 0) + sign * (numbers[i] ?? 0);
 }
 
 function isZero(numbers: readonly number[]): boolean {

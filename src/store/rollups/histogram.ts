@@ -41,7 +41,10 @@ export function countPairs(histogram: LatencyHistogram, pairs: readonly number[]
 
 /** Bucket, count, bucket, count …, in the order of buckets. */
 export function pairsOf(histogram: LatencyHistogram): number[] {
-  return [...histogram].sort(([a], [b]) => a - b).flat();
+  const pairs: number[] = [];
+  const sorted = histogram.size > 1 ? [...histogram].sort(([a], [b]) => a - b) : histogram;
+  for (const [bucket, counted] of sorted) pairs.push(bucket, counted);
+  return pairs;
 }
 
 /** The bytes of a stored histogram: for each bucket the distance from the bucket before and the count, as varints. */

@@ -1,5 +1,7 @@
 import type { ObservationBatch, SealedBatch } from '../../model/batch.ts';
 import { sourceOf, storedPositionsOf } from '../../model/formats.ts';
+import type { AttachmentRef } from '../attachments.ts';
+import { attachmentRefs } from '../attachments.ts';
 import type { FlatRows, Key, RowCell } from './observation-row.ts';
 import { keyOfId, rowOf } from './observation-row.ts';
 
@@ -18,6 +20,7 @@ export type BatchRows = {
   readonly updates: FlatRows;
   /** Rows of runs that name a parent and no trace, each after its parent's key. */
   readonly children: FlatRows;
+  readonly attachments: readonly AttachmentRef[];
   readonly count: number;
 };
 
@@ -48,7 +51,10 @@ export function rowsOf(
     }
     trace.rows.push(...row);
   }
-  return { traces: [...traces.values()], updates, children, count: observations.length };
+  return {
+    ...{ traces: [...traces.values()], updates, children, count: observations.length },
+    attachments: attachmentRefs(observations),
+  };
 }
 
 /** The positions by which rows refer to the request's items, if some items were cut out; undefined if none was. */

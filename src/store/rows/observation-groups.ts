@@ -52,27 +52,41 @@ const TOOL = 'tool' satisfies (typeof OBSERVATION_KINDS)[number];
 
 /** The sums over the observations of one value. */
 class Sums {
-  readonly numbers = [0, 0, 0, 0, 0, 0];
   readonly latencies: LatencyHistogram = new Map();
+  #observations = 0;
+  #failed = 0;
+  #input = 0;
+  #output = 0;
+  #cached = 0;
+  #cost = 0;
+
+  /** In the order of an `ObservationGroup`. */
+  get numbers(): number[] {
+    return [this.#observations, this.#failed, this.#input, this.#output, this.#cached, this.#cost];
+  }
 
   add({ node, isFailed }: GroupedRow, isCounted: boolean): void {
     const { start, end, usage, cost } = node;
-    this.#add([1, isFailed ? 1 : 0]);
+    this.#observations++;
+    if (isFailed) this.#failed++;
     if (start !== null && end !== null && end >= start) {
       countIn(this.latencies, bucketOf(end - start), 1);
     }
     if (!isCounted) return;
-    const { input_tokens: input, output_tokens: output, cached_tokens: cached } = usage ?? {};
-    this.#add([0, 0, tokens(input), tokens(output), tokens(cached), cost?.total ?? 0]);
+    this.#input += tokens(usage?.input_tokens);
+    this.#output += tokens(usage?.output_tokens);
+    this.#cached += tokens(usage?.cached_tokens);
+    this.#cost += cost?.total ?? 0;
   }
 
-  addAll({ numbers, latencies }: Sums): void {
-    this.#add(numbers);
-    for (const [bucket, counted] of latencies) countIn(this.latencies, bucket, counted);
-  }
-
-  #add(numbers: readonly number[]): void {
-    for (const [i, number] of numbers.entries()) this.numbers[i] = (this.numbers[i] ?? 0) + number;
+  addAll(other: Sums): void {
+    this.#observations += other.#observations;
+    this.#failed += other.#failed;
+    this.#input += other.#input;
+    this.#output += other.#output;
+    this.#cached += other.#cached;
+    this.#cost += other.#cost;
+    for (const [bucket, counted] of other.latencies) countIn(this.latencies, bucket, counted);
   }
 }
 

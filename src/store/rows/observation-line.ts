@@ -1,7 +1,13 @@
 import type { ObservationDetails } from '../../model/details.ts';
 import { millisecondsBetween } from '../../model/details.ts';
 import type { Instant } from '../../model/observation.ts';
-import { costMembers, textJson, timeJson, wordJson } from '../observation-json.ts';
+import {
+  attachmentMembers,
+  costMembers,
+  textJson,
+  timeJson,
+  wordJson,
+} from '../observation-json.ts';
 import type { BatchRef } from './event-rank.ts';
 import type { ObservationRow, RowState } from './observation-row.ts';
 import {
@@ -79,7 +85,7 @@ function detailsText(column: string | null): string {
 }
 
 function textOfDetails(details: ObservationDetails): string {
-  const { tags, promptName, promptVersion, cost, ignored } = details;
+  const { tags, promptName, promptVersion, cost, ignored, attachments = [] } = details;
   const hasPrompt = promptName !== undefined || promptVersion !== undefined;
   const prompt = { name: promptName ?? null, version: promptVersion ?? null };
   return (
@@ -91,7 +97,8 @@ function textOfDetails(details: ObservationDetails): string {
     `,"tool":${textJson(details.tool ?? null)},"ttft_ms":${details.ttftMs ?? null}` +
     `,"cost":${cost === undefined ? null : JSON.stringify(costMembers(cost))}` +
     `,"cost_source":${wordJson(cost?.source ?? null)}` +
-    `,"ignored":${ignored === undefined ? '[]' : JSON.stringify(ignored)}`
+    `,"ignored":${ignored === undefined ? '[]' : JSON.stringify(ignored)}` +
+    `,"attachments":${JSON.stringify(attachments.map(attachmentMembers))}`
   );
 }
 

@@ -14,11 +14,11 @@ import {
   ROW,
   sourceNumberOf,
 } from './observation-row.ts';
-import { placeOfRow } from './place.ts';
+import { NO_START } from './place.ts';
 import type { FieldValues } from './trace-terms.ts';
 import { observedValues } from './trace-terms.ts';
 import type { NodeCost, TraceTotals, UsageNode } from './trace-totals.ts';
-import { traceTotals } from './trace-totals.ts';
+import { summaryTotals } from './trace-totals.ts';
 
 /** The summary of a trace's observations. It depends on their rows only, so any order of arrival gives the same. */
 export type TraceSummary = {
@@ -109,12 +109,12 @@ function seen({ n, row }: SummedRow): Seen {
 
 /** The root first: without a parent, then by start (none is last), then by arrival. */
 function byRoot(a: SummedRow, b: SummedRow): number {
-  const [first, second] = [placeOfRow(a.n, a.row), placeOfRow(b.n, b.row)];
+  const [first, second] = [a.row, b.row];
   return (
-    Number(a.row[ROW.PARENT] !== null) - Number(b.row[ROW.PARENT] !== null) ||
-    first.ms - second.ms ||
-    first.ns - second.ns ||
-    first.n - second.n
+    Number(first[ROW.PARENT] !== null) - Number(second[ROW.PARENT] !== null) ||
+    (first[ROW.START_MS] ?? NO_START) - (second[ROW.START_MS] ?? NO_START) ||
+    (first[ROW.START_NS] ?? 0) - (second[ROW.START_NS] ?? 0) ||
+    a.n - b.n
   );
 }
 
@@ -234,14 +234,17 @@ function totalsOf(ordered: readonly Seen[]): Pick<TraceSummary, 'facts' | 'group
   const grouped = ordered.map((one) => ({
     ...{ row: one.row, tool: one.details?.tool, node: nodeOf(one), isFailed: isFailed(one.row) },
   }));
-  const totals = traceTotals(grouped.map(({ node }) => node));
+  const totals = summaryTotals(grouped.map(({ node }) => node));
   return {
     facts: factsOf(ordered, totals),
     groups: observationGroups(grouped, totals.counted),
   };
 }
 
-function factsOf(ordered: readonly Seen[], { usage, cost }: TraceTotals): TraceFacts {
+function factsOf(
+  ordered: readonly Seen[],
+  { usage, cost }: Pick<TraceTotals, 'usage' | 'cost'>,
+): TraceFacts {
   const models = distinct(ordered.map(({ row }) => cutText(row[ROW.MODEL]))).slice(0, MAX_MODELS);
   const tags = distinct(ordered.flatMap(({ details }) => details?.tags ?? [])).slice(0, MAX_TAGS);
   const custom = customOf(ordered);

@@ -61,6 +61,46 @@ export function traceTotals(nodes: readonly UsageNode[]): TraceTotals {
   };
 }
 
+/** The totals of a summary, which has no use for the tree. */
+export function summaryTotals(
+  nodes: readonly UsageNode[],
+): Pick<TraceTotals, 'usage' | 'cost' | 'counted'> {
+  return flatTotals(nodes) ?? traceTotals(nodes);
+}
+
+/**
+ * The totals if no call is within another one, as in most traces: then each call counts. Else undefined. Hot path, runs for every
+ * trace of a write.
+ */
+function flatTotals(
+  nodes: readonly UsageNode[],
+): Pick<TraceTotals, 'usage' | 'cost' | 'counted'> | undefined {
+  const calls = nodes.filter(hasUsage);
+  if (calls.length === 0) return { usage: null, cost: null, counted: new Set() };
+  if (mayNest(calls, nodes)) return undefined;
+  const repeated = repeatedCalls(nodes);
+  const sums = new Map(calls.map((call) => [call, ownSum(call)]));
+  const all = joined(calls, repeated, sums);
+  const counted = calls.filter((call) => !repeated.has(call)).map(({ id }) => id);
+  return { usage: usageOf(all), cost: all.cost, counted: new Set(counted) };
+}
+
+/** Steps upwards for each node until a trace counts as nested, so that a deep one costs no square of its depth. */
+const STEPS_A_NODE = 8;
+
+function mayNest(calls: readonly UsageNode[], nodes: readonly UsageNode[]): boolean {
+  const byId = new Map(nodes.map((node) => [node.id, node]));
+  let steps = STEPS_A_NODE * nodes.length;
+  for (const { parentId } of calls) {
+    let above = parentId === null ? undefined : byId.get(parentId);
+    while (above !== undefined) {
+      if (hasUsage(above) || steps-- === 0) return true;
+      above = above.parentId === null ? undefined : byId.get(above.parentId);
+    }
+  }
+  return false;
+}
+
 /** Whether an observation brings something to the totals of its trace. */
 export function hasUsage({ usage, cost }: Pick<UsageNode, 'usage' | 'cost'>): boolean {
   return usage !== null || cost !== null;

@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs';
 import t from 'tap';
+import { until } from '../../helper/until.ts';
 import { onPhone, startUi } from './rig.ts';
 import { AGENT, BAD, HOSTILE_EVENTS } from './trace-events.ts';
 
@@ -90,6 +91,44 @@ t.test('shows a conversation with calls, results and images', async (t) => {
   await image.waitFor();
   t.match(await image.getAttribute('src'), /^data:image\/png;base64,/);
   await ui.check(t, 'messages');
+});
+
+t.test('shows the attachments of a run', async (t) => {
+  const pixel = Uint8Array.from(
+    Buffer.from(
+      'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==',
+      'base64',
+    ),
+  );
+  const form = new FormData();
+  const run = { id: 'with-files', name: 'with files', run_type: 'chain', inputs: { q: 1 } };
+  const part = (type: string, content: string | Uint8Array<ArrayBuffer>) =>
+    new Blob([content], { type });
+  form.append('post.with-files', part('application/json', JSON.stringify(run)));
+  form.append('attachment.with-files.pixel', part('image/png', pixel));
+  form.append('attachment.with-files.<b>page</b>', part('text/html', '<script>alert(1)</script>'));
+  const { base, key } = ui.daemon;
+  const sent = await fetch(`${base}/runs/multipart`, {
+    ...{ method: 'POST', body: form, headers: { authorization: `Bearer ${key}` } },
+  });
+  t.equal(sent.status, 202);
+  await ui.daemon.call({ path: '/api/v1/traces/with-files?wait=20s' });
+  await ui.open('/traces/with-files');
+  const files = panel.getByRole('listitem');
+  await files.getByRole('link', { name: 'pixel' }).waitFor();
+  t.equal(await files.count(), 2);
+  await panel.getByText('text/html, 25 B').waitFor();
+  t.equal(await panel.getByRole('button', { name: 'Show image' }).count(), 1, 'no image of a page');
+  await panel.getByRole('button', { name: 'Show image' }).click();
+  const image = panel.getByRole('img', { name: 'pixel' });
+  await image.waitFor();
+  await until(
+    async () => (await image.evaluate((img: { naturalWidth: number }) => img.naturalWidth)) === 1,
+  );
+  const download = page.waitForEvent('download');
+  await files.getByRole('link', { name: '<b>page</b>' }).click();
+  t.equal(readFileSync(await (await download).path(), 'utf8'), '<script>alert(1)</script>');
+  await ui.check(t, 'attachments');
 });
 
 t.test('shows attributes, the exception, JSON and raw events', async (t) => {

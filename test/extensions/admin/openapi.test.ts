@@ -7,6 +7,7 @@ import { rawEventId } from '../../../src/model/batch.ts';
 import { RetryableError } from '../../../src/model/errors.ts';
 import { EXPORT_PARAMETERS } from '../../../src/read/export/request.ts';
 import { nativeBatch } from '../../helper/batches.ts';
+import { ATTACHMENT } from '../../helper/fake-attachments.ts';
 import type { FakeStore } from '../../helper/fake-store.ts';
 import { anObservation, aTrace } from '../../helper/fake-traces.ts';
 import { READ_LIMITS } from '../../helper/http.ts';
@@ -185,6 +186,7 @@ async function sceneFor(rig: Rig, method: string, path: string): Promise<Scene> 
         .replace('{user_id}', 'user-1')
         .replace('observations/{id}', `observations/${OBSERVATION}`)
         .replace('{raw_event_id}', rawEventId(BATCH.id, 0))
+        .replace('{sha256}', ATTACHMENT)
         .replace('{id}', change === 'unknown' ? 'proj_none' : id);
       const { body, ...rest } = more;
       const asked = body === undefined ? rest : more;

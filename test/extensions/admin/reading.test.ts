@@ -6,6 +6,7 @@ import { rawEventId } from '../../../src/model/batch.ts';
 import type { AuditEntry } from '../../../src/tenancy/contract.ts';
 import { nativeBatch } from '../../helper/batches.ts';
 import { fakeClock } from '../../helper/clock.ts';
+import { ATTACHMENT } from '../../helper/fake-attachments.ts';
 import { anObservation, aTrace } from '../../helper/fake-traces.ts';
 import { until } from '../../helper/until.ts';
 import { serving } from './serving.ts';
@@ -105,6 +106,8 @@ t.test('a read of payloads is in the audit log, once a minute for each trace', a
   clock.advance(1);
   await get('/observations/o-1');
   t.match(store.entries[2], { at: at + 60_000, details: { trace: 'trace-1' } });
+  await get(`/attachments/${ATTACHMENT}`);
+  t.same(store.entries[3]?.details, { attachment: ATTACHMENT });
 });
 
 t.test('no payload is sent if its read cannot be recorded', async (t) => {

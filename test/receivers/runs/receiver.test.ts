@@ -272,6 +272,6 @@ t.test('counts attachments and feedback, which are not stored', async (t) => {
   const name = 'tracectl_runs_left_out_parts_total';
   t.equal(settings.metrics.value(name, { kind: 'attachment' }), 4);
   t.equal(settings.metrics.value(name, { kind: 'other' }), 2);
-  const lines = settings.logger.lines.filter(({ message }) => /Attachments/.test(message));
+  const lines = settings.logger.lines.filter(({ message }) => /Parts of multipart/.test(message));
   t.equal(lines.length, 1, 'one line an hour');
 });

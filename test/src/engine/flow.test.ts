@@ -30,7 +30,6 @@ function aGraph(): Graph {
 
 t.test('the edges lead from receivers through processors and queues to exporters', async (t) => {
   const metrics = createMetrics(fakeClock(T0));
-  t.teardown(() => metrics.shutdown());
   const { edges, nodes, since } = flowOf(aGraph(), metrics, T0);
   t.equal(since, T0);
   t.strictSame(
@@ -53,7 +52,6 @@ t.test('the edges lead from receivers through processors and queues to exporters
 
 t.test('a node has the counters of its own labels, divided by code', async (t) => {
   const metrics = createMetrics(fakeClock(T0));
-  t.teardown(() => metrics.shutdown());
   const count = (name: string, value: number, labels: Record<string, string>) =>
     metrics.counter(name, 'x').add(value, labels);
   const otlp = { receiver: 'otlp', pipeline: 'accept' };

@@ -132,7 +132,6 @@ t.test('writes the log to standard error and nothing to standard output', async 
 
 t.test('serves counters, gauges and histograms as text', async (t) => {
   const metrics = createMetrics(fakeClock());
-  t.teardown(() => metrics.shutdown());
   const counter = metrics.counter('tracectl_test_items_total', 'Items.');
   counter.add(2, { a: '1', b: '2' });
   counter.add(3, { b: '2', a: '1' });
@@ -163,7 +162,6 @@ t.test('serves counters, gauges and histograms as text', async (t) => {
 t.test('waits for a gauge that answers later, and shows no value for one that fails', async (t) => {
   const clock = fakeClock();
   const metrics = createMetrics(clock);
-  t.teardown(() => metrics.shutdown());
   const own = labelled(metrics, { store: 'redis' });
   const name = 'tracectl_test_used';
   let used = 1;
@@ -197,7 +195,6 @@ t.test('waits for a gauge that answers later, and shows no value for one that fa
 t.test('exports the metrics of the process', async (t) => {
   const clock = fakeClock();
   const metrics = createMetrics(clock);
-  t.teardown(() => metrics.shutdown());
   registerProcessMetrics(metrics, clock, '1.2.3');
   clock.advance(90_000);
   const text = await metrics.text();
@@ -220,7 +217,6 @@ async function serving(t: Test) {
     clock: systemClock,
   });
   t.teardown(() => server.close());
-  t.teardown(() => metrics.shutdown());
   return server.address ?? '';
 }
 
@@ -270,7 +266,6 @@ t.test('warns if the default address is in use, and rejects if a configured one 
   const taken = await serving(t);
   const endpoint = { host: '127.0.0.1', port: Number(taken.split(':')[1]) };
   const metrics = createMetrics(fakeClock());
-  t.teardown(() => metrics.shutdown());
   const logger = recordingLogger();
   const parts = { metrics, endpoint, logger, clock: systemClock };
   await t.rejects(startMetricsServer({ ...parts, isConfigured: true }), {

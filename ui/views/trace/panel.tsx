@@ -16,6 +16,7 @@ import { Tabs } from '../../parts/tabs.tsx';
 import { beginning, visible } from '../../parts/text-pieces.ts';
 import { useResource } from '../../state/resource.ts';
 import { recall, remember } from '../../state/storage.ts';
+import { Attachments } from './attachments.tsx';
 import { Attributes } from './attributes.tsx';
 import { curlOf } from './curl.ts';
 import { RawEvents } from './raw-events.tsx';
@@ -143,7 +144,12 @@ function Content({ tab, data, ...props }: Props & { tab: Tab; data: Observation 
     return <Attributes data={data} node={props.observation} layout={props.layout} />;
   }
   if (tab === 'Raw event') return <RawEvents projectId={props.projectId} data={data} />;
-  return <Conversation data={data} node={props.observation} />;
+  return (
+    <>
+      <Conversation data={data} node={props.observation} />
+      <Attachments projectId={props.projectId} data={data} />
+    </>
+  );
 }
 
 function Payloads({ data }: { readonly data: Observation }): JSX.Element {

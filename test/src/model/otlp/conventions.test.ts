@@ -153,6 +153,16 @@ t.test('LangSmith over OpenTelemetry: the error of a run in an exception event',
   });
 });
 
+t.test('Traceloop: inputs and outputs of an entity are JSON', async (t) => {
+  const { payload } = withAttributes({
+    'traceloop.entity.input': '{"args": ["a question"], "kwargs": {}}',
+    'traceloop.entity.output': '"an answer"',
+  });
+  t.match(payload, { inputs: { args: ['a question'] }, outputs: 'an answer' });
+  const plain = withAttributes({ 'traceloop.entity.output': 'an "answer"' });
+  t.equal(plain.payload.outputs, 'an "answer"');
+});
+
 t.test('MLflow: every attribute is JSON', async (t) => {
   const { observation, payload } = withAttributes({
     'mlflow.spanType': '"CHAT_MODEL"',

@@ -165,7 +165,7 @@ t.test('counts the parts that are neither runs nor their fields', async (t) => {
     { name: 'postx', content: '{}' },
     { name: '', content: '{}' },
   ]);
-  const image = { mime_type: '', bytes: 4 };
+  const image = { mime_type: 'application/octet-stream', bytes: 4, left_out: 'no_store' };
   t.same(json, { post: [{ id: 'a', attachments: { image } }], patch: [] });
   t.same(leftOut, { attachments: 2, others: 3 });
 });
@@ -277,7 +277,7 @@ t.test('a body has a bounded number of parts', async (t) => {
   t.throws(() => partsOf(parts(MAX_PARTS + 1), BOUNDARY), refused(/parts/, 'too_many_events'));
 });
 
-t.test('an observation notes that attachments are not stored', async (t) => {
+t.test('an observation notes attachments that a client wrote into the run', async (t) => {
   const ignoredOf = (attachments: string) => {
     const body = Buffer.from(`{"post":[{"id":"a","attachments":${attachments}}],"patch":[]}`);
     return observe(rawBatch('runs', body, 1))[0]?.details?.ignored;
