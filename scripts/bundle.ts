@@ -41,7 +41,7 @@ export async function bundle(outDir: string): Promise<void> {
         output: { entryFileNames: '[name].js', chunkFileNames: 'chunks/[name].js' },
       },
     },
-    plugins: [placesOfModules(), lean()],
+    plugins: [placesOfModules(), lateHttp2(), lean()],
   });
   writeFileSync(join(outDir, 'licenses.txt'), licenses());
 }
@@ -72,6 +72,20 @@ function placesOfModules(): Plugin {
         return `new URL(${JSON.stringify(path.startsWith('.') ? path : `./${path}`)}, import.meta.url).href`;
       });
       return placed === code ? null : { code: placed, map: null };
+    },
+  };
+}
+
+/** undici's client over HTTP/1.1 loads the one over HTTP/2, and so TLS, before a server has chosen it. */
+function lateHttp2(): Plugin {
+  const now = "const connectH2 = require('./client-h2.js')";
+  const late = "const connectH2 = (...given) => require('./client-h2.js')(...given)";
+  return {
+    name: 'late-http2',
+    transform(code, id) {
+      if (!id.endsWith('undici/lib/dispatcher/client.js')) return null;
+      if (!code.includes(now)) throw new Error(`${id} does not load client-h2.js as expected`);
+      return { code: code.replace(now, late), map: null };
     },
   };
 }

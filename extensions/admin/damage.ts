@@ -1,6 +1,7 @@
-import { STATUS_CODES } from 'node:http';
 import type { Socket } from 'node:net';
 import { ApiError } from './errors.ts';
+
+const { STATUS_CODES } = process.getBuiltinModule('node:http');
 
 /** Answers invalid, slow or oversized HTTP on the raw socket, and closes the connection. */
 export function damageAnswer(

@@ -1,5 +1,4 @@
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
-import { createServer } from 'node:http';
 import type { Extension, Settings } from '../../src/component/component.ts';
 import type { HealthReport, HealthSource } from '../../src/component/health.ts';
 import { HEALTH } from '../../src/component/health.ts';
@@ -10,6 +9,8 @@ import { parseEndpoint } from '../../src/schema/fields.ts';
 import { proxySettings } from '../../src/schema/trusted-proxies.ts';
 import { secureHttp } from '../../src/tls/secured.ts';
 import type { HealthCheckConfig } from './config.ts';
+
+const { createServer } = process.getBuiltinModule('node:http');
 
 /** Longest head of a request, and interval of its check. Milliseconds. */
 const HEAD_MS = 2_000;

@@ -21,7 +21,6 @@ import { placeFirstKey } from './first-key.ts';
 import { tuneHeap } from './heap.ts';
 import { packageVersion } from './package-root.ts';
 import { type Ending, watchProcess } from './process-events.ts';
-import { supervise } from './supervise.ts';
 import type { Terminal } from './terminal.ts';
 import { shownOf, welcome } from './welcome.ts';
 import { openChannel, type WorkerChannel, workerCount } from './worker.ts';
@@ -46,7 +45,10 @@ async function run(options: ConfigOptions, terminal: Terminal): Promise<number> 
   const { read, texts } = keepingReader();
   const config = await loadOrFail({ ...options, read }, terminal, { warns: true });
   const count = workerCount(config.service.workers);
-  if (count > 1) return supervise({ config, files: texts, count, options, terminal });
+  if (count > 1) {
+    const { supervise } = await import('./supervise.ts');
+    return supervise({ config, files: texts, count, options, terminal });
+  }
   return serve({ config, options, terminal, channel: undefined });
 }
 

@@ -1,4 +1,3 @@
-import { createInterface } from 'node:readline/promises';
 import type { Clock } from '../component/component.ts';
 import { escapeControlsInText } from '../telemetry/control-characters.ts';
 
@@ -91,6 +90,7 @@ function writtenTo(stream: NodeJS.WriteStream, bytes: Uint8Array): Promise<void>
 }
 
 async function ask(question: string): Promise<string> {
+  const { createInterface } = await import('node:readline/promises');
   const lines = createInterface({ input: process.stdin, output: process.stderr });
   try {
     return await lines.question(escapeControlsInText(question));

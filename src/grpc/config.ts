@@ -7,6 +7,9 @@ import { duration } from '../schema/fields.ts';
 import { type ServerTls, serverTls } from '../schema/server-tls.ts';
 import { proxyProtocol, trustedProxies } from '../schema/trusted-proxies.ts';
 
+/** Milliseconds for a new connection to finish its TLS handshake, and then to begin HTTP/2. */
+export const HANDSHAKE_MS = 10_000;
+
 /** The longest timeout of the library's timers. Milliseconds. */
 const LONGEST = 2 ** 31 - 1;
 

@@ -12,7 +12,6 @@ import { parseEndpoint } from '../schema/fields.ts';
 import type { GrpcMethod } from './call.ts';
 import type { GrpcLimits } from './config.ts';
 import type { GrpcServer } from './server.ts';
-import { createGrpcServer } from './server.ts';
 
 /**
  * The gRPC listeners of the service. A port belongs to one receiver of a graph, and stays bound over a reload: the
@@ -166,6 +165,7 @@ function newestOpen({ holds }: Port): Hold | undefined {
 
 async function open(port: Port, hold: Hold, options: Options): Promise<void> {
   const { clock, logger, sharesPorts: reusePort = false } = options;
+  const { createGrpcServer } = await import('./server.ts');
   const server = await createGrpcServer({
     ...hold.settings,
     ...{ clock, logger },

@@ -7,10 +7,9 @@ import { MAX_BODY_BYTES } from '../model/formats.ts';
 import type { TlsServing } from '../tls/serving.ts';
 import { openTls } from '../tls/serving.ts';
 import type { GrpcListenerConfig } from './config.ts';
-import { grpcLimitsOf } from './config.ts';
+import { grpcLimitsOf, HANDSHAKE_MS } from './config.ts';
 import type { GrpcListener } from './listener.ts';
 import { GRPC_LISTENERS } from './listener.ts';
-import { HANDSHAKE_MS } from './server.ts';
 
 /** The methods of a gRPC receiver, on a port of its own. */
 export type GrpcService = Entrance & {

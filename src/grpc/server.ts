@@ -16,6 +16,7 @@ import type { Arrival, GrpcMethod } from './call.ts';
 import { grpcCall } from './call.ts';
 import { callTurns } from './call-turns.ts';
 import type { GrpcLimits } from './config.ts';
+import { HANDSHAKE_MS } from './config.ts';
 import { refusedCalls } from './refused-calls.ts';
 import { grpcStatusOf } from './status.ts';
 import type { StreamPlaces } from './stream-places.ts';
@@ -46,9 +47,6 @@ export type GrpcServerOptions = {
   /** The client that a proxy named for the connection, or the peer. */
   readonly peerOf: (socket: Pick<Socket, 'remoteAddress' | 'remotePort'>) => string;
 };
-
-/** Milliseconds for a new connection to finish its TLS handshake, and then to begin HTTP/2. */
-export const HANDSHAKE_MS = 10_000;
 
 const TOO_MANY = new Refusal('unavailable', 'Too many calls are in progress. Try again.', {
   retryAfterMs: 1000,

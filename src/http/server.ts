@@ -1,5 +1,4 @@
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
-import { createServer, STATUS_CODES } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
 import type { Server as TlsServer } from 'node:tls';
 import type { Clock, Logger, RequestHead } from '../component/component.ts';
@@ -18,6 +17,8 @@ import type { Answer, Exchange, RenderRefusal } from './exchange.ts';
 import { answer } from './exchange.ts';
 import type { Handler } from './routes.ts';
 import { parseTarget } from './routes.ts';
+
+const { createServer, STATUS_CODES } = process.getBuiltinModule('node:http');
 
 /**
  * One node:http server on one address. It handles HTTP and connections; `find` chooses the route of a request.

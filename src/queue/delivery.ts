@@ -62,10 +62,10 @@ export type QueueDelivery = {
   /** The listener is called when a branch may have room again. */
   onRoom(listener: () => void): () => void;
   /**
-   * Delivers an entry that the caller leased; resolves when the lease has ended. Rejects for an unknown branch,
-   * whose lease would never end.
+   * Delivers entries that the caller leased. They count as one delivery in the concurrency of the branch. Each promise
+   * resolves when the lease of its entry has ended. Throws for an unknown branch, whose leases would never end.
    */
-  deliver(branch: string, entry: QueueEntry): Promise<void>;
+  deliver(branch: string, entries: readonly QueueEntry[]): readonly Promise<void>[];
   /** Waits for entries in flight until the deadline, then returns them to the queue. */
   stop(deadline: AbortSignal): Promise<void>;
 };
@@ -113,10 +113,10 @@ export function startDelivery(
       roomListeners.add(listener);
       return () => roomListeners.delete(listener);
     },
-    async deliver(branch, entry) {
+    deliver(branch, entries) {
       const loop = loops.find(({ name }) => name === branch);
       if (loop === undefined) throw new Error(`unknown branch: ${branch}`);
-      await loop.begin(entry);
+      return loop.beginTogether(entries);
     },
     stop: async (deadline) => {
       await Promise.all(loops.map((loop) => loop.stop(deadline)));
@@ -133,6 +133,8 @@ class BranchLoop {
   readonly #unsubscribe: () => void;
   /** Leased entries whose delivery has not ended. */
   readonly #inFlight = new Set<QueueEntry>();
+  /** Entries in flight that share the place of another entry. */
+  #sharing = 0;
   /** The entry in the place beside those of `concurrency`. */
   #beside: QueueEntry | undefined;
   #isLeasing = false;
@@ -174,7 +176,7 @@ class BranchLoop {
   }
 
   get #room(): number {
-    const inPlaces = this.#inFlight.size - (this.#beside === undefined ? 0 : 1);
+    const inPlaces = this.#inFlight.size - this.#sharing - (this.#beside === undefined ? 0 : 1);
     return this.#options.concurrency - inPlaces;
   }
 
@@ -252,10 +254,23 @@ class BranchLoop {
     if (entries.length > 0 || this.#mayHaveMore) this.#fill();
   }
 
-  begin(entry: QueueEntry): Promise<void> {
+  /** The entries take one place until the last of them ends. */
+  beginTogether(entries: readonly QueueEntry[]): Promise<void>[] {
+    let left = entries.length;
+    this.#sharing += Math.max(0, left - 1);
+    return entries.map((entry) =>
+      this.begin(entry, () => {
+        left--;
+        if (left > 0) this.#sharing--;
+      }),
+    );
+  }
+
+  begin(entry: QueueEntry, onEnd = (): void => {}): Promise<void> {
     this.#inFlight.add(entry);
     return this.#deliver(entry).finally(() => {
       this.#inFlight.delete(entry);
+      onEnd();
       if (this.#beside === entry) this.#beside = undefined;
       if (this.#inFlight.size === 0) this.#onIdle?.();
       this.#fill();
@@ -362,7 +377,7 @@ class BranchLoop {
 }
 
 /** Bounds of the results that are kept for slower branches. */
-const MAX_REMEMBERED = 64;
+const MAX_REMEMBERED = 1024;
 const MAX_REMEMBERED_BYTES = 32 * 1024 * 1024;
 
 type Remembered = {

@@ -1,4 +1,4 @@
-import { createServer, get, type IncomingMessage } from 'node:http';
+import type { IncomingMessage } from 'node:http';
 import { duplexPair } from 'node:stream';
 import { text } from 'node:stream/consumers';
 import { systemClock } from '../component/clock.ts';
@@ -7,6 +7,8 @@ import { refusalHeaders } from '../http/exchange.ts';
 import { compilePath, decodeParams, matchPath, parseTarget } from '../http/routes.ts';
 import { Refusal } from '../model/errors.ts';
 import type { ProjectReads, Reader } from './project-reads.ts';
+
+const { createServer, get } = process.getBuiltinModule('node:http');
 
 /** The answer to a reading request: JSON of the data, or `{"code","message"}`. */
 export type LocalAnswer = {

@@ -14,6 +14,7 @@ import type {
   ThreadAccess,
   ThreadData,
 } from './operation.ts';
+import { ReadingThread } from './reading-thread.ts';
 import type { CallOptions, ThreadClient } from './thread-client.ts';
 import { startThread } from './thread-client.ts';
 
@@ -45,7 +46,7 @@ type Caller<Table extends OperationTable> = <Name extends NameIn<Table>>(
 
 /**
  * A SQLite file that this process owns. It has a thread that writes, a thread for short reads that a request waits
- * for, and a thread for long reads, which starts with the first of them.
+ * for, and a thread for long reads, which starts with the first of them. The threads of reads end when they are idle.
  */
 export type Database<Known extends Operations> = {
   /**
@@ -88,9 +89,11 @@ export async function openDatabase<Module extends OperationModule>(
       startThread(threadData(options, directory, access), condition);
     writer = await start('write');
     condition.opened(writer.opening);
-    const reader = await start('read');
+    const reader = new ReadingThread(() => start('read'), options.clock);
+    const searcher = new ReadingThread(() => start('read'), options.clock);
+    await reader.start();
     condition.watch();
-    return database(options, directory, condition, { writer, reader, start });
+    return database(options, directory, condition, { writer, reader, searcher });
   } catch (error) {
     await writer?.close();
     await directory.close();
@@ -100,17 +103,16 @@ export async function openDatabase<Module extends OperationModule>(
 
 type Threads = {
   readonly writer: ThreadClient;
-  readonly reader: ThreadClient;
-  start(access: ThreadAccess): Promise<ThreadClient>;
+  readonly reader: ReadingThread;
+  readonly searcher: ReadingThread;
 };
 
 function database<Known extends Operations>(
   options: DatabaseOptions,
   directory: OwnedDirectory,
   condition: FileCondition,
-  { writer, reader, start }: Threads,
+  { writer, reader, searcher }: Threads,
 ): Database<Known> {
-  let searcher: Promise<ThreadClient> | undefined;
   let closed: Promise<void> | undefined;
   const stopShrinking = keepShrinking(
     () => writer.call([SHRINK], { lazy: true }),
@@ -118,48 +120,26 @@ function database<Known extends Operations>(
     options.logger,
   );
 
-  function startSearcher(): Promise<ThreadClient> {
-    const starting = start('read');
-    starting.catch(() => {
-      if (searcher === starting) searcher = undefined;
-    });
-    return starting;
-  }
-
   async function close(): Promise<void> {
     stopShrinking();
     await condition.close();
     // Readers first, so that the writer's last checkpoint reaches the end of the log.
     await reader.close();
-    await searcher?.then(
-      (thread) => thread.close(),
-      () => undefined,
-    );
+    await searcher.close();
     await writer.close();
     await directory.close();
   }
 
-  /** A searcher that could not start has already rejected the search that started it. */
-  async function killSearcher(): Promise<void> {
-    await searcher?.then(
-      (thread) => thread.kill(),
-      () => undefined,
-    );
-  }
-
   async function crash(): Promise<void> {
     stopShrinking();
-    await Promise.all([writer.kill(), reader.kill(), killSearcher(), condition.close()]);
+    await Promise.all([writer.kill(), reader.kill(), searcher.kill(), condition.close()]);
     await directory.close();
   }
 
   return {
     write: callerOf((call, callOptions) => writer.call(call, callOptions)),
     read: callerOf((call) => reader.call(call)),
-    search: callerOf(async (call) => {
-      searcher ??= startSearcher();
-      return (await searcher).call(call);
-    }),
+    search: callerOf((call) => searcher.call(call)),
     truncateLog: async () => (await writer.call([TRUNCATE_LOG])) === true,
     shortage: () => condition.shortage() ?? directory.shortage(),
     health: () => condition.health(),

@@ -1,5 +1,4 @@
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
-import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { Clock, Logger } from '../component/component.ts';
 import { boundConnections } from '../net/bounded-connections.ts';
@@ -9,6 +8,8 @@ import { ProxyGate } from '../net/proxy-gate.ts';
 import type { ServerTls } from '../schema/server-tls.ts';
 import { secureHttp } from '../tls/secured.ts';
 import type { ServiceMetrics } from './metrics.ts';
+
+const { createServer } = process.getBuiltinModule('node:http');
 
 export type MetricsServerOptions = {
   readonly metrics: ServiceMetrics;

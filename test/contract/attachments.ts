@@ -5,7 +5,7 @@ import { ulid } from '../../src/model/ulid.ts';
 import type { NewAttachment } from '../../src/store/attachments.ts';
 import { PIECE_BYTES } from '../../src/store/attachments.ts';
 import type { Store } from '../../src/store/store.ts';
-import { anObservation, aTenant, rawBatch } from '../helper/batches.ts';
+import { anObservation, aTenant, testProject as P, rawBatch } from '../helper/batches.ts';
 import type { FakeClock } from '../helper/clock.ts';
 import { aQuery } from '../helper/query.ts';
 
@@ -16,7 +16,6 @@ export type OpenForAttachments = (t: Test) => Promise<{
   reopen(how?: 'close' | 'crash'): Promise<Store>;
 }>;
 
-const P = aTenant().projectId;
 const HOUR = 3_600_000;
 const DAY = 24 * HOUR;
 

@@ -1,10 +1,9 @@
 import type { Test } from 'tap';
 import { LOOKED_AT } from '../../src/store/backlog.ts';
 import type { Store } from '../../src/store/store.ts';
-import { anObservation, aTenant, nativeBatch } from '../helper/batches.ts';
+import { anObservation, aTenant, nativeBatch, testProject as P } from '../helper/batches.ts';
 
 type Opens = (t: Test) => Promise<{ store: Store }>;
-const P = aTenant().projectId;
 
 /** The rules for what a client waits for. `exporter`: the type of the exporter that leads into the store. */
 export function backlog(t: Test, open: Opens): void {

@@ -2,11 +2,10 @@ import type { Test } from 'tap';
 import { MATCHED_IDS } from '../../src/store/plan/match.ts';
 import { MAX_SUMMARIZED } from '../../src/store/rows/written-trace.ts';
 import type { Store } from '../../src/store/store.ts';
-import { anObservation, aTenant, rawBatch } from '../helper/batches.ts';
+import { anObservation, aTenant, testProject as P, rawBatch } from '../helper/batches.ts';
 import { aQuery } from '../helper/query.ts';
 
 type Opens = (t: Test) => Promise<{ store: Store; finish(): Promise<void> }>;
-const P = aTenant().projectId;
 
 /** The rules for changed traces, and for the ones among them that match a query. */
 export function changes(t: Test, open: Opens): void {

@@ -3,12 +3,11 @@ import type { Test } from 'tap';
 import type { Observation } from '../../src/model/observation.ts';
 import { PRICED_ROWS, type PricedPlace, type PricedStep } from '../../src/store/pricing.ts';
 import type { Store } from '../../src/store/store.ts';
-import { anObservation, aTenant, nativeBatch } from '../helper/batches.ts';
+import { anObservation, nativeBatch, testProject as P } from '../helper/batches.ts';
 import type { OpenForSummaries } from './summaries.ts';
 
-const P = aTenant().projectId;
 const T0 = Date.UTC(2026, 0, 15, 12);
-const RANGE = { projectId: P, from: T0, to: T0 + 60_000 };
+const range = () => ({ projectId: P, from: T0, to: T0 + 60_000 });
 const MODULE = new URL('../helper/flat-pricing.ts', import.meta.url).href;
 const CALL = { model: 'm', usage: { input_tokens: 10, output_tokens: 5 } };
 const NONE = { model: null, usage: null, details: null };
@@ -46,7 +45,7 @@ async function priceAll(store: Store, isDryRun = false): Promise<PricedStep[]> {
   const steps: PricedStep[] = [];
   let place: PricedPlace | null = null;
   do {
-    const step = await store.costs.priceAgain(RANGE, place, isDryRun);
+    const step = await store.costs.priceAgain(range(), place, isDryRun);
     if (step === null) throw new Error('the store has no pricing');
     steps.push(step);
     place = step.next;
@@ -128,7 +127,7 @@ export function costs(t: Test, open: OpenForSummaries): void {
 function pricingAgain(t: Test, open: OpenForSummaries): void {
   t.test('without prices nothing is priced again', async (t) => {
     const { store } = await open(t);
-    t.equal(await store.costs.priceAgain(RANGE, null, false), null);
+    t.equal(await store.costs.priceAgain(range(), null, false), null);
   });
 
   t.test('prices computed and unpriced observations again, once', async (t) => {
@@ -159,7 +158,7 @@ function pricingAgain(t: Test, open: OpenForSummaries): void {
   t.test('prices the traces that start in the range', async (t) => {
     const { store } = await open(t);
     const at = (ms: number) => ({ ...CALL, traceId: `at ${ms}`, startTime: { ms, ns: 0 } });
-    const { from, to } = RANGE;
+    const { from, to } = range();
     await write(store, [at(from - 1), at(from), at(to - 1), at(to)]);
     await use(store, { m: 1 });
     await priceAll(store);

@@ -3,10 +3,9 @@ import { NARROW_LIMITS } from '../../src/model/narrow-limits.ts';
 import type { Observation } from '../../src/model/observation.ts';
 import { observationJson } from '../../src/store/observation-json.ts';
 import type { LinePage, Store } from '../../src/store/store.ts';
-import { anObservation, aTenant, nativeBatch } from '../helper/batches.ts';
+import { anObservation, nativeBatch, testProject as P } from '../helper/batches.ts';
 import type { OpenForSummaries } from './summaries.ts';
 
-const P = aTenant().projectId;
 const T0 = Date.UTC(2026, 0, 15, 12);
 
 /** Observations with many fields, and with none. */
@@ -110,7 +109,7 @@ export function exports(t: Test, open: OpenForSummaries): void {
   });
 
   t.test('a page of several traces goes on in the trace of its last item', async (t) => {
-    const { store } = await open(t);
+    const { store } = await open.shared();
     await writeTraces(store);
     for (const limit of [1, 4, 5, 6, 9]) {
       const page = await store.traces.listObservationsOf(P, ['b', 'a'], limit);

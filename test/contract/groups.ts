@@ -6,12 +6,12 @@ import type { GroupItem } from '../../src/read/group-pages.ts';
 import { GroupPage } from '../../src/read/group-pages.ts';
 import type { GroupField } from '../../src/store/groups.ts';
 import type { Store, StoredTrace } from '../../src/store/store.ts';
-import { anObservation, aTenant, nativeBatch } from '../helper/batches.ts';
+import { anObservation, aTenant, nativeBatch, testProject as P } from '../helper/batches.ts';
 import type { FakeClock } from '../helper/clock.ts';
 import { aQuery } from '../helper/query.ts';
+import type { SharesStore } from './place.ts';
 
 const DAY = 86_400_000;
-const P = aTenant().projectId;
 const T0 = Date.UTC(2026, 0, 15, 12);
 const at = (ms: number, ns = 0): Instant => ({ ms: T0 + ms, ns });
 
@@ -109,9 +109,10 @@ function byTime(a: Instant, b: Instant): number {
   return a.ms - b.ms || a.ns - b.ns;
 }
 
-export type OpenForGroups = (
-  t: Test,
-) => Promise<{ readonly clock: FakeClock; readonly store: Store; finish(): Promise<void> }>;
+export type OpenForGroups = SharesStore &
+  ((
+    t: Test,
+  ) => Promise<{ readonly clock: FakeClock; readonly store: Store; finish(): Promise<void> }>);
 
 /** Sessions and users, which are computed from their traces. */
 export function groups(t: Test, open: OpenForGroups): void {
@@ -155,7 +156,7 @@ export function groups(t: Test, open: OpenForGroups): void {
   });
 
   t.test('times before 1970 are exact to the nanosecond', async (t) => {
-    const { store } = await open(t);
+    const { store } = await open.shared();
     const early = { startTime: { ms: -2, ns: 999_999 }, endTime: { ms: -1, ns: 1 } };
     await write(store, [anObservation({ traceId: 'a', id: 'a', sessionId: 's', ...early })]);
     t.match(await groupsOf(store, 'session', aQuery('')), [
@@ -164,7 +165,7 @@ export function groups(t: Test, open: OpenForGroups): void {
   });
 
   t.test('sums that take a quarter of the budget of a page are partial', async (t) => {
-    const { store } = await open(t);
+    const { store } = await open.shared();
     const traces = Array.from({ length: 60 }, (_, i) =>
       anObservation({
         ...{ traceId: `t${i}`, id: `o${i}`, startTime: at(i), sessionId: i % 30 < 2 ? 'b' : 'a' },
@@ -195,7 +196,7 @@ export function groups(t: Test, open: OpenForGroups): void {
   });
 
   t.test('sums are those of a recount, after any order of writes', async (t) => {
-    const { store } = await open(t);
+    const { store } = await open.shared();
     const written = fc.sample(someEvents(), { numRuns: 50, seed: 7 });
     for (const [i, events] of written.entries()) {
       const traced = events.map((one) => ({ ...one, traceId: `t${i % 40}` }));

@@ -5,7 +5,7 @@ import { MAX_MERGED } from '../../src/store/plan/plan.ts';
 import { MAX_TERMS } from '../../src/store/rows/trace-terms.ts';
 import { MAX_SUMMARIZED } from '../../src/store/rows/written-trace.ts';
 import type { Store } from '../../src/store/store.ts';
-import { anObservation, aTenant, nativeBatch } from '../helper/batches.ts';
+import { anObservation, aTenant, nativeBatch, testProject as P } from '../helper/batches.ts';
 import type { FakeClock } from '../helper/clock.ts';
 import { aQuery } from '../helper/query.ts';
 import type { RecordingMetrics } from '../helper/settings.ts';
@@ -21,7 +21,6 @@ export type OpenForPostings = (t: Test) => Promise<{
   forgetTerms(): Promise<void>;
 }>;
 
-const P = aTenant().projectId;
 const T0 = Date.UTC(2026, 0, 15, 12);
 const at = (ms: number) => ({ ms: T0 + ms, ns: 0 });
 

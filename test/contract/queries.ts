@@ -7,18 +7,17 @@ import { RANK_FIELDS } from '../../src/store/ranking.ts';
 import { MAX_TERMS } from '../../src/store/rows/trace-terms.ts';
 import type { ScoreValue } from '../../src/store/scores.ts';
 import type { Store } from '../../src/store/store.ts';
-import { anObservation, aTenant, nativeBatch } from '../helper/batches.ts';
+import { anObservation, aTenant, nativeBatch, testProject as P } from '../helper/batches.ts';
 import type { FakeClock } from '../helper/clock.ts';
 import { textQuery } from '../helper/query.ts';
+import type { SharesStore } from './place.ts';
 import type { KnownTrace } from './query-oracle.ts';
 import { matches } from './query-oracle.ts';
 import { RANK_VALUES, sortedIds } from './ranks.ts';
 
-export type OpenForQueries = (
-  t: Test,
-) => Promise<{ readonly clock: FakeClock; readonly store: Store }>;
+export type OpenForQueries = SharesStore &
+  ((t: Test) => Promise<{ readonly clock: FakeClock; readonly store: Store }>);
 
-const P = aTenant().projectId;
 const T0 = Date.UTC(2026, 0, 15, 12);
 const at = (ms: number, ns = 0) => ({ ms: T0 + ms, ns });
 
@@ -77,7 +76,7 @@ export function queries(t: Test, open: OpenForQueries): void {
   });
 
   t.test('text that means something in SQL, JSON or patterns is text', async (t) => {
-    const { store } = await open(t);
+    const { store } = await open.shared();
     const odd = ['100%', 'a_c', 'abc', "it's", 'say "hi"', 'back\\slash', '{"env":"x"}', 'é', '\n'];
     await write(
       store,

@@ -6,16 +6,15 @@ import { RankedPage } from '../../src/read/ranked-page.ts';
 import type { RankField } from '../../src/store/ranking.ts';
 import { RANK_FIELDS } from '../../src/store/ranking.ts';
 import type { Store, StoredTrace } from '../../src/store/store.ts';
-import { anObservation, aTenant, nativeBatch } from '../helper/batches.ts';
+import { anObservation, aTenant, nativeBatch, testProject as P } from '../helper/batches.ts';
 import type { FakeClock } from '../helper/clock.ts';
 import { fakeClock } from '../helper/clock.ts';
 import { aQuery } from '../helper/query.ts';
+import type { SharesStore } from './place.ts';
 
-export type OpenForRanks = (
-  t: Test,
-) => Promise<{ readonly clock: FakeClock; readonly store: Store }>;
+export type OpenForRanks = SharesStore &
+  ((t: Test) => Promise<{ readonly clock: FakeClock; readonly store: Store }>);
 
-const P = aTenant().projectId;
 const T0 = Date.UTC(2026, 0, 15, 12);
 const DAY = 24 * 3_600_000;
 /** Every trace of the tests. */
@@ -138,7 +137,7 @@ export function ranks(t: Test, open: OpenForRanks): void {
   });
 
   t.test('a search that its budget ends lists every trace once, each part in order', async (t) => {
-    const { store } = await open(t);
+    const { store } = await open.shared();
     const count = 40;
     await write(
       store,
@@ -165,7 +164,7 @@ export function ranks(t: Test, open: OpenForRanks): void {
   });
 
   t.test('without a range of time a list has the last 24 hours', async (t) => {
-    const { store } = await open(t);
+    const { store } = await open.shared();
     const one = (traceId: string, ms: number) =>
       anObservation({ traceId, id: traceId, startTime: { ms, ns: 0 }, endTime: { ms, ns: 1 } });
     await write(store, [one('old', T0 - DAY - 1), one('at', T0 - DAY), one('new', T0)]);

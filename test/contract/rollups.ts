@@ -5,7 +5,7 @@ import { MAX_VALUES } from '../../src/store/rollups/fields.ts';
 import { DAY, HOUR } from '../../src/store/rollups/fold.ts';
 import { MAX_SUMMARIZED } from '../../src/store/rows/written-trace.ts';
 import type { Store } from '../../src/store/store.ts';
-import { anObservation, aTenant, nativeBatch } from '../helper/batches.ts';
+import { anObservation, aTenant, nativeBatch, testProject as P } from '../helper/batches.ts';
 import type { FakeClock } from '../helper/clock.ts';
 import { aQuery } from '../helper/query.ts';
 import { pointsOf } from '../helper/stats-points.ts';
@@ -18,7 +18,6 @@ type OpenForRollups = (t: Test) => Promise<{
   reopen(how?: 'close' | 'crash'): Promise<Store>;
 }>;
 
-const P = aTenant().projectId;
 const HOUR_MS = 3_600_000;
 const T0 = Date.UTC(2026, 0, 15, 12);
 const FIRST_HOUR = T0 / HOUR_MS;

@@ -2,18 +2,19 @@ import fc from 'fast-check';
 import type { Test } from 'tap';
 import type { NewScore, ScoreValue } from '../../src/store/scores.ts';
 import type { Store } from '../../src/store/store.ts';
-import { anObservation, aTenant, nativeBatch } from '../helper/batches.ts';
+import { anObservation, aTenant, nativeBatch, testProject as P } from '../helper/batches.ts';
 import type { FakeClock } from '../helper/clock.ts';
 import { aQuery } from '../helper/query.ts';
+import type { SharesStore } from './place.ts';
 
-export type OpenForScores = (t: Test) => Promise<{
-  readonly clock: FakeClock;
-  readonly store: Store;
-  finish(): Promise<void>;
-  reopen(how?: 'close' | 'crash'): Promise<Store>;
-}>;
+export type OpenForScores = SharesStore &
+  ((t: Test) => Promise<{
+    readonly clock: FakeClock;
+    readonly store: Store;
+    finish(): Promise<void>;
+    reopen(how?: 'close' | 'crash'): Promise<Store>;
+  }>);
 
-const P = aTenant().projectId;
 const T0 = Date.UTC(2026, 0, 15, 12);
 const DAY = 86_400_000;
 
@@ -57,7 +58,7 @@ export function scores(t: Test, open: OpenForScores): void {
   });
 
   t.test('a score with the same id replaces the one before, in its trace only', async (t) => {
-    const { store } = await open(t);
+    const { store } = await open.shared();
     await store.scores.put(P, 't', aScore({ comment: 'first', source: 'human' }), 100);
     await store.scores.put(P, 'u', aScore({ value: 1 }), 100);
     const again = aScore({ name: 'other', value: 'good', at: T0 + 5 });
@@ -94,7 +95,7 @@ export function scores(t: Test, open: OpenForScores): void {
   });
 
   t.test('a trace has a bounded number of scores', async (t) => {
-    const { store } = await open(t);
+    const { store } = await open.shared();
     for (const id of ['a', 'b']) await store.scores.put(P, 't', aScore({ id }), 2);
     t.equal(await store.scores.put(P, 't', aScore({ id: 'c' }), 2), 'full');
     t.match(await store.scores.put(P, 't', aScore({ id: 'b', value: 9 }), 2), { value: 9 });
@@ -107,7 +108,7 @@ export function scores(t: Test, open: OpenForScores): void {
   t.test(
     'a trace has the newest value of each name, and its own before its observations',
     async (t) => {
-      const { store } = await open(t);
+      const { store } = await open.shared();
       const score = (id: string, at: number, more: Partial<NewScore>) =>
         store.scores.put(P, 'trace-1', aScore({ id, at, ...more }), 100);
       await score('a', T0, { value: 1 });
@@ -196,7 +197,7 @@ export function scores(t: Test, open: OpenForScores): void {
   });
 
   t.test('any order of scores gives the newest one of each id', async (t) => {
-    const { store } = await open(t);
+    const { store } = await open.shared();
     const value: fc.Arbitrary<ScoreValue> = fc.oneof(
       fc.double({ noNaN: true, noDefaultInfinity: true }).map((number) => number + 0),
       fc.boolean(),

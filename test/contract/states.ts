@@ -4,10 +4,9 @@ import type { Observation, TraceState } from '../../src/model/observation.ts';
 import { TRACE_STATES } from '../../src/model/observation.ts';
 import { parseQuery } from '../../src/query/parse.ts';
 import type { Store, StoredObservation } from '../../src/store/store.ts';
-import { anObservation, aTenant, nativeBatch } from '../helper/batches.ts';
+import { anObservation, aTenant, nativeBatch, testProject as P } from '../helper/batches.ts';
 import type { OpenForQueries } from './queries.ts';
 
-const P = aTenant().projectId;
 const HOUR = 3_600_000;
 /** `stale_after` by default. */
 const STALE_AFTER = 24 * HOUR;

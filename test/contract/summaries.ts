@@ -3,15 +3,16 @@ import type { Test } from 'tap';
 import type { Observation } from '../../src/model/observation.ts';
 import { MAX_SUMMARIZED } from '../../src/store/rows/written-trace.ts';
 import type { Store, StoredTrace } from '../../src/store/store.ts';
-import { anObservation, aTenant, nativeBatch } from '../helper/batches.ts';
+import { anObservation, aTenant, nativeBatch, testProject as P } from '../helper/batches.ts';
 import type { FakeClock } from '../helper/clock.ts';
+import type { SharesStore } from './place.ts';
 
 /** A store that finishes its background work, and its clock. */
-export type OpenForSummaries = (
-  t: Test,
-) => Promise<{ readonly clock: FakeClock; readonly store: Store; finish(): Promise<void> }>;
+export type OpenForSummaries = SharesStore &
+  ((
+    t: Test,
+  ) => Promise<{ readonly clock: FakeClock; readonly store: Store; finish(): Promise<void> }>);
 
-const P = aTenant().projectId;
 const T0 = Date.UTC(2026, 0, 15, 12);
 const at = (ms: number) => ({ ms: T0 + ms, ns: 0 });
 const NO_TIMES = { startTime: null, endTime: null };
@@ -28,7 +29,7 @@ const traceOf = (store: Store, id = 'trace-1'): Promise<StoredTrace | undefined>
 /** The rules for the row of a trace, which summarizes its observations. */
 export function summaries(t: Test, open: OpenForSummaries): void {
   t.test('a trace has the facts of its observations, those of the root first', async (t) => {
-    const { store } = await open(t);
+    const { store } = await open.shared();
     await write(store, [
       anObservation({
         ...{ id: 'root', name: 'top', kind: 'chain', sessionId: 's', startTime: at(0) },
@@ -67,7 +68,7 @@ export function summaries(t: Test, open: OpenForSummaries): void {
   });
 
   t.test('a trace has the previews of its root, by the ranks of its events', async (t) => {
-    const { store } = await open(t);
+    const { store } = await open.shared();
     const odd = 'ü \u0000 "x"';
     const previews = (inputPreview: string, outputPreview?: string) => ({
       details: { inputPreview, ...(outputPreview === undefined ? {} : { outputPreview }) },
@@ -84,7 +85,7 @@ export function summaries(t: Test, open: OpenForSummaries): void {
   });
 
   t.test('a trace has the name that its client gives it, in any order of arrival', async (t) => {
-    const { store } = await open(t);
+    const { store } = await open.shared();
     const root = anObservation({ id: 'root', name: 'root span' });
     const named = anObservation({
       ...{ id: 'child', parentId: 'root', name: 'child span' },
@@ -99,7 +100,7 @@ export function summaries(t: Test, open: OpenForSummaries): void {
   });
 
   t.test('an observation keeps the malformed values of its events', async (t) => {
-    const { store } = await open(t);
+    const { store } = await open.shared();
     const ignored = [{ path: 'start_time', reason: 'is no time' }];
     await write(store, [anObservation({ id: 'root', details: { ignored } })]);
     await write(store, [anObservation({ id: 'root', version: '1', details: { provider: 'p' } })]);
@@ -108,7 +109,7 @@ export function summaries(t: Test, open: OpenForSummaries): void {
   });
 
   t.test('usage that a parent repeats counts once', async (t) => {
-    const { store } = await open(t);
+    const { store } = await open.shared();
     const usage = { input_tokens: 100, output_tokens: 20 };
     await write(store, [anObservation({ id: 'call', parentId: 'client', usage })]);
     await write(store, [anObservation({ id: 'client', usage })]);
@@ -148,7 +149,7 @@ export function summaries(t: Test, open: OpenForSummaries): void {
   });
 
   t.test('a child far outside of its root does not move or stretch the trace', async (t) => {
-    const { store } = await open(t);
+    const { store } = await open.shared();
     const root = anObservation({ id: 'root', startTime: at(0), endTime: at(1000) });
     const child = (id: string, startMs: number, endMs: number) =>
       anObservation({ id, parentId: 'root', startTime: at(startMs), endTime: at(endMs) });
@@ -162,7 +163,7 @@ export function summaries(t: Test, open: OpenForSummaries): void {
   });
 
   t.test('a start in the far future does not pin a trace to the top', async (t) => {
-    const { store } = await open(t);
+    const { store } = await open.shared();
     const day = 24 * 3_600_000;
     const future = { startTime: at(day + 1), endTime: at(day + 2) };
     await write(store, [anObservation({ ...future, traceId: 'future' })]);
@@ -199,7 +200,7 @@ export function summaries(t: Test, open: OpenForSummaries): void {
   );
 
   t.test('any order of arrival and any split into batches gives the same summary', async (t) => {
-    const { store } = await open(t);
+    const { store } = await open.shared();
     const ids = ['a', 'b', 'c', 'd', 'e'];
     const maybe = <T>(value: fc.Arbitrary<T>) => fc.option(value, { nil: null });
     const events = fc.tuple(

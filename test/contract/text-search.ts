@@ -6,7 +6,7 @@ import { textOfJson } from '../../src/store/search/json-text.ts';
 import { progressOf } from '../../src/store/search/status.ts';
 import { firstWords, lineOfWords, wordsOf } from '../../src/store/search/words.ts';
 import type { Store } from '../../src/store/store.ts';
-import { aTenant, nativeBatch } from '../helper/batches.ts';
+import { aTenant, nativeBatch, testProject as P } from '../helper/batches.ts';
 import type { FakeClock } from '../helper/clock.ts';
 import { aQuery, textQuery } from '../helper/query.ts';
 
@@ -22,7 +22,6 @@ type OpenSearchPlace = {
   finish(): Promise<void>;
 };
 
-const P = aTenant().projectId;
 const T0 = Date.UTC(2026, 0, 15, 12);
 const ON = { search: { payloads: '4KiB' } };
 

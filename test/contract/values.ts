@@ -4,10 +4,9 @@ import { parseQuery } from '../../src/query/parse.ts';
 import type { ObservedField } from '../../src/store/rows/observed-values.ts';
 import { OBSERVED_COLUMNS } from '../../src/store/rows/observed-values.ts';
 import type { Store } from '../../src/store/store.ts';
-import { anObservation, aTenant, nativeBatch } from '../helper/batches.ts';
+import { anObservation, nativeBatch, testProject as P } from '../helper/batches.ts';
 import type { OpenForSummaries } from './summaries.ts';
 
-const P = aTenant().projectId;
 const T0 = Date.UTC(2026, 0, 15, 12);
 const TRACES = 40;
 const EVENTS = 400;

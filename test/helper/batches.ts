@@ -15,10 +15,18 @@ import { ulid } from '../../src/model/ulid.ts';
 
 const RECEIVED_AT = Date.UTC(2026, 0, 15, 12, 0, 0);
 
+/** The project of the running test. Tests that share a store have one each. */
+export let testProject = 'proj_test';
+let projects = 0;
+
+export function beginTestProject(): void {
+  testProject = `proj_test_${++projects}`;
+}
+
 export function aTenant(more: Partial<Tenant> = {}): Tenant {
   return {
     organizationId: 'org_test',
-    projectId: 'proj_test',
+    projectId: testProject,
     keyId: 'key_test',
     permissions: ['ingest:write', 'traces:read'],
     ...more,

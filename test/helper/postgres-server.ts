@@ -10,8 +10,8 @@ import { givenServer, serverBinaries, spawnServer } from './server-binaries.ts';
 
 /** A Postgres server of one test file. */
 export type PostgresServer = {
-  /** Creates an empty database; resolves with its URL. */
-  database(): Promise<string>;
+  /** Creates an empty database, or a copy of one that nothing uses; resolves with its URL. */
+  database(copied?: string): Promise<string>;
   /** Ends it like a crash; `start` brings it back on the same port. */
   kill(): Promise<void>;
   start(): Promise<void>;
@@ -39,15 +39,20 @@ export async function postgresDatabases(t: Teardown): Promise<PostgresDatabases>
     for (const name of made) await query(given, `DROP DATABASE IF EXISTS ${name} WITH (FORCE)`);
   });
   return {
-    async database() {
+    async database(copied) {
       const name = `tracectl_test_${process.pid}_${randomUUID().slice(0, 8)}`;
-      await query(given, `CREATE DATABASE ${name}`);
+      await query(given, creation(name, copied));
       made.push(name);
       const url = new URL(given);
       url.pathname = `/${name}`;
       return url.href;
     },
   };
+}
+
+function creation(name: string, copied: string | undefined): string {
+  const template = copied === undefined ? '' : ` TEMPLATE ${new URL(copied).pathname.slice(1)}`;
+  return `CREATE DATABASE ${name}${template}`;
 }
 
 /** On a free port in a temporary directory, without syncing by default; it ends with the test. */
@@ -107,9 +112,9 @@ async function serverIn(
   t.teardown(() => end('SIGQUIT'));
   await start();
   return {
-    async database() {
+    async database(copied) {
       const name = `test_${databases++}`;
-      await query(urlOf('postgres'), `CREATE DATABASE ${name}`);
+      await query(urlOf('postgres'), creation(name, copied));
       return urlOf(name);
     },
     kill: () => end('SIGKILL'),

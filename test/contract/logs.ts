@@ -1,0 +1,90 @@
+import type { Test } from 'tap';
+import type { OpenTenancy } from './tenancy-place.ts';
+import { DAY, only } from './tenancy-place.ts';
+
+/** The rules for the log of rejections and for the audit log. */
+export function logs(t: Test, open: OpenTenancy): void {
+  t.test('lists rejections newest first, in pages', async (t) => {
+    const { store, clock } = await open(t);
+    const { id: projectId } = await only(store);
+    const entry = (i: number) => ({
+      ...{ at: clock.now() + i, projectId, keyId: 'key_1', path: '/api/v1/runs' },
+      ...{ code: 'invalid_field' as const, reason: `r${i}`, itemId: `i${i}`, count: 1 },
+      client: i === 2 ? null : `sdk "${i}" \\ \u0000 ü`,
+    });
+    for (let i = 0; i < 5; i++) store.rejections.record(entry(i));
+    store.rejections.record({ ...entry(9), projectId: 'proj_other' });
+    await store.usage.history({ from: 0, to: 1, by: 'day' });
+    const first = await store.rejections.list(projectId, { limit: 3 });
+    t.same(first.items, [entry(4), entry(3), entry(2)]);
+    const cursor = first.nextCursor ?? '';
+    t.same(await store.rejections.list(projectId, { limit: 3, cursor }), {
+      items: [entry(1), entry(0)],
+      nextCursor: null,
+    });
+    await t.rejects(store.rejections.list(projectId, { limit: 1, cursor: '!' }), {
+      code: 'invalid_cursor',
+    });
+    clock.set(clock.now() + 31 * DAY);
+    t.same((await store.rejections.list(projectId, { limit: 3 })).items, []);
+  });
+
+  t.test('lists the audit log newest first', async (t) => {
+    const { store, clock, reopen } = await open(t);
+    const entry = (i: number) => ({
+      ...{ at: clock.now(), actor: 'cli', address: null, action: 'project.create' },
+      ...{ subject: `proj_${i}`, details: { name: 'x', count: i, ok: true, none: null } },
+    });
+    for (let i = 0; i < 3; i++) await store.audit.record(entry(i));
+    const after = await reopen();
+    const first = await after.audit.list({ limit: 2 });
+    t.same(first.items, [entry(2), entry(1)]);
+    const rest = await after.audit.list({ limit: 2, cursor: first.nextCursor ?? '' });
+    t.same(rest, { items: [entry(0)], nextCursor: null });
+  });
+
+  t.test('commits a change and its audit entry together', async (t) => {
+    const { store, clock, reopen } = await open(t);
+    const by = { actor: 'admin-token', address: '192.0.2.1' };
+    const organization = await store.organization.update({ name: 'Ours', plan: 'pro' }, by);
+    const { id } = await store.projects.create('a', by);
+    await store.projects.update(id, { name: 'b', retentionDays: 3 }, by);
+    await store.projects.update(id, { retentionDays: null }, by);
+    const { key } = await store.keys.create({ projectId: id, name: 'k' }, by);
+    await store.keys.revoke(key.id, by);
+    await store.projects.delete(id, by);
+    const after = await reopen();
+    const entry = (action: string, subject: string, details: object) => ({
+      ...{ at: clock.now(), ...by, action, subject, details },
+    });
+    const ofKey = { project_id: id, name: 'k' };
+    const expected = [
+      entry('organization.update', organization.id, { name: 'Ours', plan: 'pro' }),
+      entry('project.create', id, { name: 'a' }),
+      entry('project.update', id, { name: 'b', retention_days: 3 }),
+      entry('project.update', id, { retention_days: null }),
+      entry('key.create', key.id, { ...ofKey, permissions: 'ingest:write,traces:read' }),
+      entry('key.revoke', key.id, ofKey),
+      entry('project.delete', id, { name: 'b' }),
+    ];
+    t.same((await after.audit.list({ limit: 100 })).items, expected.toReversed());
+
+    const [last] = await after.projects.list();
+    const lastId = last?.id ?? '';
+    const kept = await after.keys.create({ projectId: lastId });
+    await after.keys.revoke(kept.key.id);
+    await after.keys.revoke(kept.key.id, by);
+    const nothing: (() => Promise<unknown>)[] = [
+      () => after.projects.delete(lastId, by),
+      () => after.projects.delete('proj_none', by),
+      () => after.projects.create('', by),
+      () => after.projects.update('proj_none', { name: 'x' }, by),
+      () => after.keys.create({ projectId: 'proj_none' }, by),
+      () => after.keys.revoke('key_none', by),
+      () => after.organization.update({ name: '' }, by),
+    ];
+    for (const refused of nothing) await t.rejects(refused(), { name: 'StoreError' });
+    const { items } = await after.audit.list({ limit: 100 });
+    t.equal(items.length, expected.length, 'what changed nothing leaves no entry');
+  });
+}
