@@ -30,9 +30,14 @@ export type AssembledRuns = {
   readonly faults: readonly ItemFault[];
   /** The attachments of runs, to be stored with them. */
   readonly attachments: readonly AttachmentContent[];
+  /** Feedback as JSON, with the ids that the parts name. */
+  readonly feedback: readonly FeedbackPart[];
   /** Attachments beyond a limit or without a run, and parts with another meaning. */
   readonly leftOut: LeftOutParts;
 };
+
+/** The part of one feedback. */
+export type FeedbackPart = { readonly id: string; readonly json: Buffer };
 
 type LeftOutParts = { readonly attachments: number; readonly others: number };
 
@@ -78,13 +83,17 @@ export function assembleRuns(
   const runs: Runs = { post: [], patch: [] };
   const newest = new Map<string, Draft>();
   const attachments: Part[] = [];
+  const feedback: FeedbackPart[] = [];
   let lone = 0;
   let others = 0;
   for (const part of partsOf(body, boundary)) {
     const named = runPart(part.name);
     if (named === undefined) {
       if (part.name.startsWith(ATTACHMENT)) attachments.push(part);
-      else others++;
+      else if (part.name.startsWith(FEEDBACK)) {
+        const id = part.name.slice(FEEDBACK.length);
+        feedback.push({ id, json: body.subarray(part.start, part.end) });
+      } else others++;
       continue;
     }
     const { verb, id, field } = named;
@@ -107,11 +116,13 @@ export function assembleRuns(
   return {
     ...(scannedAsWritten(body, runs, limits) ?? scannedInParts(body, runs, limits)),
     attachments: attached.contents,
+    feedback,
     leftOut: { attachments: attached.leftOut + lone, others },
   };
 }
 
 const ATTACHMENT = 'attachment.';
+const FEEDBACK = 'feedback.';
 
 function newDraft(id: string): Draft {
   return { id, run: undefined, fields: new Map(), attachments: undefined, notes: undefined };
