@@ -74,6 +74,11 @@ export type QueueDelivery = {
 const LEASE_BYTES = 32 * 1024 * 1024;
 /** Milliseconds until the next lease after the queue itself failed (its disk, its file). */
 const LEASE_RETRY_MS = 1000;
+/**
+ * The longest that the end of a delivery waits for the next append, whose transaction saves it too: at ten requests a second that halves the
+ * transactions. A crash before that repeats the delivery.
+ */
+const ACK_WITHIN_MS = 250;
 
 /**
  * Leases entries of a queue and delivers them, each branch independently:
@@ -317,7 +322,7 @@ class BranchLoop {
     try {
       switch (outcome.kind) {
         case 'ack':
-          return await queue.ack(name, [entry]);
+          return await queue.ack(name, [entry], ACK_WITHIN_MS);
         case 'retry':
           return await queue.nack(name, entry, outcome.afterMs, outcome.reason);
         case 'dead_letter':
