@@ -138,7 +138,7 @@ export class SqliteQueue implements DurableQueue {
       return;
     }
     if (batch.items === 0) return;
-    const recent = recentRequest(batch, { ...given, keptFor }, now);
+    const recent = recentRequest(batch, given, keptFor, now);
     const write = (): Promise<number> => this.#write(batch, { answer: null, recent: recent.row });
     if (given.isUnclaimed === true) await this.#recent.appendOnce(recent, write);
     else this.#recent.add(recent, await write());
