@@ -78,6 +78,7 @@ function compared(traces: readonly ExpectedTrace[]): string[] {
     [has('tags'), 'tags'],
     [some('cost'), 'cost'],
     [traces.some(({ scores }) => scores !== undefined), 'scores'],
+    [some('attachments'), 'attachments'],
     [some('hasFirstToken'), 'time to first token'],
   ];
   return fields.flatMap(([isCompared, field]) => (isCompared ? [field] : []));

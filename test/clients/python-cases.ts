@@ -43,6 +43,7 @@ function langsmith(): ClientCase {
             kind: 'chain',
             inputs: { question: QUESTION },
             outputs: { output: ANSWER },
+            attachments: [{ name: 'map', content_type: 'text/plain', bytes: 12, sha256: MAP }],
             ...WITH_SESSION,
             children: [
               {
@@ -86,6 +87,9 @@ function langsmith(): ClientCase {
     ],
   };
 }
+
+/** The hash of `Oslo: 59.9 N`. */
+const MAP = '9d02df79b16e0e8722b72d5859012f8ae0749361db71e1ae84c7d0235b7d22d5';
 
 function langchain(): ClientCase {
   const spoken = (...messages: object[]) => ({ messages });
