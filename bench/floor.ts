@@ -1,5 +1,5 @@
 import { closeSync, fdatasync, mkdtempSync, openSync, rmSync, writev } from 'node:fs';
-import { createServer, type ServerResponse } from 'node:http';
+import { Agent, createServer, type ServerResponse, request as send } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -11,11 +11,12 @@ import { TRACES_TYPE } from '../test/e2e/otlp-messages.ts';
  * The floor of the benchmark: the least work that a server can do for the same promise.
  *   otlp    inflates, appends the body to a file, answers after the sync
  *   native  parses the JSON, appends, answers after the sync
+ *   hop     as otlp; then sends the body on to the port that is the next argument
  *   store   as otlp; then decodes the spans and inserts the daemon's narrow rows with prepared statements
  * Requests that arrive during a sync share the next one. Prints its port, runs until it is killed.
  */
 const LIMIT = 25 * 1024 * 1024;
-const mode = process.argv[2];
+const [mode, nextPort] = process.argv.slice(2);
 const directory = mkdtempSync(join(tmpdir(), 'tracectl-floor-'));
 const file = openSync(join(directory, 'log'), 'w');
 const store = mode === 'store' ? openStore() : undefined;
@@ -62,7 +63,25 @@ function work(body: Buffer, response: ServerResponse): void {
   append(body, () => {
     answer(response, 200, 'application/x-protobuf', '');
     store?.add(inflated);
+    if (mode === 'hop') forward(body);
   });
+}
+
+/** As many requests at a time as the daemon has consumers in the comparison. */
+const agent = new Agent({ keepAlive: true, maxSockets: 10 });
+const FORWARDED = {
+  agent,
+  ...{ host: '127.0.0.1', port: nextPort, method: 'POST', path: '/v1/traces' },
+};
+const TYPE = { 'content-type': 'application/x-protobuf', 'content-encoding': 'gzip' };
+
+function forward(body: Buffer): void {
+  const headers = { ...TYPE, 'content-length': body.length };
+  const forwarding = send({ ...FORWARDED, headers }, (next) => {
+    if (next.statusCode !== 200) throw new Error(`the destination answered ${next.statusCode}`);
+    next.resume();
+  });
+  forwarding.end(body);
 }
 
 /** The output size is known from the last four bytes, so that one allocation is enough. */

@@ -47,11 +47,19 @@ function processTicks(pid: number): number {
 }
 
 export function processTree(pid: number): number[] {
-  const children = readdirSync(`/proc/${pid}/task`).flatMap((thread) =>
-    readFileSync(`/proc/${pid}/task/${thread}/children`, 'utf8')
-      .split(' ')
-      .filter((text) => text.trim() !== '')
-      .map(Number),
-  );
-  return [pid, ...children.flatMap(processTree)];
+  return [pid, ...childrenOf(pid).flatMap(processTree)];
+}
+
+/** None for a process that has ended. */
+function childrenOf(pid: number): number[] {
+  try {
+    return readdirSync(`/proc/${pid}/task`).flatMap((thread) =>
+      readFileSync(`/proc/${pid}/task/${thread}/children`, 'utf8')
+        .split(' ')
+        .filter((text) => text.trim() !== '')
+        .map(Number),
+    );
+  } catch {
+    return [];
+  }
 }

@@ -31,8 +31,13 @@ export type Server = {
 
 const FLOOR = fileURLToPath(new URL('./floor.ts', import.meta.url));
 
-export async function startFloor(mode: 'otlp' | 'native' | 'store'): Promise<Server> {
-  const child = spawn(process.execPath, [FLOOR, mode], { stdio: ['ignore', 'pipe', 'inherit'] });
+/** `nextPort` is the destination of a `hop`. */
+export async function startFloor(
+  mode: 'otlp' | 'native' | 'store' | 'hop',
+  nextPort = 0,
+): Promise<Server> {
+  const args = [FLOOR, mode, String(nextPort)];
+  const child = spawn(process.execPath, args, { stdio: ['ignore', 'pipe', 'inherit'] });
   const port = await firstLine(child);
   const base = `http://127.0.0.1:${port}`;
   return {

@@ -1,15 +1,17 @@
 import { join } from 'node:path';
 import { freePorts } from '../../test/e2e/daemon.ts';
 import { collector, type Peer, tracectl } from '../../test/interop/peer.ts';
+import { startFloor } from '../servers.ts';
 
 /** A compared collector: receives OTLP/HTTP, queues it on disk and forwards it. */
 export type MeasuredHop = Peer & { readonly port: number };
 
-export type HopKind = 'tracectl' | 'collector, fsync' | 'collector';
+/** The floor is the mode `hop` of bench/floor.ts. */
+export type HopKind = 'tracectl' | 'collector, fsync' | 'collector' | 'floor';
 
 export type Programs = {
-  /** The OpenTelemetry Collector. */
-  readonly collector: string;
+  /** The OpenTelemetry Collector; not for a comparison with the floor. */
+  readonly collector?: string;
   /** The compiled entry of tracectl. */
   readonly tracectl: string;
 };
@@ -27,14 +29,33 @@ export type HopOptions = {
 const QUEUE_SIZE = 100_000;
 
 export async function startHop(options: HopOptions): Promise<MeasuredHop> {
+  if (options.kind === 'floor') return startFloorHop(options.sinkPort);
   const [port = 0] = await freePorts(1);
   const { kind, programs, directory } = options;
   const peer =
     kind === 'tracectl'
       ? await tracectl('tracectl', directory, tracectlConfig(port, options), programs.tracectl)
-      : await collector(programs.collector, 'otelcol', directory, collectorConfig(port, options));
+      : await collector(
+          programs.collector ?? '',
+          'otelcol',
+          directory,
+          collectorConfig(port, options),
+        );
   await peer.start();
   return Object.assign(peer, { port });
+}
+
+/** Runs at once; it cannot be started again. */
+async function startFloorHop(sinkPort: number): Promise<MeasuredHop> {
+  const { pid, port, stop } = await startFloor('hop', sinkPort);
+  return {
+    name: 'floor',
+    port,
+    pid: () => pid,
+    start: async () => {},
+    end: stop,
+    output: () => '',
+  };
 }
 
 const RETRY = { initial_interval: '1s', max_interval: '5s', max_elapsed_time: '0s' };

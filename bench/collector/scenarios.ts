@@ -26,6 +26,8 @@ export type HopRow = {
   readonly kind: HopKind;
   /** CPU microseconds to accept and deliver a span, over all windows. */
   readonly cpuPerSpan: { readonly median: number; readonly low: number; readonly high: number };
+  /** The same of each window, in their order. */
+  readonly windows: readonly number[];
   readonly spansPerSecond: number;
   readonly memory: number;
   readonly p50: number;
@@ -166,6 +168,7 @@ class Runner {
       scenario: this.#scenario.name,
       kind: this.side.kind,
       cpuPerSpan: spread(this.#perSpan),
+      windows: this.#perSpan,
       spansPerSecond: this.#sent / this.#sending,
       memory: this.#memory,
       p50: quantile(this.#latencies, 0.5),
@@ -219,6 +222,7 @@ export async function runBacklog(
       scenario: scenario.name,
       kind,
       cpuPerSpan: spread([cost.cpuMicros / spans]),
+      windows: [cost.cpuMicros / spans],
       spansPerSecond: spans / cost.seconds,
       memory: cost.memory,
       p50: quantile(latencies, 0.5),

@@ -37,8 +37,10 @@ export type Together = {
   readonly storedPerSecond: number;
   readonly latency: { readonly p50: number; readonly p99: number };
   /** CPU microseconds per span, summed over all processes of a kind. */
-  readonly cpu: Readonly<Record<'gateways' | 'worker' | 'redis' | 'postgres', number>>;
+  readonly cpu: CpuMicros;
 };
+
+export type CpuMicros = Readonly<Record<'gateways' | 'worker' | 'redis' | 'postgres', number>>;
 
 const CONNECTIONS = 32;
 const WARMING = 1000;
@@ -53,11 +55,11 @@ export async function runTogether(
   try {
     const cluster = await startCluster(owner, { gateways, workers: 1 });
     // Every gateway gets as many requests: a process costs several times as much right after its start.
-    await send(cluster, payload, WARMING * gateways);
+    await send(cluster, payload, WARMING * gateways, CONNECTIONS);
     await cluster.drained();
     const before = cpuOf(cluster);
     const begun = performance.now();
-    const latencies = await send(cluster, payload, requests);
+    const latencies = await send(cluster, payload, requests, CONNECTIONS);
     const acknowledged = performance.now();
     const accepted = cpuOf(cluster);
     await cluster.drained();
@@ -83,14 +85,19 @@ export async function runTogether(
 }
 
 /** Splits the requests evenly over the gateways. Resolves with all latencies in milliseconds, ascending. */
-async function send(cluster: Cluster, payload: Payload, requests: number): Promise<number[]> {
+export async function send(
+  cluster: Cluster,
+  payload: Payload,
+  requests: number,
+  connections: number,
+): Promise<number[]> {
   const { gateways, key } = cluster;
   const share = Math.ceil(requests / gateways.length);
   const wires = gateways.map(() =>
     Array.from({ length: share }, () => wireRequest(payload, payload.next(), key)),
   );
   const loads = await Promise.all(
-    gateways.map((gateway) => Load.open(portOf(gateway), CONNECTIONS / gateways.length)),
+    gateways.map((gateway) => Load.open(portOf(gateway), connections / gateways.length)),
   );
   try {
     const latencies = await Promise.all(loads.map((load, i) => load.run(wires[i] ?? [])));
@@ -100,7 +107,7 @@ async function send(cluster: Cluster, payload: Payload, requests: number): Promi
   }
 }
 
-function cpuOf({ gateways, workers, redis, postgres }: Cluster): Together['cpu'] {
+export function cpuOf({ gateways, workers, redis, postgres }: Cluster): CpuMicros {
   const sum = (daemons: readonly Daemon[]) =>
     daemons.reduce((cpu, daemon) => cpu + treeCpuMicros(daemon.pid()), 0);
   return {

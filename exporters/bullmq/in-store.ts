@@ -1,4 +1,3 @@
-import type { JobQueue } from '../../src/bullmq/job-queue.ts';
 import { openJobQueue } from '../../src/bullmq/job-queue.ts';
 import { storedQueueName } from '../../src/bullmq/names.ts';
 import type { Exporter, IdempotencyLedger, Settings } from '../../src/component/component.ts';
@@ -12,6 +11,8 @@ import type { SharedQueue } from '../../src/queue/shared-queue.ts';
 import { SHARED_QUEUES } from '../../src/queue/shared-queue.ts';
 import type { RedisConnection } from '../../src/redis/redis.ts';
 import { REDIS } from '../../src/redis/redis.ts';
+import type { Announcer } from './announcer.ts';
+import { startAnnouncer } from './announcer.ts';
 import type { BullmqExporterConfig } from './config.ts';
 import { startSweeper } from './sweeper.ts';
 
@@ -19,26 +20,23 @@ type Config = BullmqExporterConfig & { readonly store: string };
 
 type Open = {
   readonly queue: SharedQueue;
-  readonly jobs: JobQueue;
+  readonly announcer: Announcer;
   close(): Promise<void>;
 };
 
 /** The branch of batches that no worker has taken yet. */
 const BRANCH = 'jobs';
-/** Jobs being added to Redis at the same time; the sweeper adds the jobs beyond this number. */
-const MAX_ADDING = 1000;
 
 /**
  *   consume ──▶ store: payload, usage, answer, entry in one transaction ──▶ answer
  *                  │
- *                  └──▶ Redis: a job that points to the batch, best effort
+ *                  └──▶ Redis: a job that points to the batches of one moment, best effort (announcer.ts)
  *                          ▲
  *   sweeper ──batches without a job──┘        (one replica at a time)
  */
 export function inStore(settings: Settings, config: Config): Exporter<'raw'> {
-  const { id, logger } = settings;
+  const { id } = settings;
   let open: Open | undefined;
-  let adding = 0;
   const opened = (): Open => {
     if (open === undefined) throw new RetryableError('starting', `${id} is not open`);
     return open;
@@ -47,19 +45,6 @@ export function inStore(settings: Settings, config: Config): Exporter<'raw'> {
     claim: (tenant, key, requestHash) => opened().queue.idempotency.claim(tenant, key, requestHash),
   };
 
-  /** A job that is not added delays the batch until the next sweep; the store has the batch. */
-  async function addJob(jobs: JobQueue, batchId: string): Promise<void> {
-    if (adding >= MAX_ADDING) return;
-    adding++;
-    try {
-      await jobs.add(batchId, { batch: batchId });
-    } catch (error) {
-      logger.debug({ err: error, batch: batchId }, 'Job could not be added; left to the sweeper');
-    } finally {
-      adding--;
-    }
-  }
-
   return {
     idempotency,
     answerWithin: config.answer_timeout,
@@ -67,9 +52,9 @@ export function inStore(settings: Settings, config: Config): Exporter<'raw'> {
       open = await openStored(settings, config);
     },
     async consume(batch, request) {
-      const { queue, jobs } = opened();
+      const { queue, announcer } = opened();
       await queue.append(batch, request);
-      void addJob(jobs, batch.id);
+      announcer.announce(batch);
     },
     async shutdown() {
       const closing = open;
@@ -90,6 +75,7 @@ async function openStored(settings: Settings, config: Config): Promise<Open> {
   });
   const waits = new Waits({ clock, logger, stepTimeout: config.step_timeout });
   const jobs = await openJobQueue(redis, config.queue, waits);
+  const announcer = startAnnouncer(jobs, clock, logger);
   const sweeper = startSweeper({
     name: config.queue,
     queue: {
@@ -112,9 +98,10 @@ async function openStored(settings: Settings, config: Config): Promise<Open> {
   ];
   return {
     queue,
-    jobs,
+    announcer,
     async close() {
       for (const remove of removers) remove();
+      await announcer.close();
       await sweeper.stop();
       await jobs.close();
     },

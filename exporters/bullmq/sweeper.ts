@@ -1,3 +1,4 @@
+import { pointerTo } from '../../src/bullmq/job-data.ts';
 import type { JobQueue, NewJob } from '../../src/bullmq/job-queue.ts';
 import type { Clock, Logger } from '../../src/component/component.ts';
 import type { SharedQueue, SharedQueueStorage, WorkLease } from '../../src/queue/shared-queue.ts';
@@ -7,7 +8,7 @@ type SweeperOptions = {
   /** Name of the queue. */
   readonly name: string;
   readonly queue: Pick<SharedQueue, 'waitingFor'>;
-  readonly jobs: Pick<JobQueue, 'addAll' | 'recreateLost' | 'count'>;
+  readonly jobs: Pick<JobQueue, 'addAll' | 'announced' | 'recreateLost' | 'count'>;
   readonly storage: Pick<SharedQueueStorage, 'withLease'>;
   readonly redis: Pick<RedisConnection, 'state' | 'onState'>;
   readonly clock: Clock;
@@ -24,7 +25,7 @@ const PAGE = 500;
 
 /**
  * Adds jobs for batches that wait in the store without a job, because Redis was away or lost the job. Existing jobs
- * are left unchanged, so a needless sweep is cheap and harmless. One replica sweeps at a time, under a lease: a frozen
+ * are left unchanged, so a needless sweep is harmless. One replica sweeps at a time, under a lease: a frozen
  * one loses it.
  */
 export function startSweeper(options: SweeperOptions): Sweeper {
@@ -81,26 +82,44 @@ async function sweepOnce(
   lease: WorkLease,
   isStopped: () => boolean,
 ): Promise<void> {
-  const known = await jobs.count();
   let seen = 0;
+  let added = 0;
+  let before: ReadonlySet<string> = new Set();
   for (let after = ''; !isStopped(); ) {
     const ids = await queue.waitingFor(OVERDUE_MS, PAGE, after);
-    const wanted = ids.map((batchId) => ({ batchId, data: { batch: batchId } }));
-    await lease.renew();
-    await jobs.addAll(wanted);
+    if (ids.length === 0) break;
+    // Jobs and ids are in the order of acceptance, and a job has at least one batch: of the pages before, at most so many
+    // jobs are left. Jobs of several gateways may be a little out of order.
+    const announced = await jobs.announced(seen, PAGE);
+    const missing = ids.filter((id) => !announced.has(id) && !before.has(id));
+    // If the first batches have a job, the rest of the backlog has one too.
+    if (missing.length === 0 && ids.length === PAGE) break;
+    if (missing.length > 0) added += await addMissing(missing, { jobs, logger }, lease);
+    before = announced;
     seen += ids.length;
-    // Redis may have lost the list of BullMQ but not the jobs, which can then not be added again.
-    if ((await jobs.count()) < seen) {
-      await lease.renew();
-      await recreateLost(wanted, jobs, logger);
-    }
     after = ids.at(-1) ?? after;
     if (ids.length < PAGE) break;
-    // If the first batches had a job already, the rest of the backlog has too.
-    if (seen >= PAGE && known > 0 && (await jobs.count()) === known) break;
   }
-  const added = (await jobs.count()) - known;
   if (added > 0) logger.info({ jobs: added }, 'Added jobs missing from Redis');
+}
+
+/** Resolves with the number of new jobs. */
+async function addMissing(
+  batchIds: readonly string[],
+  { jobs, logger }: Pick<SweeperOptions, 'jobs' | 'logger'>,
+  lease: WorkLease,
+): Promise<number> {
+  const wanted = batchIds.map((batchId) => ({ batchId, data: pointerTo([batchId]) }));
+  const known = await jobs.count();
+  await lease.renew();
+  await jobs.addAll(wanted);
+  const added = Math.max(0, (await jobs.count()) - known);
+  // Redis may have lost the list of BullMQ but not the jobs, which can then not be added again.
+  if (added < wanted.length) {
+    await lease.renew();
+    await recreateLost(wanted, jobs, logger);
+  }
+  return added;
 }
 
 async function recreateLost(

@@ -103,14 +103,11 @@ export function postgresHousekeeping(parts: PostgresHousekeepingParts): Postgres
   return {
     wake: () => background.wake(),
     async finish() {
-      work.waitForLease(true);
-      try {
+      await work.finish(async () => {
         await background.finish();
         keeper.expireNow();
         await background.finish();
-      } finally {
-        work.waitForLease(false);
-      }
+      });
       await queues.refresh();
     },
     async close() {

@@ -29,14 +29,7 @@ export function rollupKeeper(postgres: Postgres, clock: Clock, logger: Logger): 
   });
   background.wake();
   return {
-    async finish() {
-      work.waitForLease(true);
-      try {
-        await background.finish();
-      } finally {
-        work.waitForLease(false);
-      }
-    },
+    finish: () => work.finish(() => background.finish()),
     async close() {
       await background.close();
       await work.close();

@@ -137,8 +137,8 @@ function noteLost(logger: Logger, name: string): void {
 export type LeasedSteps = {
   /** The next step; resolves with whether more work is left, false if another process does the work. */
   step(): Promise<boolean>;
-  /** Whether the first step waits for the lease of another process. Default: it does not. */
-  waitForLease(isWaiting: boolean): void;
+  /** Runs what calls the steps to their end: meanwhile a first step waits for the lease of another process. */
+  finish(run: () => Promise<void>): Promise<void>;
   /** Ends the work and releases the lease. */
   close(): Promise<void>;
 };
@@ -187,8 +187,13 @@ export function leasedSteps(
       await end();
       return false;
     },
-    waitForLease(wanted) {
-      isWaiting = wanted;
+    async finish(run) {
+      isWaiting = true;
+      try {
+        await run();
+      } finally {
+        isWaiting = false;
+      }
     },
     close: end,
   };

@@ -76,11 +76,13 @@ local function server()
 end`;
 
 /**
+ * Checks and reserves for several requests of an organization, in their order, each as if it came alone.
  * KEYS state, month, hour, leases, reserved
- * ARGV epoch, hour number, month's start, month key's end (s), hour key's end (s), project, events, bytes,
- *      event and byte limit of the organization, then of the project (-1: unlimited),
- *      batch id (empty: only check), lease (ms)
- * Answers {'ok'}, {'epoch'}, {'later', newest hour}, {'month' or 'hour', 'o' or 'p'}
+ * ARGV epoch, hour number, month's start, month key's end (s), hour key's end (s), lease (ms), then for each request:
+ *      batch id (empty: only check), project, events, bytes,
+ *      event and byte limit of the organization, then of the project (-1: unlimited)
+ * Answers {'epoch'}, {'later', newest hour}, or {'all', …} with an answer for each request: 'ok', 'month o', 'month p',
+ * 'hour o' or 'hour p'
  */
 export const RESERVE = `${SERVER}
 local state = redis.call('HMGET', KEYS[1], 'epoch', 'hour', 'server', 'month')
@@ -88,12 +90,25 @@ if state[1] ~= ARGV[1] or state[3] ~= server() then return {'epoch'} end
 local hour = tonumber(ARGV[2])
 local newest = tonumber(state[2] or ARGV[2])
 if newest > hour then return {'later', newest} end
-local project, batch = ARGV[6], ARGV[13]
-local events, bytes = tonumber(ARGV[7]), tonumber(ARGV[8])
-if batch ~= '' and redis.call('HEXISTS', KEYS[5], batch) == 1 then return {'ok'} end
-local month = redis.call('HMGET', KEYS[2], 'o', project)
-local used = redis.call('HMGET', KEYS[3], 'o', project)
-if (state[2] == ARGV[2] and not used[1]) or (state[4] == ARGV[3] and not month[1]) then
+local scopes, isKnown, batches = {'o'}, {o = true}, {}
+for i = 7, #ARGV, 8 do
+  if ARGV[i] ~= '' then table.insert(batches, ARGV[i]) end
+  local project = ARGV[i + 1]
+  if not isKnown[project] then
+    isKnown[project] = true
+    table.insert(scopes, project)
+  end
+end
+local function read(key, fields)
+  local found = {}
+  if #fields == 0 then return found end
+  for i, value in ipairs(redis.call('HMGET', key, unpack(fields))) do found[fields[i]] = value end
+  return found
+end
+local isReserved = read(KEYS[5], batches)
+local month, used = read(KEYS[2], scopes), read(KEYS[3], scopes)
+local isFirst = {month = not month.o, hour = not used.o}
+if (state[2] == ARGV[2] and isFirst.hour) or (state[4] == ARGV[3] and isFirst.month) then
   redis.call('DEL', KEYS[1])
   return {'epoch'}
 end
@@ -101,23 +116,54 @@ local function full(now, more, most)
   most = tonumber(most)
   return most >= 0 and more > 0 and tonumber(now or 0) + more > most
 end
-if full(month[1], events, ARGV[9]) then return {'month', 'o'} end
-if full(month[2], events, ARGV[11]) then return {'month', 'p'} end
-if full(used[1], bytes, ARGV[10]) then return {'hour', 'o'} end
-if full(used[2], bytes, ARGV[12]) then return {'hour', 'p'} end
-if batch == '' then return {'ok'} end
+local answer, leases, reserved, isChanged = {'all'}, {}, {}, {}
+for i = 7, #ARGV, 8 do
+  local batch, project = ARGV[i], ARGV[i + 1]
+  local events, bytes = tonumber(ARGV[i + 2]), tonumber(ARGV[i + 3])
+  local verdict = 'ok'
+  if batch == '' or not isReserved[batch] then
+    if full(month.o, events, ARGV[i + 4]) then verdict = 'month o'
+    elseif full(month[project], events, ARGV[i + 6]) then verdict = 'month p'
+    elseif full(used.o, bytes, ARGV[i + 5]) then verdict = 'hour o'
+    elseif full(used[project], bytes, ARGV[i + 7]) then verdict = 'hour p'
+    elseif batch ~= '' then
+      isReserved[batch] = true
+      for _, scope in ipairs({'o', project}) do
+        month[scope] = tonumber(month[scope] or 0) + events
+        used[scope] = tonumber(used[scope] or 0) + bytes
+        isChanged[scope] = true
+      end
+      table.insert(leases, batch)
+      table.insert(reserved, batch)
+      table.insert(reserved, project .. ' ' .. ARGV[3] .. ' ' .. ARGV[2] .. ' ' .. ARGV[i + 2] .. ' ' .. ARGV[i + 3])
+    end
+  end
+  table.insert(answer, verdict)
+end
+if #leases == 0 then return answer end
 if newest < hour or not state[2] then redis.call('HSET', KEYS[1], 'hour', ARGV[2], 'month', ARGV[3]) end
-redis.call('HINCRBY', KEYS[2], 'o', events)
-redis.call('HINCRBY', KEYS[2], project, events)
-redis.call('HINCRBY', KEYS[3], 'o', bytes)
-redis.call('HINCRBY', KEYS[3], project, bytes)
-if not month[1] then redis.call('EXPIREAT', KEYS[2], ARGV[4]) end
-if not used[1] then redis.call('EXPIREAT', KEYS[3], ARGV[5]) end
+local function write(key, sums)
+  local values = {}
+  for scope in pairs(isChanged) do
+    table.insert(values, scope)
+    table.insert(values, string.format('%.0f', sums[scope]))
+  end
+  redis.call('HSET', key, unpack(values))
+end
+write(KEYS[2], month)
+write(KEYS[3], used)
+if isFirst.month then redis.call('EXPIREAT', KEYS[2], ARGV[4]) end
+if isFirst.hour then redis.call('EXPIREAT', KEYS[3], ARGV[5]) end
 local time = redis.call('TIME')
-local ends = time[1] * 1000 + math.floor(time[2] / 1000) + tonumber(ARGV[14])
-redis.call('ZADD', KEYS[4], ends, batch)
-redis.call('HSET', KEYS[5], batch, project .. ' ' .. ARGV[3] .. ' ' .. ARGV[2] .. ' ' .. ARGV[7] .. ' ' .. ARGV[8])
-return {'ok'}
+local ends = time[1] * 1000 + math.floor(time[2] / 1000) + tonumber(ARGV[6])
+local places = {}
+for _, batch in ipairs(leases) do
+  table.insert(places, ends)
+  table.insert(places, batch)
+end
+redis.call('ZADD', KEYS[4], unpack(places))
+redis.call('HSET', KEYS[5], unpack(reserved))
+return answer
 `;
 
 /**
@@ -207,35 +253,48 @@ return {
 `;
 
 /**
- * Admits a request of a key, over all replicas. The rate is a generic cell rate algorithm: one number per key, the time
- * at which the next request is due. Requests in flight are a sorted set by the time at which they expire.
+ * Admits requests of a key, over all replicas, in their order. The rate is a generic cell rate algorithm: one number per key,
+ * the time at which the next request is due. Requests in flight are a sorted set by the time at which they expire.
  * KEYS rate, in flight
  * ARGV microseconds between two requests (0: no rate), burst tolerance (us), maximum in flight (0: unlimited),
- *      request id, longest time in flight (ms)
- * Answers 0, {'rate', microseconds to wait} or {'in_flight'}
+ *      longest time in flight (ms), then request ids
+ * Answers for each request: 0, the microseconds to wait for the rate, or -1 if too many are in flight
  */
 export const ADMIT_KEY = `
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
-local most = tonumber(ARGV[3])
+local interval, tolerance, most = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
+local longest = tonumber(ARGV[4])
+local inFlight, due = 0, now
 if most > 0 then
   redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', now)
-  if redis.call('ZCARD', KEYS[2]) >= most then return {'in_flight'} end
+  inFlight = redis.call('ZCARD', KEYS[2])
 end
-local interval = tonumber(ARGV[1])
+if interval > 0 then due = math.max(tonumber(redis.call('GET', KEYS[1]) or 0), now) end
+local answer, admitted = {}, {}
+for i = 5, #ARGV do
+  local wait = due - now - tolerance
+  if most > 0 and inFlight >= most then
+    table.insert(answer, -1)
+  elseif interval > 0 and wait > 0 then
+    table.insert(answer, math.ceil(wait))
+  else
+    due = due + interval
+    inFlight = inFlight + 1
+    table.insert(admitted, now + longest * 1000)
+    table.insert(admitted, ARGV[i])
+    table.insert(answer, 0)
+  end
+end
+if #admitted == 0 then return answer end
 if interval > 0 then
-  local due = math.max(tonumber(redis.call('GET', KEYS[1]) or 0), now)
-  local wait = due - now - tonumber(ARGV[2])
-  if wait > 0 then return {'rate', math.ceil(wait)} end
-  due = due + interval
   redis.call('SET', KEYS[1], string.format('%.0f', due), 'PX', math.ceil((due - now) / 1000) + 1)
 end
 if most > 0 then
-  local longest = tonumber(ARGV[5])
-  redis.call('ZADD', KEYS[2], now + longest * 1000, ARGV[4])
+  redis.call('ZADD', KEYS[2], unpack(admitted))
   redis.call('PEXPIRE', KEYS[2], longest)
 end
-return 0
+return answer
 `;
 
 /** KEYS in flight; ARGV request ids */

@@ -11,6 +11,7 @@ import type {
 import { rebuildWatch } from '../../src/tenancy/rebuild-watch.ts';
 import type { SharedLedger } from '../../src/tenancy/shared-ledger.ts';
 import { epochs } from './epochs.ts';
+import { callsByName } from './grouping.ts';
 import type { KeyName, RunScript } from './scripts.ts';
 import { counterKeys, READ, RESERVE } from './scripts.ts';
 import { Settlements } from './settlements.ts';
@@ -18,7 +19,7 @@ import { Settlements } from './settlements.ts';
 /**
  * Counters in Redis that replicas share, a cache of the ledger of their store:
  *
- *   reserve ─▶ one script: counters of this epoch? room in every window? ─▶ counted, with a lease
+ *   reserve ─▶ one script for the requests of one moment: counters of this epoch? room in every window? ─▶ counted, with a lease
  *   settle  ─▶ settlements.ts: confirmed, or cancelled after the ledger reports that it lacks the batch
  *   counters lost (restart, failover, FLUSHALL) ─▶ epochs.ts: a new epoch, rebuilt from the ledger
  *
@@ -47,6 +48,8 @@ const LEASE_MS = 60_000;
 const LINGER_MS = 2 * 24 * 3_600_000;
 /** Attempts of one reservation. Lost counters and a new hour cost one attempt each. */
 const MAX_ATTEMPTS = 4;
+/** Requests of one script. */
+const MAX_RESERVED = 256;
 /** The scope of an organization's own sums; the scope of a project is its id. */
 const ORGANIZATION = 'o';
 
@@ -57,19 +60,29 @@ export function sharedCounters(options: SharedCountersOptions): SharedCounters {
   const { organizations } = known;
   const settlements = new Settlements({ ...options, organizations });
 
+  /** Requests of one organization, epoch and window share a script. */
+  const reserveTogether = callsByName<Asked, string[]>(MAX_RESERVED, async (_name, calls) => {
+    const [first] = calls;
+    if (first === undefined) return [];
+    const { organizationId } = first.asked.tenant;
+    const { state, month, hour, leases, reserved } = counterKeys(key, organizationId, first.window);
+    const keys = [state, month, hour, leases, reserved];
+    const of = calls.flatMap(({ asked, limits }) => reserveArguments(asked, limits));
+    const answer = (await run(RESERVE, keys, [...windowArguments(first), ...of])) as string[];
+    const [outcome, ...verdicts] = answer;
+    return outcome === 'all'
+      ? verdicts.map((verdict) => verdict.split(' '))
+      : calls.map(() => answer);
+  });
+
   async function ask(asked: Reservation, limits: QuotaLimits): Promise<QuotaVerdict> {
     const { organizationId } = asked.tenant;
     let { at } = asked;
     for (let attempt = 0; attempt < MAX_ATTEMPTS; attempt++) {
       const epoch = await known.current(organizationId);
       const window = windowAt(at);
-      const { state, month, hour, leases, reserved } = counterKeys(key, organizationId, window);
-      const keys = [state, month, hour, leases, reserved];
-      const [answer, detail] = (await run(
-        RESERVE,
-        keys,
-        reserveArguments(epoch, window, asked, limits),
-      )) as string[];
+      const name = [organizationId, epoch, window.month, window.hour].join(' ');
+      const [answer, detail] = await reserveTogether(name, { asked, limits, epoch, window });
       if (answer === 'ok') return { admitted: true, at, epoch };
       if (answer === 'epoch') known.expire(organizationId, epoch);
       // A clock that goes back does not reopen a window: usage counts in the newest hour.
@@ -128,18 +141,30 @@ function rebuilding(): RetryableError {
   );
 }
 
-function reserveArguments(
-  epoch: number,
-  window: Window,
-  { batchId, tenant, usage }: Reservation,
-  { eventsPerMonth, bytesPerHour, project }: QuotaLimits,
-): (string | number)[] {
+type Asked = {
+  readonly asked: Reservation;
+  readonly limits: QuotaLimits;
+  readonly epoch: number;
+  readonly window: Window;
+};
+
+function windowArguments({ epoch, window }: Pick<Asked, 'epoch' | 'window'>): number[] {
   return [
     epoch,
     window.hour,
     window.month,
     Math.ceil((window.monthEnd + LINGER_MS) / 1000),
     Math.ceil((window.hourEnd + LINGER_MS) / 1000),
+    LEASE_MS,
+  ];
+}
+
+function reserveArguments(
+  { batchId, tenant, usage }: Reservation,
+  { eventsPerMonth, bytesPerHour, project }: QuotaLimits,
+): (string | number)[] {
+  return [
+    batchId,
     tenant.projectId,
     usage.events,
     usage.bytes,
@@ -147,8 +172,6 @@ function reserveArguments(
     bytesPerHour ?? -1,
     project?.eventsPerMonth ?? -1,
     project?.bytesPerHour ?? -1,
-    batchId,
-    LEASE_MS,
   ];
 }
 

@@ -3,12 +3,17 @@ import type { Clock, Logger } from '../../src/component/component.ts';
 import type { EdgeConfig } from './config.ts';
 import type { KeyLimits } from './edge-limits.ts';
 import { IN_FLIGHT_RETRY_MS } from './edge-limits.ts';
+import { callsByName } from './grouping.ts';
 import type { KeyName, RunScript } from './scripts.ts';
 import { ADMIT_KEY, RELEASE_KEY } from './scripts.ts';
 
 /** The requests of a dead process count for this long, which is longer than any request takes. */
 const MAX_IN_FLIGHT_MS = 120_000;
 const RELEASE_MS = 5;
+/** Requests of one script. */
+const MAX_ADMITTED = 256;
+/** The answer of the script for a request beyond the maximum in flight. */
+const TOO_MANY = -1;
 
 /** Counts over all replicas, by the clock of Redis. */
 export function sharedKeyLimits(
@@ -29,6 +34,12 @@ export function sharedKeyLimits(
   /** Ids of ended requests by key, released together. */
   const ended = new Map<string, string[]>();
   let cancelRelease: (() => void) | undefined;
+
+  const admit = callsByName<string, number>(MAX_ADMITTED, async (keyId, requestIds) => {
+    const keys = [key(keyId, 'rate'), key(keyId, 'in-flight')];
+    const limits = [interval, tolerance, maxInFlight ?? 0, MAX_IN_FLIGHT_MS];
+    return (await run(ADMIT_KEY, keys, [...limits, ...requestIds])) as number[];
+  });
 
   function release(keyId: string, requestId: string): void {
     const ids = ended.get(keyId);
@@ -58,16 +69,12 @@ export function sharedKeyLimits(
     async admit(keyId) {
       if (!isLimited) return { admitted: true, release: undefined };
       const requestId = randomUUID();
-      const answer = (await run(
-        ADMIT_KEY,
-        [key(keyId, 'rate'), key(keyId, 'in-flight')],
-        [interval, tolerance, maxInFlight ?? 0, requestId, MAX_IN_FLIGHT_MS],
-      )) as number | [string, number];
-      if (Array.isArray(answer)) {
-        return answer[0] === 'rate'
-          ? { admitted: false, limit: 'request_rate', retryAfterMs: answer[1] / 1000 }
-          : { admitted: false, limit: 'in_flight', retryAfterMs: IN_FLIGHT_RETRY_MS };
+      const answer = await admit(keyId, requestId);
+      if (answer === TOO_MANY) {
+        return { admitted: false, limit: 'in_flight', retryAfterMs: IN_FLIGHT_RETRY_MS };
       }
+      if (answer > 0)
+        return { admitted: false, limit: 'request_rate', retryAfterMs: answer / 1000 };
       if (maxInFlight === undefined) return { admitted: true, release: undefined };
       return { admitted: true, release: () => release(keyId, requestId) };
     },

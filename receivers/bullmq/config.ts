@@ -19,7 +19,9 @@ export const config = z
       .min(1)
       .max(1000)
       .default(8)
-      .describe('Jobs in work at the same time, and batches in delivery to each exporter.'),
+      .describe(
+        'Jobs in work at the same time, and in delivery to each exporter. With `store` a job is one batch, or up to 64 small ones, which are delivered at the same time.',
+      ),
     initial_interval: duration('1s').describe(
       'Wait before the first retry. Each further wait is twice as long.',
     ),

@@ -1,5 +1,5 @@
 import type { Job } from 'bullmq';
-import { pointerIn } from '../../src/bullmq/job-data.ts';
+import { pointersIn } from '../../src/bullmq/job-data.ts';
 import { openJobQueue } from '../../src/bullmq/job-queue.ts';
 import { storedQueueName, workQueueName } from '../../src/bullmq/names.ts';
 import type { Clock, Logger, Pipeline, Receiver, Settings } from '../../src/component/component.ts';
@@ -29,15 +29,16 @@ const WAITING_BRANCH = 'jobs';
 const RETRY_MS = 2000;
 
 /**
- * A job announces a batch in the store. `take` moves the batch from the queue of the gateways into a branch per
- * exporter. From then on the store tracks the deliveries, and the job ends with the first of them, whatever its
- * outcome:
+ * A job announces one batch in the store, or several small ones. `take` moves them from the queue of the gateways into a
+ * branch per exporter. From then on the store tracks the deliveries, and the job ends with the first of each batch, whatever
+ * its outcome:
  *
  *   job ──▶ take, leased ──▶ deliver ──▶ ack | dead letter | nack, due later
  *                               ▲
  *   entries due again ──────────┘  (leased by any worker that has room)
  *
- * A job that runs twice finds no batch the second time.
+ * Batches of one job are delivered at the same time, so that stores write them together. A job that runs twice finds no
+ * batch the second time.
  */
 export function fromStore(settings: Settings, config: Config, pipeline: Pipeline): Receiver {
   let open: Open | undefined;
@@ -132,20 +133,20 @@ async function runJob(
   stopping: AbortSignal,
 ): Promise<number | undefined> {
   const { delivery, clock, logger, waits, progress, timeout } = taking;
-  const batchId = pointerIn(job.data);
-  if (batchId === undefined) {
+  const batchIds = pointersIn(job.data);
+  if (batchIds.length === 0) {
     logger.error({ job: job.id }, 'Job without a batch id skipped');
     return undefined;
   }
   try {
     await waits.step('wait for room', (abandoned) => waitForRoom(delivery, stopping, abandoned));
     if (stopping.aborted) return 0;
-    const deliveries = await waits.step('take', () => takeAndDeliver(taking, batchId));
+    const deliveries = await waits.step('take', () => takeAndDeliver(taking, batchIds));
     progress.taken();
-    // The first delivery ends the job, so that a slow exporter does not hold up the others. Its branch in the store
-    // keeps its entry.
+    // The first delivery of each batch ends the job, so that a slow exporter does not hold up the others. Its branch in
+    // the store keeps its entries.
     if (deliveries.length > 0) {
-      await waits.within('first delivery of a job', timeout, () => Promise.race(deliveries));
+      await waits.within('first deliveries of a job', timeout, () => Promise.all(deliveries));
     }
     return undefined;
   } catch (error) {
@@ -155,7 +156,8 @@ async function runJob(
       return RETRY_MS;
     }
     progress.made();
-    logger.warn({ err: error, batch: batchId }, 'Batch could not be read from the store; retried');
+    const fields = { err: error, batch: batchIds[0], batches: batchIds.length };
+    logger.warn(fields, 'Batch could not be read from the store; retried');
     // The job is held during the pause, so that a worker whose store is away takes no further one.
     await pause(clock, RETRY_MS, stopping);
     return 0;
@@ -176,13 +178,28 @@ async function pause(clock: Clock, ms: number, stopping: AbortSignal): Promise<v
   });
 }
 
-/** Begins the deliveries of a batch, also after the job has stopped waiting: this process has the leases. */
+/**
+ * Begins the deliveries of batches, also after the job has stopped waiting: this process has the leases. Resolves with the
+ * first delivery of each batch. Rejects if a batch could not be taken; the deliveries of the others have begun then.
+ */
 async function takeAndDeliver(
   { queue, delivery, from }: Taking,
-  batchId: string,
+  batchIds: readonly string[],
 ): Promise<readonly Promise<void>[]> {
-  const entries = await queue.take(from, batchId, delivery.branchesWithRoom());
-  return [...entries].map(([branch, entry]) => delivery.deliver(branch, entry));
+  const branches = delivery.branchesWithRoom();
+  const taken = await Promise.allSettled(batchIds.map((id) => queue.take(from, id, branches)));
+  const entries = taken.flatMap((each) => (each.status === 'fulfilled' ? [...each.value] : []));
+  const byBatch = new Map<string, Promise<void>[]>();
+  for (const [branch, ofBranch] of Map.groupBy(entries, ([name]) => name)) {
+    const leased = ofBranch.map(([, entry]) => entry);
+    for (const [i, delivered] of delivery.deliver(branch, leased).entries()) {
+      const id = leased[i]?.batch.id ?? '';
+      byBatch.set(id, [...(byBatch.get(id) ?? []), delivered]);
+    }
+  }
+  const failed = taken.find((each) => each.status === 'rejected');
+  if (failed !== undefined) throw failed.reason;
+  return [...byBatch.values()].map((deliveries) => Promise.race(deliveries));
 }
 
 /** Resolves when a branch has room, when the receiver stops, or when the job has stopped waiting. */

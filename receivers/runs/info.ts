@@ -4,7 +4,7 @@ import type { Route } from '../../src/http/routes.ts';
 
 /**
  * The answer to the first request of LangSmith's clients, which has no key. The sizes keep their batches well within the limits of this
- * receiver. From version 0.8.10 on, clients would send feedback as parts of runs.
+ * receiver. From version 0.8.10 on, clients would send feedback with runs, and not learn whether it was stored.
  */
 const INFO = JSON.stringify({
   version: '0.1.0',

@@ -14,7 +14,7 @@ export function multipartProtocol(
 ): HttpProtocol {
   const counter = metrics.counter(
     'tracectl_runs_left_out_parts_total',
-    'Parts of multipart requests that are not stored, by kind: attachment (without its run, or beyond a limit), or other (feedback and unknown names).',
+    'Parts of multipart requests that are not stored, by kind: attachment (without its run, or beyond a limit), feedback (malformed, or without a store), or other (unknown names).',
   );
   const logLine = hourly(clock, () => {
     logger.warn({}, 'Parts of multipart requests are not stored');
@@ -26,10 +26,11 @@ export function multipartProtocol(
       return { format: 'runs', encoding: acceptedEncoding(head, ENCODINGS) };
     },
     multipart: (head) => ({ boundary: boundaryIn(head), attachments }),
-    leftOut({ attachments, others }) {
+    leftOut({ attachments, feedback, others }) {
       if (attachments > 0) counter.add(attachments, { kind: 'attachment' });
+      if (feedback > 0) counter.add(feedback, { kind: 'feedback' });
       if (others > 0) counter.add(others, { kind: 'other' });
-      if (attachments + others > 0) logLine();
+      if (attachments + feedback + others > 0) logLine();
     },
   };
 }

@@ -2,8 +2,15 @@ import { z } from 'zod';
 import type { SealedBatch } from '../model/batch.ts';
 import { batchOf, recordOf } from '../queue/record.ts';
 
-/** The data of a job whose batch is in a store. */
-type JobPointer = { readonly batch: string };
+/** The data of a job whose batches are in a store. */
+export type JobPointer = {
+  readonly batch: string;
+  /**
+   * Batches that were accepted together with `batch`. Workers of versions without this field read only `batch`; the sweeper
+   * of the gateways then announces the other batches again.
+   */
+  readonly more?: readonly string[];
+};
 
 /** The data of a job that holds its batch: the fields of `recordOf` without the body, and the body in base64. */
 export type JobPayload = {
@@ -43,7 +50,7 @@ const ITEMS = 9;
 const payload = z.object({ record: recordFields, body: z.string() });
 const list = z.object({ record: z.array(z.unknown()) });
 const branches = z.object({ branches: z.array(z.coerce.string()) });
-const pointer = z.object({ batch: z.string() });
+const pointer = z.object({ batch: z.string(), more: z.array(z.string()).optional() });
 
 /** Undefined if the data is damaged or not from `jobPayload`. */
 export function batchIn(data: unknown): SealedBatch | undefined {
@@ -77,6 +84,12 @@ function listIn(data: unknown): readonly unknown[] | undefined {
   return list.safeParse(data).data?.record;
 }
 
-export function pointerIn(data: unknown): string | undefined {
-  return pointer.safeParse(data).data?.batch;
+export function pointerTo([batch, ...more]: readonly [string, ...string[]]): JobPointer {
+  return more.length === 0 ? { batch } : { batch, more };
+}
+
+/** The ids of the batches that the job points to; none if the data is no pointer. */
+export function pointersIn(data: unknown): readonly string[] {
+  const { data: found } = pointer.safeParse(data);
+  return found === undefined ? [] : [found.batch, ...(found.more ?? [])];
 }

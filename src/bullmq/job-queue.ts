@@ -3,18 +3,24 @@ import type { Waits } from '../component/waits.ts';
 import { RetryableError } from '../model/errors.ts';
 import type { RedisClient, RedisConnection } from '../redis/redis.ts';
 import type { JobData } from './job-data.ts';
+import { pointersIn } from './job-data.ts';
 import { jobIdOf } from './names.ts';
 
 export type NewJob = { readonly batchId: string; readonly data: JobData };
 
 /** The producing side of a BullMQ queue. */
 export type JobQueue = {
-  /** One job per batch. Rejects with `RetryableError`: `redis_full`, `redis_failed`. */
+  /** One job per id of a batch. Rejects with `RetryableError`: `redis_full`, `redis_failed`. */
   add(batchId: string, data: JobData): Promise<void>;
   /** Jobs that exist already are left unchanged. */
   addAll(jobs: readonly NewJob[]): Promise<void>;
   /** Recreates jobs that are in no list of BullMQ, which no worker would find; resolves with their number. */
   recreateLost(jobs: readonly NewJob[]): Promise<number>;
+  /**
+   * Ids of the batches in a store that jobs announce: jobs with a worker, the `limit` delayed jobs that are due next, and
+   * the `limit` oldest jobs that wait, after the `skip` oldest.
+   */
+  announced(skip: number, limit: number): Promise<Set<string>>;
   /** Jobs that wait, are delayed or are with a worker. */
   count(): Promise<number>;
   /** Jobs that wait for a worker. */
@@ -110,6 +116,8 @@ export async function openJobQueue(
       await addAll(lost);
       return lost.length;
     },
+    announced: (skip, limit) =>
+      run('read jobs', () => announcedIn(bull, redis.client, skip, limit)),
     count: () =>
       run('count jobs', () =>
         bull.getJobCountByTypes('waiting', 'delayed', 'active', 'prioritized'),
@@ -139,6 +147,30 @@ export async function openJobQueue(
       await bull.close();
     },
   };
+}
+
+async function announcedIn(
+  bull: Queue,
+  client: RedisClient,
+  skip: number,
+  limit: number,
+): Promise<Set<string>> {
+  const ids = await Promise.all([
+    bull.getRanges(['active'], 0, -1, true),
+    bull.getRanges(['delayed'], 0, limit - 1, true),
+    bull.getRanges(['waiting'], skip, skip + limit - 1, true),
+    bull.getRanges(['prioritized'], skip, skip + limit - 1, true),
+  ]);
+  const found = await Promise.all(ids.flat().map((id) => client.hget(bull.toKey(id), 'data')));
+  return new Set(found.flatMap((data) => pointersIn(parsed(data))));
+}
+
+function parsed(json: string | null): unknown {
+  try {
+    return JSON.parse(json ?? 'null');
+  } catch {
+    return undefined;
+  }
 }
 
 /** Without this check the library would wait for the connection without a limit. */

@@ -11,6 +11,8 @@ export type Hold = {
   readonly routes: CompiledRoute[];
   /** The common routes, bound to the receiver's entrance; none without one. */
   readonly common: readonly CompiledRoute[];
+  /** Those of both without parameters, by path. */
+  readonly exact: Map<string, ExactRoute[]>;
   /** Of several holds with common routes, whether this one serves them first. */
   readonly isPreferred: () => boolean;
   state: 'bound' | 'open' | 'closed';
@@ -19,6 +21,8 @@ export type Hold = {
   /** Called when the last request in progress is answered. */
   onIdle: (() => void) | undefined;
 };
+
+type ExactRoute = { readonly route: Route; readonly isCommon: boolean };
 
 type CompiledRoute = { readonly pattern: PathPattern; readonly route: Route };
 
@@ -34,15 +38,31 @@ export function holdOf(
           pattern: compilePath(route.path),
           route: { ...route, handler: handler(entrance) },
         }));
+  const exact = new Map<string, ExactRoute[]>();
+  for (const compiled of common) addExact(exact, compiled, true);
   return {
     graph,
     routes: [],
     common,
+    exact,
     isPreferred: () => entrance !== undefined && prefers(entrance),
     state: 'bound',
     active: 0,
     onIdle: undefined,
   };
+}
+
+function addExact(
+  exact: Map<string, ExactRoute[]>,
+  { pattern, route }: CompiledRoute,
+  isCommon: boolean,
+): void {
+  if (pattern.segments !== undefined) return;
+  const known = exact.get(pattern.path) ?? [];
+  exact.set(pattern.path, known);
+  // The receiver's own routes come first.
+  const own = known.filter((other) => !other.isCommon).length;
+  known.splice(isCommon ? known.length : own, 0, { route, isCommon });
 }
 
 /** Throws if another receiver of the same graph serves the route on this endpoint. */
@@ -61,7 +81,9 @@ export function addRoute(endpoint: string, holds: readonly Hold[], hold: Hold, r
         'two receivers of one type need endpoints of their own',
     );
   }
-  hold.routes.push({ pattern: compilePath(route.path), route });
+  const compiled = { pattern: compilePath(route.path), route };
+  hold.routes.push(compiled);
+  addExact(hold.exact, compiled, false);
 }
 
 /** The routes of open holds as `POST /path`. */
@@ -135,20 +157,19 @@ function openWithoutParameters(
   let foundRank = -1;
   for (const hold of holds) {
     if (hold.state !== 'open') continue;
-    for (const routes of [hold.routes, hold.common]) {
-      for (const { pattern, route } of routes) {
-        if (pattern.path !== path || pattern.segments !== undefined) continue;
-        if (!serves(route.method, method)) continue;
-        const isFirst = routes === hold.common && hold.isPreferred() ? 1 : 0;
-        const isBetter = isFirst > foundRank || (isFirst === foundRank && isNewer(hold, found));
-        if (!isBetter) continue;
-        found = { hold, route };
-        foundRank = isFirst;
-      }
+    for (const { route, isCommon } of hold.exact.get(path) ?? NONE) {
+      if (!serves(route.method, method)) continue;
+      const isFirst = isCommon && hold.isPreferred() ? 1 : 0;
+      const isBetter = isFirst > foundRank || (isFirst === foundRank && isNewer(hold, found));
+      if (!isBetter) continue;
+      found = { hold, route };
+      foundRank = isFirst;
     }
   }
   return found;
 }
+
+const NONE: readonly ExactRoute[] = [];
 
 function isNewer({ graph }: Hold, than: { hold: Hold } | undefined): boolean {
   return than === undefined || graph > than.hold.graph;

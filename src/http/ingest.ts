@@ -29,7 +29,7 @@ import {
 } from '../model/request-context.ts';
 import { ulid } from '../model/ulid.ts';
 import { reject } from '../model/verbs.ts';
-import type { AttachmentStore } from '../store/attachments.ts';
+import type { Store } from '../store/store.ts';
 import { STORE } from '../store/store.ts';
 import type { ByteReservation, BytesInFlight } from './admission.ts';
 import { clientOf } from './admission.ts';
@@ -44,6 +44,7 @@ import {
   largestBody,
 } from './body.ts';
 import type { Answer } from './exchange.ts';
+import type { FeedbackIntake } from './feedback.ts';
 import type { Preparation, Prepared } from './prepare.ts';
 import { logRefusal, logRejections } from './rejection-log.ts';
 import type { Repeats } from './repeats.ts';
@@ -72,6 +73,8 @@ export type Ingestion = {
   readonly scanner: Scanner;
   /** Undefined: a request without an `Idempotency-Key` is accepted as often as it is sent. */
   readonly repeats: Repeats | undefined;
+  /** Undefined: feedback that arrives with runs is left out. */
+  readonly feedback: FeedbackIntake | undefined;
   readonly clock: Clock;
   readonly logger: Logger;
   /** Counts refused requests of every stage, by code. */
@@ -110,7 +113,7 @@ export type Protocol = {
   /** Set if the body has log records, which become spans. */
   readonly logs?: boolean;
   /** Called for an accepted request with the parts of its body that were not used. */
-  leftOut?(parts: NonNullable<Prepared['leftOut']>): void;
+  leftOut?(parts: NonNullable<Prepared['leftOut']> & { readonly feedback: number }): void;
   /** The answer to a request without items. Throws a `Refusal` if that is an error. */
   renderEmpty(head: RequestHead, logs?: Prepared['logs']): Answer;
   /** `index` describes the request before the seal: it still has rejected and dropped items. */
@@ -212,10 +215,15 @@ async function take(work: RequestInProgress): Promise<Outcome> {
     if (earlier !== undefined) return { answer: earlier };
   }
 
-  const store = attachmentStoreOf(ingestion);
+  const store = storeBeside(ingestion);
   const wanted = preparation(protocol, incoming, named.format, encoding, store !== undefined);
   const prepared = await prepareWithin(reservation, ingestion.scanner, body, wanted);
-  if (prepared.index.count === 0) return { answer: protocol.renderEmpty(head, prepared.logs) };
+  const feedback = await deadline.wait(storeFeedback(ingestion, store, admission.tenant, prepared));
+  stopIfPassed(deadline);
+  if (prepared.index.count === 0) {
+    const hasFeedback = feedback !== undefined && feedback.stored > 0;
+    return { answer: hasFeedback ? ONLY_FEEDBACK : protocol.renderEmpty(head, prepared.logs) };
+  }
   const batch = receivedBatch(head, admission.tenant, prepared);
   for (const { item, code, reason, path } of prepared.faults ?? []) {
     reject(batch, item, code, reason, path);
@@ -224,9 +232,11 @@ async function take(work: RequestInProgress): Promise<Outcome> {
   const beside =
     store === undefined || attachments.length === 0
       ? undefined
-      : requestAttachments(store, attachments, ingestion.logger);
+      : requestAttachments(store.attachments, attachments, ingestion.logger);
   const outcome = await accept(work, batch, claim, { attachments: beside, logs: prepared.logs });
-  if (prepared.leftOut !== undefined) protocol.leftOut?.(prepared.leftOut);
+  if (prepared.leftOut !== undefined) {
+    protocol.leftOut?.({ ...prepared.leftOut, feedback: feedback?.leftOut ?? 0 });
+  }
   return outcome;
 }
 
@@ -250,10 +260,29 @@ function preparation(
   };
 }
 
-/** Undefined if the protocol has no attachments, or the pipeline no store. */
-function attachmentStoreOf({ protocol, pipeline }: Ingestion): AttachmentStore | undefined {
+/** The answer to a request that has feedback, and no runs. */
+const ONLY_FEEDBACK: Answer = { status: 202, contentType: 'application/json', body: '{}' };
+
+/**
+ * Stores feedback before the runs: a repetition of the request stores it again, under the same ids. Undefined without any. Rejects
+ * with an error if the store is away.
+ */
+async function storeFeedback(
+  { feedback, clock }: Ingestion,
+  store: Store | undefined,
+  tenant: Tenant,
+  { feedback: parts = [] }: Prepared,
+): Promise<{ readonly stored: number; readonly leftOut: number } | undefined> {
+  if (parts.length === 0) return undefined;
+  if (store === undefined || feedback === undefined) return { stored: 0, leftOut: parts.length };
+  const leftOut = await feedback({ tenant, store, now: clock.now() }, parts);
+  return { stored: parts.length - leftOut, leftOut };
+}
+
+/** The store of what a request has beside its items. Undefined if the protocol has nothing like that, or the pipeline no store. */
+function storeBeside({ protocol, pipeline }: Ingestion): Store | undefined {
   if (protocol.multipart === undefined) return undefined;
-  return findOffer(pipeline.offers, STORE)?.attachments;
+  return findOffer(pipeline.offers, STORE);
 }
 
 function receivedBatch(

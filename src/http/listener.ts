@@ -10,6 +10,7 @@ import type { TlsServing } from '../tls/serving.ts';
 import { openTls } from '../tls/serving.ts';
 import type { BudgetSettings, BytesInFlight } from './admission.ts';
 import { boundBytesInFlight } from './admission.ts';
+import type { FeedbackIntake } from './feedback.ts';
 import type { Hold } from './holds.ts';
 import { addRoute, find, finished, holdOf, routesOf } from './holds.ts';
 import type { Repeats, RepeatsConfig } from './repeats.ts';
@@ -40,6 +41,7 @@ export type Listeners = {
   served(): { readonly url: string; readonly routes: readonly string[] }[];
   readonly bytesInFlight: BytesInFlight;
   readonly repeats: Repeats | undefined;
+  readonly feedback: FeedbackIntake | undefined;
   readonly scanner: Scanner;
   /** Closes what the listeners share. Every `Listener` is closed before. */
   close(): Promise<void>;
@@ -118,6 +120,7 @@ export function createListeners(options: Options): Listeners {
       bytesInFlight,
       scanner,
       repeats,
+      feedback: common.feedback,
       async close() {
         removeGauges();
         await scanner.close();

@@ -50,6 +50,12 @@ const NEAR_MISSES: readonly NearMiss[] = [
     message: 'Prompts are not managed here. A fallback that the caller gives is used instead.',
   },
   {
+    pattern: /^\/+api\/public\/media(?:\/|$)/,
+    needs: SCORES,
+    message:
+      'Media of Langfuse are not stored here: set LANGFUSE_MEDIA_UPLOAD_ENABLED=false. Attachments of LangSmith runs are stored.',
+  },
+  {
     pattern: /^\/+api\/public(?:\/|$)/,
     needs: SCORES,
     message:

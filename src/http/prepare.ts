@@ -40,6 +40,7 @@ export type Prepared = {
   /** Of a multipart body: items to be rejected. */
   readonly faults?: AssembledRuns['faults'];
   readonly attachments?: AssembledRuns['attachments'];
+  readonly feedback?: AssembledRuns['feedback'];
   readonly leftOut?: AssembledRuns['leftOut'];
   /** Of a body of log records. */
   readonly logs?: LogCounts;

@@ -75,8 +75,11 @@ export function ingestionOf(
   { pipeline, fallback }: Entrance,
   refusals: Counter,
 ): Omit<Ingestion, 'protocol'> {
-  const { bytesInFlight, scanner, repeats } = host.service(LISTENERS);
-  return { pipeline, fallback, bytesInFlight, scanner, repeats, clock, logger, refusals };
+  const { bytesInFlight, scanner, repeats, feedback } = host.service(LISTENERS);
+  return {
+    ...{ pipeline, fallback, bytesInFlight, scanner, repeats, feedback },
+    ...{ clock, logger, refusals },
+  };
 }
 
 function routeOf({ protocol, ...route }: IngestRoute, shared: Omit<Ingestion, 'protocol'>): Route {

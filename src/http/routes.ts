@@ -1,6 +1,7 @@
 import type { Pipeline } from '../component/component.ts';
 import type { Tenant } from '../model/batch.ts';
 import type { Exchange, RenderRefusal } from './exchange.ts';
+import type { FeedbackIntake } from './feedback.ts';
 
 export type Handler = (exchange: Exchange) => Promise<void> | void;
 
@@ -25,6 +26,7 @@ export type CommonRoutes = {
   readonly routes: readonly CommonRoute[];
   /** Whether the requests of a listener with several entrances go through this one first. */
   prefers(entrance: Entrance): boolean;
+  readonly feedback?: FeedbackIntake;
 };
 
 export type CommonRoute = Omit<Route, 'handler'> & {

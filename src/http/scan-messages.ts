@@ -74,10 +74,17 @@ export function preparedOf(reply: ScanReply): Prepared {
   }
   if (reply.type !== 'prepared') throw new Error(`expected a prepared body, got ${reply.type}`);
   const { type: _, ...prepared } = reply;
+  const feedback = reply.feedback?.map((each) => ({ ...each, json: asBuffer(each.json) }));
   const index = { ...reply.index, bytes: asBuffer(reply.index.bytes) };
   const attachments = reply.attachments?.map((attachment) => ({
     ...attachment,
     content: asBuffer(attachment.content),
   }));
-  return { ...prepared, body: asBuffer(reply.body), index, ...(attachments && { attachments }) };
+  return {
+    ...prepared,
+    body: asBuffer(reply.body),
+    index,
+    ...(attachments && { attachments }),
+    ...(feedback && { feedback }),
+  };
 }

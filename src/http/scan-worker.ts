@@ -1,5 +1,4 @@
 import { LruCache } from '../component/lru.ts';
-import type { AttachmentContent } from '../model/attachments.ts';
 import type { SealedBatch } from '../model/batch.ts';
 import type { BatchIndex } from '../model/batch-index.ts';
 import { Refusal } from '../model/errors.ts';
@@ -44,11 +43,16 @@ function prepareLarge({ body, wanted }: PrepareRequest): Reply<ScanReply> {
   try {
     const prepared = prepare(asBuffer(body), wanted);
     const index = wanted.judges === true ? withVerdicts(prepared.index) : prepared.index;
-    const attachments = prepared.attachments?.map(inOwnMemory);
+    const attachments = prepared.attachments?.map((each) => ({
+      ...each,
+      content: ownMemoryOf(each.content),
+    }));
+    const feedback = prepared.feedback?.map((each) => ({ ...each, json: ownMemoryOf(each.json) }));
     const reply = {
       type: 'prepared',
       ...prepared,
       ...(attachments && { attachments }),
+      ...(feedback && { feedback }),
       index,
     } as const;
     return { reply, transfer: memoryOf(reply) };
@@ -62,12 +66,11 @@ function prepareLarge({ body, wanted }: PrepareRequest): Reply<ScanReply> {
   }
 }
 
-/** The content is a part of the body: the whole body would move with it. */
-function inOwnMemory(attachment: AttachmentContent): AttachmentContent {
-  const { content } = attachment;
-  const owned = Buffer.allocUnsafeSlow(content.length);
-  content.copy(owned);
-  return { ...attachment, content: owned };
+/** A part of the body: the whole body would move with it. */
+function ownMemoryOf(part: Buffer): Buffer {
+  const owned = Buffer.allocUnsafeSlow(part.length);
+  part.copy(owned);
+  return owned;
 }
 
 function withVerdicts(index: BatchIndex): BatchIndex {

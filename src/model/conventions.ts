@@ -441,6 +441,9 @@ export const EVENTS: Readonly<Record<string, EventRole>> = {
   new_token: 'token',
 };
 
+/** The name of a trace whose root may never arrive, of spans that are made of log records. */
+export const TRACE_NAME_KEY = 'tracectl.trace.name';
+
 /** Details with a text. */
 export const DETAIL_TEXTS = {
   provider: [
@@ -486,7 +489,7 @@ export const DETAIL_TEXTS = {
   /** Spans with one response describe one call. */
   responseId: ['gen_ai.response.id', 'ai.response.id'],
   /** The name of the trace, if a client names it apart from its root. */
-  traceName: ['langfuse.trace.name'],
+  traceName: ['langfuse.trace.name', TRACE_NAME_KEY],
   /** An instant in ISO 8601, with or without the quotes of JSON. */
   firstToken: ['langfuse.observation.completion_start_time'],
 } as const;

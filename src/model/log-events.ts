@@ -194,7 +194,7 @@ export const INPUT_PARTS = {
 } as const;
 
 /** Texts in place of a content that the client keeps to itself. */
-export const WITHHELD: ReadonlySet<string> = new Set(['<WITHHELD>', '[WITHHELD]']);
+export const WITHHELD: ReadonlySet<string> = new Set(['<REDACTED>', '[REDACTED]']);
 export const PROMPT_LENGTH_KEY = 'prompt_length';
 
 /** The prefix of the events of OpenTelemetry's GenAI conventions. */

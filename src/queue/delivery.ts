@@ -62,10 +62,10 @@ export type QueueDelivery = {
   /** The listener is called when a branch may have room again. */
   onRoom(listener: () => void): () => void;
   /**
-   * Delivers an entry that the caller leased; resolves when the lease has ended. Rejects for an unknown branch,
-   * whose lease would never end.
+   * Delivers entries that the caller leased. They count as one delivery in the concurrency of the branch. Each promise
+   * resolves when the lease of its entry has ended. Throws for an unknown branch, whose leases would never end.
    */
-  deliver(branch: string, entry: QueueEntry): Promise<void>;
+  deliver(branch: string, entries: readonly QueueEntry[]): readonly Promise<void>[];
   /** Waits for entries in flight until the deadline, then returns them to the queue. */
   stop(deadline: AbortSignal): Promise<void>;
 };
@@ -74,6 +74,11 @@ export type QueueDelivery = {
 const LEASE_BYTES = 32 * 1024 * 1024;
 /** Milliseconds until the next lease after the queue itself failed (its disk, its file). */
 const LEASE_RETRY_MS = 1000;
+/**
+ * The longest that the end of a delivery waits for the next append, whose transaction saves it too: at ten requests a second that halves the
+ * transactions. A crash before that repeats the delivery.
+ */
+const ACK_WITHIN_MS = 250;
 
 /**
  * Leases entries of a queue and delivers them, each branch independently:
@@ -113,10 +118,10 @@ export function startDelivery(
       roomListeners.add(listener);
       return () => roomListeners.delete(listener);
     },
-    async deliver(branch, entry) {
+    deliver(branch, entries) {
       const loop = loops.find(({ name }) => name === branch);
       if (loop === undefined) throw new Error(`unknown branch: ${branch}`);
-      await loop.begin(entry);
+      return loop.beginTogether(entries);
     },
     stop: async (deadline) => {
       await Promise.all(loops.map((loop) => loop.stop(deadline)));
@@ -133,6 +138,8 @@ class BranchLoop {
   readonly #unsubscribe: () => void;
   /** Leased entries whose delivery has not ended. */
   readonly #inFlight = new Set<QueueEntry>();
+  /** Entries in flight that share the place of another entry. */
+  #sharing = 0;
   /** The entry in the place beside those of `concurrency`. */
   #beside: QueueEntry | undefined;
   #isLeasing = false;
@@ -174,7 +181,7 @@ class BranchLoop {
   }
 
   get #room(): number {
-    const inPlaces = this.#inFlight.size - (this.#beside === undefined ? 0 : 1);
+    const inPlaces = this.#inFlight.size - this.#sharing - (this.#beside === undefined ? 0 : 1);
     return this.#options.concurrency - inPlaces;
   }
 
@@ -252,10 +259,23 @@ class BranchLoop {
     if (entries.length > 0 || this.#mayHaveMore) this.#fill();
   }
 
-  begin(entry: QueueEntry): Promise<void> {
+  /** The entries take one place until the last of them ends. */
+  beginTogether(entries: readonly QueueEntry[]): Promise<void>[] {
+    let left = entries.length;
+    this.#sharing += Math.max(0, left - 1);
+    return entries.map((entry) =>
+      this.begin(entry, () => {
+        left--;
+        if (left > 0) this.#sharing--;
+      }),
+    );
+  }
+
+  begin(entry: QueueEntry, onEnd = (): void => {}): Promise<void> {
     this.#inFlight.add(entry);
     return this.#deliver(entry).finally(() => {
       this.#inFlight.delete(entry);
+      onEnd();
       if (this.#beside === entry) this.#beside = undefined;
       if (this.#inFlight.size === 0) this.#onIdle?.();
       this.#fill();
@@ -302,7 +322,7 @@ class BranchLoop {
     try {
       switch (outcome.kind) {
         case 'ack':
-          return await queue.ack(name, [entry]);
+          return await queue.ack(name, [entry], ACK_WITHIN_MS);
         case 'retry':
           return await queue.nack(name, entry, outcome.afterMs, outcome.reason);
         case 'dead_letter':
@@ -362,7 +382,7 @@ class BranchLoop {
 }
 
 /** Bounds of the results that are kept for slower branches. */
-const MAX_REMEMBERED = 64;
+const MAX_REMEMBERED = 1024;
 const MAX_REMEMBERED_BYTES = 32 * 1024 * 1024;
 
 type Remembered = {

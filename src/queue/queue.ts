@@ -60,7 +60,11 @@ export type QueueLeases = {
   isHeld?(branch: string, entry: QueueEntry): Promise<boolean>;
   /** The listener is called when `lease` may find an entry: after an append, a due retry or a replay. */
   onAvailable(branch: string, listener: () => void): () => void;
-  ack(branch: string, entries: readonly QueueEntry[]): Promise<void>;
+  /**
+   * Ends the leases of delivered entries. The queue may write that up to `withinMs` later, together with other calls: after a crash
+   * before that, the entries are delivered again.
+   */
+  ack(branch: string, entries: readonly QueueEntry[], withinMs?: number): Promise<void>;
   /** Returns an entry, due again after `delayMs`. The queue counts attempts and never limits them. */
   nack(branch: string, entry: QueueEntry, delayMs: number, reason: string): Promise<void>;
   /** Ends a lease by keeping the entry as a dead letter. */

@@ -16,9 +16,9 @@ import { fetched } from './listing.ts';
 import { invalidParameter, one, pageOfTraces, traceQuery } from './query.ts';
 import type { StoredRequest, StoreReading } from './stored-request.ts';
 import type { StepRange } from './time-range.ts';
-import { DAY_MS, hoursOf, isoTime, startedWithin, widenedRange } from './time-range.ts';
+import { DAY_MS, hoursOf, isoTime, widenedRange } from './time-range.ts';
 import type { Walked } from './walk.ts';
-import { walkTraces } from './walk.ts';
+import { walkStarted } from './walk.ts';
 
 export const FACET_REQUEST: StoredRequest = {
   path: '/facets',
@@ -143,18 +143,14 @@ function countContributions(
   counts: Counts,
   reading: StoreReading,
   field: RollupField,
-  { query, range }: Asked,
+  asked: Asked,
 ): Promise<Walked> {
   const { store, tenant } = reading;
   const number = ROLLUP_FIELDS[field];
-  const wanted = startedWithin(query, range);
-  return walkTraces(
+  return walkStarted(
     reading,
-    (cursor, size) =>
-      store.rollups.listContributions(tenant.projectId, {
-        ...{ query: wanted, limit: size, size },
-        ...(cursor === undefined ? {} : { cursor }),
-      }),
+    asked,
+    (filter) => store.rollups.listContributions(tenant.projectId, filter),
     ({ contribution }: ContributedTrace) => {
       for (const [, of, value] of changesOfContribution(contribution)) {
         if (of === number) counts.add(value);
@@ -170,17 +166,13 @@ function countRows(
   counts: Counts,
   reading: StoreReading,
   field: CountedField,
-  { query, range }: Asked,
+  asked: Asked,
 ): Promise<Walked> {
   const { store, tenant } = reading;
-  const wanted = startedWithin(query, range);
-  return walkTraces(
+  return walkStarted(
     reading,
-    (cursor, size) =>
-      store.traces.countValues(tenant.projectId, field, {
-        ...{ query: wanted, limit: size, size },
-        ...(cursor === undefined ? {} : { cursor }),
-      }),
+    asked,
+    (filter) => store.traces.countValues(tenant.projectId, field, filter),
     ([value, traces]) => {
       counts.add(value, traces);
       return counts.bytes;
@@ -189,20 +181,12 @@ function countRows(
 }
 
 /** The state depends on the time of the request. */
-function countStates(
-  counts: Counts,
-  reading: StoreReading,
-  { query, range }: Asked,
-): Promise<Walked> {
+function countStates(counts: Counts, reading: StoreReading, asked: Asked): Promise<Walked> {
   const { store, tenant } = reading;
-  const wanted = startedWithin(query, range);
-  return walkTraces(
+  return walkStarted(
     reading,
-    (cursor, size) =>
-      store.traces.listTraces(tenant.projectId, {
-        ...{ query: wanted, limit: size, size },
-        ...(cursor === undefined ? {} : { cursor }),
-      }),
+    asked,
+    (filter) => store.traces.listTraces(tenant.projectId, filter),
     ({ state }: StoredTrace) => {
       counts.add(state);
       return counts.bytes;

@@ -89,7 +89,7 @@ export async function writeItems<Item>(
     if (nextCursor === null || written >= limit) return whole(nextCursor);
     if (spent >= limits.page_time) return { next: nextCursor, isPartial: true, searchedTo };
     if (characters >= limits.page_bytes || clock.now() >= end) return whole(nextCursor);
-    size = nextSize(size, spentMs);
+    size = nextSize(size, spentMs, limits.page_time - spent);
     cursor = nextCursor;
   }
 }
@@ -98,10 +98,16 @@ function whole(next: string | null): Written {
   return { next, isPartial: false, searchedTo: null };
 }
 
-/** Larger while steps are cheap, so that a search without a match costs little a trace; smaller while they are expensive. */
-export function nextSize(size: number, spentMs: number): number {
-  if (spentMs * 2 <= STEP_MS) return Math.min(size * 2, LARGEST_STEP);
-  return spentMs > STEP_MS ? Math.max(size / 2, SMALLEST_STEP) : size;
+/**
+ * Larger while steps are cheap, so that a search without a match costs little a trace; smaller while they are expensive, and
+ * in front of the end of the budget, of which `leftMs` is left.
+ */
+export function nextSize(size: number, spentMs: number, leftMs = Number.POSITIVE_INFINITY): number {
+  let next = size;
+  if (spentMs * 2 <= STEP_MS) next = Math.min(size * 2, LARGEST_STEP);
+  else if (spentMs > STEP_MS) next = size / 2;
+  const fitting = spentMs > 0 ? Math.floor((size * leftMs) / spentMs) : next;
+  return Math.max(SMALLEST_STEP, Math.min(next, fitting));
 }
 
 /** The step, or the error of a statement that the store cancelled for being slow. */

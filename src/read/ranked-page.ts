@@ -116,7 +116,7 @@ export class RankedPage {
     this.#found = all.sort((a, b) => compareRanks(a, b, isAscending)).slice(0, limit + 1);
     this.#after = step.next;
     this.#spentMs += step.spentMs;
-    this.#size = nextSize(this.#size, step.spentMs);
+    this.#size = nextSize(this.#size, step.spentMs, limits.page_time - this.#spentMs);
     if (step.next === null || step.next.n === this.#window.bottom?.n) this.#isSearched = true;
     else if (this.#spentMs >= limits.page_time || clock.now() >= this.#deadline) {
       this.#cut(step.next);

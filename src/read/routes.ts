@@ -14,6 +14,7 @@ import { STORE } from '../store/store.ts';
 import { answerJson, watchClient } from './answer.ts';
 import { SHOW_ATTACHMENT } from './attachment.ts';
 import type { ClientRequest } from './clients/client-request.ts';
+import { feedbackIntake } from './clients/feedback-parts.ts';
 import { LANGFUSE_REQUESTS, langfuseProjects } from './clients/langfuse.ts';
 import { FEEDBACK_REQUESTS } from './clients/langsmith-feedback.ts';
 import { isLangSmith, langsmithProject, langsmithProjects } from './clients/langsmith-projects.ts';
@@ -58,6 +59,7 @@ export function readRoutes(parts: ReadingParts): CommonRoutes {
     commonRoute(parts, { method, path: `/api/v1${path}`, permissions: PERMISSIONS[method], work });
   return {
     prefers: (entrance) => storeOf(entrance) !== undefined,
+    feedback: feedbackIntake(parts.reads),
     routes: [
       ...STORED.map((request) =>
         route(request.method ?? 'GET', request.path, workFor(parts, request)),

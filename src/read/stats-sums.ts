@@ -16,8 +16,8 @@ import type { FacetCount } from '../store/rollups/reading.ts';
 import { byUse } from './facets.ts';
 import type { StoreReading } from './stored-request.ts';
 import type { StepRange } from './time-range.ts';
-import { hoursOf, startedWithin } from './time-range.ts';
-import { walkTraces } from './walk.ts';
+import { hoursOf } from './time-range.ts';
+import { walkStarted } from './walk.ts';
 
 export type StatsOf = {
   readonly range: StepRange;
@@ -137,14 +137,10 @@ async function fromTraces(
   const { store, tenant } = reading;
   const sums = new PointSums(stepMs);
   const pick = pickOf(groupBy, filter);
-  const wanted = startedWithin(query, range);
-  const walked = await walkTraces(
+  const walked = await walkStarted(
     reading,
-    (cursor, size) =>
-      store.rollups.listContributions(tenant.projectId, {
-        ...{ query: wanted, limit: size, size },
-        ...(cursor === undefined ? {} : { cursor }),
-      }),
+    { query, range },
+    (filter) => store.rollups.listContributions(tenant.projectId, filter),
     ({ at, contribution }) => {
       for (const change of changesOfContribution(contribution)) {
         const key = pick(change);

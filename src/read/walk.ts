@@ -1,9 +1,13 @@
 import { RetryableError } from '../model/errors.ts';
 import type { Instant } from '../model/observation.ts';
+import type { Query } from '../query/query.ts';
 import { SEARCHED_TRACES } from '../store/rows/trace-page.ts';
 import type { StepPage } from '../store/rows/walked-page.ts';
+import type { TraceFilter } from '../store/store.ts';
 import { fetched, nextSize, SMALLEST_STEP } from './listing.ts';
 import type { StoreReading } from './stored-request.ts';
+import type { StepRange } from './time-range.ts';
+import { startedWithin } from './time-range.ts';
 
 /** The end of a walk. */
 export type Walked = {
@@ -12,8 +16,30 @@ export type Walked = {
   readonly searchedTo: Instant | null;
 };
 
+/** A walk reads all that it finds, so it gets less than a list, which ends at its limit. */
+const SHARE_OF_SUMS = 0.5;
+
+/** The traces of a walk: those that match and started within the range. */
+type WalkOf = { readonly query: Query; readonly range: StepRange };
+
+/** Walks over the matching traces that started within a range, as `walkTraces` does. */
+export function walkStarted<Item>(
+  reading: Pick<StoreReading, 'read' | 'reads'>,
+  { query, range }: WalkOf,
+  find: (filter: TraceFilter) => Promise<StepPage<Item>>,
+  add: (item: Item) => number,
+): Promise<Walked> {
+  const wanted = startedWithin(query, range);
+  return walkTraces(
+    reading,
+    (cursor, size) =>
+      find({ query: wanted, limit: size, size, ...(cursor === undefined ? {} : { cursor }) }),
+    add,
+  );
+}
+
 /**
- * Walks over all traces that match, newest first, each step in a turn of its own, until `page_time` of the store's work.
+ * Walks over all traces that match, newest first, each step in a turn of its own, until half of `page_time` of the store's work.
  * `fetch` finds up to `size` traces; `add` returns the bytes that the request holds in all. A step that the store cancels
  * for being slow is repeated with the fewest traces; if it is slow again, the walk ends there, unless it is the first one.
  */
@@ -24,6 +50,7 @@ export async function walkTraces<Item>(
 ): Promise<Walked> {
   let cursor: string | undefined;
   let size = SEARCHED_TRACES;
+  const budget = limits.page_time * SHARE_OF_SUMS;
   let spent = 0;
   let seenTo: Instant | null = null;
   while (true) {
@@ -42,8 +69,8 @@ export async function walkTraces<Item>(
     read.hold(bytes);
     spent += spentMs;
     if (nextCursor === null) return { isPartial: false, searchedTo: null };
-    if (spent >= limits.page_time) return { isPartial: true, searchedTo };
-    size = nextSize(size, spentMs);
+    if (spent >= budget) return { isPartial: true, searchedTo };
+    size = nextSize(size, spentMs, budget - spent);
     cursor = nextCursor;
     seenTo = searchedTo;
   }

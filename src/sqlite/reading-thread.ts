@@ -2,7 +2,7 @@ import type { Clock } from '../component/component.ts';
 import type { Call } from './operation.ts';
 import type { ThreadClient } from './thread-client.ts';
 
-/** A thread without a call for one to two of these intervals ends: it holds 6 MB. */
+/** A thread without a call for one to two intervals of this length ends: it holds 6 MB. */
 const IDLE_MS = 15_000;
 
 /** A thread of reads. It starts with a call, ends when it is idle, and starts again with the next call. */

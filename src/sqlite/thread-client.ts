@@ -13,7 +13,7 @@ import { isDamage, isFull, isRefusedRow } from './result-code.ts';
 /** A group is closed at this weight (about bytes), so that one transaction never delays the next for long. */
 const GROUP_WEIGHT = 4 * 1024 * 1024;
 const GROUP_CALLS = 1024;
-/** The longest that a lazy call waits for others to join its group. */
+/** The longest that a lazy call waits for the next group, unless it says how long. */
 const LAZY_MS = 20;
 
 type Waiting = {
@@ -29,8 +29,8 @@ export type CallOptions = {
   readonly weight?: number;
   /** Bytes among the arguments that the caller no longer uses: they move to the thread uncopied. */
   readonly moved?: ArrayBuffer;
-  /** The caller is in no hurry: the call may wait a little for the next group. */
-  readonly lazy?: boolean;
+  /** The caller is in no hurry: the call may wait for the next group, for 20 ms or so many milliseconds. */
+  readonly lazy?: boolean | number;
 };
 
 /**
@@ -98,6 +98,7 @@ class GroupingClient implements ThreadClient {
   #inFlight: Waiting[] = [];
   #isScheduled = false;
   #lazyTimer: NodeJS.Timeout | undefined;
+  #lazyDue = 0;
   #ended: Error | undefined;
   #closing: PromiseWithResolvers<void> | undefined;
 
@@ -120,11 +121,20 @@ class GroupingClient implements ThreadClient {
     return new Promise((resolve, reject) => {
       const { weight = 0, moved } = options;
       this.#waiting.push({ call, weight, moved, resolve, reject });
-      if (options.lazy !== true) this.#schedule();
+      const { lazy = false } = options;
+      if (lazy === false) this.#schedule();
       else if (!this.#isScheduled && this.#inFlight.length === 0) {
-        this.#lazyTimer ??= setTimeout(() => this.#send(), LAZY_MS);
+        this.#sendWithin(lazy === true ? LAZY_MS : lazy);
       }
     });
+  }
+
+  #sendWithin(ms: number): void {
+    const due = performance.now() + ms;
+    if (this.#lazyTimer !== undefined && this.#lazyDue <= due) return;
+    clearTimeout(this.#lazyTimer);
+    this.#lazyDue = due;
+    this.#lazyTimer = setTimeout(() => this.#send(), ms);
   }
 
   #schedule(): void {

@@ -1,4 +1,5 @@
 import type { ClientCase } from './client-case.ts';
+import { COLLECTOR_CASE } from './collector-case.ts';
 import { npmClients, pythonClients } from './install.ts';
 import type { Runtime } from './lab.ts';
 import { NPM_CASES } from './npm-cases.ts';
@@ -6,19 +7,16 @@ import { PYTHON_CASES } from './python-cases.ts';
 
 export { NPM_CASES } from './npm-cases.ts';
 
-/** The programs of all pages, in the order of the matrix. */
+/** The programs of all pages, which this package runs. */
 export const ALL_CASES: readonly ClientCase[] = [...NPM_CASES, ...PYTHON_CASES];
 
-/** Pages whose packages conflict with those of the others. */
-const LISTS = new Map([
-  ['litellm', 'litellm'],
-  ['traceloop', 'traceloop'],
-]);
+/** The rows of the matrix. */
+export const MATRIX_CASES: readonly ClientCase[] = [...ALL_CASES, COLLECTOR_CASE];
 
 /** Installs the packages of a program if they are missing. */
-export async function runtimeOf({ language, page }: ClientCase): Promise<Runtime> {
-  if (language === 'python') {
-    const python = await pythonClients(LISTS.get(page) ?? 'main');
+export async function runtimeOf({ list }: ClientCase): Promise<Runtime> {
+  if (list !== 'npm') {
+    const python = await pythonClients(list);
     return { file: 'program.py', command: `'${python}' program.py` };
   }
   const modules = `${await npmClients()}/node_modules`;

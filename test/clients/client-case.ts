@@ -6,13 +6,16 @@ export type ClientCase = {
   readonly client: string;
   /** `docs/clients/PAGE.md`. */
   readonly page: string;
+  /** The page with the settings and the program, if it is another one. */
+  readonly programPage?: string;
   /** The name of the program in the page: `<!-- SECTION: program -->`. */
   readonly section: string;
   /** The variant of the settings and the program: `<!-- settings, VARIANT -->`. */
   readonly variant?: string;
   /** A text of the program that the variant replaces, and its replacement. */
   readonly edit?: readonly [string, string];
-  readonly language: 'javascript' | 'python';
+  /** The list of packages: `npm/package.json`, or `python/LIST.txt`. */
+  readonly list: 'npm' | 'main' | 'litellm' | 'traceloop';
   /** The packages whose versions the matrix shows. */
   readonly packages: readonly string[];
   readonly protocol: string;

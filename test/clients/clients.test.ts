@@ -1,6 +1,7 @@
-import { relative } from 'node:path';
+import { globSync, readFileSync } from 'node:fs';
+import { basename, relative } from 'node:path';
 import t from 'tap';
-import { ALL_CASES, NPM_CASES, runtimeOf } from './cases.ts';
+import { MATRIX_CASES, NPM_CASES, runtimeOf } from './cases.ts';
 import { npmClients, packageVersions } from './install.ts';
 import { Lab } from './lab.ts';
 import { generatedPages } from './pages.ts';
@@ -21,7 +22,16 @@ t.test('the programs of docs/clients in JavaScript store the trees of their page
 });
 
 t.test('the matrix and the trees of docs/clients are those of the programs', async (t) => {
-  for (const { path, text, stored } of generatedPages(ALL_CASES, packageVersions())) {
+  for (const { path, text, stored } of generatedPages(MATRIX_CASES, packageVersions())) {
     t.equal(stored, text, `${relative('.', path)}: run \`npm run test:clients -- --write\``);
+  }
+});
+
+t.test('docs/clients/README.md names every page', async (t) => {
+  const readme = readFileSync('docs/clients/README.md', 'utf8');
+  const pages = globSync('docs/clients/*.md').map((path) => basename(path));
+  t.ok(pages.length > 10);
+  for (const page of pages.filter((name) => name !== 'README.md')) {
+    t.ok(readme.includes(`](${page})`), page);
   }
 });

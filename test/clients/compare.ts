@@ -26,6 +26,7 @@ export type Expected = {
   readonly session?: string;
   readonly user?: string;
   readonly tags?: readonly string[];
+  readonly attachments?: readonly Pattern[];
   readonly hasFirstToken?: boolean;
   readonly children?: readonly Expected[];
 };
@@ -125,6 +126,7 @@ function fieldsOf(each: Expected): Pattern {
     ...(each.session !== undefined && { session_id: each.session }),
     ...(each.user !== undefined && { user_id: each.user }),
     ...(each.tags !== undefined && { tags: each.tags }),
+    ...(each.attachments !== undefined && { attachments: each.attachments }),
     ...(each.hasFirstToken === true && { ttft_ms: Number }),
   };
 }

@@ -10,7 +10,7 @@ import {
   rmSync,
 } from 'node:fs';
 import { homedir } from 'node:os';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { run } from '../interop/toolchain.ts';
 
@@ -20,6 +20,7 @@ import { run } from '../interop/toolchain.ts';
  */
 const NPM = fileURLToPath(new URL('./npm/', import.meta.url));
 const NPM_FILES = ['package.json', 'package-lock.json', '.npmrc'];
+const COLLECTOR = fileURLToPath(new URL('../interop/collector-builder.yaml', import.meta.url));
 const PYTHON = fileURLToPath(new URL('./python/', import.meta.url));
 /** Of a loaded machine; an idle one takes less than a minute. */
 const INSTALL_MS = 600_000;
@@ -124,16 +125,21 @@ function keyOf(files: readonly string[]): string {
   return hash.digest('hex').slice(0, 16);
 }
 
-/** The pinned version of each package, by language and name. */
+/** The pinned versions: `LIST PACKAGE` → version. */
 export function packageVersions(): ReadonlyMap<string, string> {
   const { dependencies } = JSON.parse(readFileSync(join(NPM, 'package.json'), 'utf8')) as {
     dependencies: Record<string, string>;
   };
-  const lines = readdirSync(PYTHON).flatMap((file) =>
-    readFileSync(join(PYTHON, file), 'utf8').split('\n'),
+  const versions = new Map(
+    Object.entries(dependencies).map(([name, version]) => [`npm ${name}`, version]),
   );
-  return new Map([
-    ...Object.entries(dependencies).map(([name, version]) => [`javascript ${name}`, version]),
-    ...lines.map((line) => line.split('==')).map(([name, version]) => [`python ${name}`, version]),
-  ] as [string, string][]);
+  const collector = /^ {2}version: (.+)$/m.exec(readFileSync(COLLECTOR, 'utf8'))?.[1] ?? '';
+  versions.set('npm otelcol', collector);
+  for (const file of readdirSync(PYTHON)) {
+    for (const line of readFileSync(join(PYTHON, file), 'utf8').trim().split('\n')) {
+      const [name, version = ''] = line.split('==');
+      versions.set(`${basename(file, '.txt')} ${name}`, version);
+    }
+  }
+  return versions;
 }

@@ -22,6 +22,9 @@ export type Runtime = {
 const PROGRAM_MS = 120_000;
 const ARRIVAL_MS = 30_000;
 
+/** Starts a service between the program and the daemon, and returns its address. */
+export type Front = (base: string, key: string) => Promise<string>;
+
 /** One daemon and one model server for the programs of all pages. Each program has a project of its own. */
 export class Lab {
   readonly #daemon: Daemon;
@@ -53,9 +56,10 @@ export class Lab {
   async run(
     each: ClientCase,
     runtime: Runtime,
+    front?: Front,
   ): Promise<{ found: Found[]; wrong: string[]; output: string }> {
     const key = await this.#keyOfNewProject(each);
-    const output = await this.#runProgram(each, runtime, key);
+    const output = await this.#runProgram(each, runtime, key, front);
     const end = Date.now() + ARRIVAL_MS;
     for (;;) {
       const found = await this.#tracesOf(key);
@@ -72,13 +76,20 @@ export class Lab {
     return (await this.#daemon.createKey('--project', String(id))).token;
   }
 
-  async #runProgram(each: ClientCase, runtime: Runtime, key: string): Promise<string> {
+  async #runProgram(
+    each: ClientCase,
+    runtime: Runtime,
+    key: string,
+    front?: Front,
+  ): Promise<string> {
+    const base = (await front?.(this.#daemon.base, key)) ?? this.#daemon.base;
     const { settings, program } = programOf(each);
+    if (!/127\.0\.0\.1:431[78]/.test(settings + program)) throw new Error('no address in a page');
     const place = join(this.#daemon.directory, `case-${++this.#cases}`);
     mkdirSync(place);
     if (runtime.modules !== undefined) symlinkSync(runtime.modules, join(place, 'node_modules'));
-    writeFileSync(join(place, runtime.file), program);
-    writeFileSync(join(place, 'settings.sh'), this.#withAddresses(settings));
+    writeFileSync(join(place, runtime.file), this.#withAddresses(program, base));
+    writeFileSync(join(place, 'settings.sh'), this.#withAddresses(settings, base));
     return await run(
       'sh',
       [
@@ -98,13 +109,10 @@ export class Lab {
     );
   }
 
-  /** Replaces the default addresses of the page. */
-  #withAddresses(settings: string): string {
-    const text = settings
-      .replaceAll('127.0.0.1:4318', new URL(this.#daemon.base).host)
-      .replaceAll(/\b4317\b/g, this.#grpcPort);
-    if (text === settings) throw new Error('the settings of a page name no address');
-    return text;
+  /** Replaces the default addresses of a page. */
+  #withAddresses(text: string, base: string): string {
+    const withHttp = text.replaceAll('127.0.0.1:4318', new URL(base).host);
+    return withHttp.replaceAll(/\b4317\b/g, this.#grpcPort);
   }
 
   async #tracesOf(key: string): Promise<Found[]> {

@@ -11,7 +11,8 @@ export type PageProgram = {
 export const CLIENT_PAGES = new URL('../../docs/clients/', import.meta.url);
 
 /** The blocks below `<!-- settings -->` and `<!-- SECTION: program -->`. */
-export function programOf({ page, section, variant, edit }: ClientCase): PageProgram {
+export function programOf(each: ClientCase): PageProgram {
+  const { section, variant, edit, programPage: page = each.page } = each;
   const text = readFileSync(new URL(`${page}.md`, CLIENT_PAGES), 'utf8');
   const blocks = [...text.matchAll(/<!-- (.+) -->\n+```\w+\n([\s\S]*?)```/g)];
   const block = (title: string) => {

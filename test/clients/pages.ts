@@ -38,7 +38,7 @@ function generated(page: string, change: (text: string) => string): GeneratedPag
 
 function matrixRow(each: ClientCase, versions: ReadonlyMap<string, string>): string {
   const packages = each.packages.map((name) => {
-    const version = versions.get(`${each.language} ${name}`);
+    const version = versions.get(`${each.list} ${name}`);
     if (version === undefined) throw new Error(`${name} has no version in the lists of packages`);
     return `\`${name}\` ${version}`;
   });
@@ -78,14 +78,15 @@ function compared(traces: readonly ExpectedTrace[]): string[] {
     [has('tags'), 'tags'],
     [some('cost'), 'cost'],
     [traces.some(({ scores }) => scores !== undefined), 'scores'],
+    [some('attachments'), 'attachments'],
     [some('hasFirstToken'), 'time to first token'],
   ];
   return fields.flatMap(([isCompared, field]) => (isCompared ? [field] : []));
 }
 
 /** Writes the tree of a case into its page, below `<!-- SECTION: arrives -->`. */
-function withTree(page: string, { section, variant, traces }: ClientCase): string {
-  if (variant !== undefined) return page;
+function withTree(page: string, { section, variant, programPage, traces }: ClientCase): string {
+  if (variant !== undefined || programPage !== undefined) return page;
   const title = `<!-- ${section}: arrives -->\n`;
   const [before, after] = page.split(`${title}`);
   if (before === undefined || after === undefined) throw new Error(`a page has no ${title}`);

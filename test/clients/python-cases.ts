@@ -27,7 +27,7 @@ function langsmith(): ClientCase {
     client: 'LangSmith for Python',
     page: 'langsmith',
     section: 'python',
-    language: 'python',
+    list: 'main',
     packages: ['langsmith', 'openai'],
     protocol: 'runs, multipart',
     calls: ['chat', 'stream', 'tools', 'error'],
@@ -43,6 +43,7 @@ function langsmith(): ClientCase {
             kind: 'chain',
             inputs: { question: QUESTION },
             outputs: { output: ANSWER },
+            attachments: [{ name: 'map', content_type: 'text/plain', bytes: 12, sha256: MAP }],
             ...WITH_SESSION,
             children: [
               {
@@ -87,6 +88,9 @@ function langsmith(): ClientCase {
   };
 }
 
+/** The hash of `Oslo: 59.9 N`. */
+const MAP = '9d02df79b16e0e8722b72d5859012f8ae0749361db71e1ae84c7d0235b7d22d5';
+
 function langchain(): ClientCase {
   const spoken = (...messages: object[]) => ({ messages });
   const call = { name: 'ChatOpenAI', kind: 'llm', model: MODEL, provider: 'openai' } as const;
@@ -103,7 +107,7 @@ function langchain(): ClientCase {
     client: 'LangChain and LangGraph',
     page: 'langchain',
     section: 'python',
-    language: 'python',
+    list: 'main',
     packages: ['langchain-core', 'langchain-openai', 'langgraph', 'langsmith'],
     protocol: 'runs, multipart',
     calls: ['stream', 'tools', 'error'],
@@ -171,7 +175,7 @@ function langfuse(): ClientCase {
     client: 'Langfuse for Python',
     page: 'langfuse',
     section: 'python',
-    language: 'python',
+    list: 'main',
     packages: ['langfuse', 'openai'],
     protocol: 'OTLP over HTTP, protobuf; scores',
     calls: ['chat', 'stream', 'tools', 'embeddings', 'error'],
@@ -239,7 +243,7 @@ function litellmLangfuse(): ClientCase {
     client: 'LiteLLM, langfuse_otel',
     page: 'litellm',
     section: 'python',
-    language: 'python',
+    list: 'litellm',
     packages: ['litellm'],
     protocol: 'OTLP over HTTP, protobuf',
     calls: ['chat', 'stream', 'tools', 'embeddings', 'error'],
@@ -325,7 +329,7 @@ function litellmOtel(): ClientCase {
     section: 'python',
     variant: 'otel',
     edit: ['langfuse_otel', 'otel'],
-    language: 'python',
+    list: 'litellm',
     packages: ['litellm'],
     protocol: 'OTLP over HTTP, protobuf',
     calls: ['chat', 'stream', 'tools', 'embeddings', 'error'],

@@ -34,7 +34,7 @@ function openTelemetry(transport: 'HTTP' | 'gRPC'): ClientCase {
     page: 'opentelemetry',
     section: 'python',
     ...(isGrpc && { variant: 'gRPC', edit: ['proto.http', 'proto.grpc'] }),
-    language: 'python',
+    list: 'main',
     packages: [
       'opentelemetry-sdk',
       `opentelemetry-exporter-otlp-proto-${isGrpc ? 'grpc' : 'http'}`,
@@ -57,7 +57,7 @@ function openaiV2(): ClientCase {
     client: 'opentelemetry-instrumentation-openai-v2',
     page: 'openai-v2',
     section: 'python',
-    language: 'python',
+    list: 'main',
     packages: [
       'opentelemetry-instrumentation-openai-v2',
       'opentelemetry-util-genai',
@@ -143,7 +143,7 @@ function openInference(): ClientCase {
     client: 'OpenInference for Python',
     page: 'openinference',
     section: 'python',
-    language: 'python',
+    list: 'main',
     packages: ['openinference-instrumentation-openai', 'opentelemetry-sdk', 'openai'],
     protocol: 'OTLP over HTTP, protobuf',
     calls: ALL_CALLS,
@@ -197,14 +197,17 @@ function openInference(): ClientCase {
   };
 }
 
-function phoenix(): ClientCase {
+const PHOENIX_HTTP = 'register(endpoint="http://127.0.0.1:4318/v1/traces", ';
+
+function phoenix(transport: 'HTTP' | 'gRPC'): ClientCase {
   return {
     client: 'Phoenix',
     page: 'phoenix',
     section: 'python',
-    language: 'python',
+    ...(transport === 'HTTP' && { variant: 'HTTP', edit: ['register(', PHOENIX_HTTP] }),
+    list: 'main',
     packages: ['arize-phoenix-otel', 'openinference-instrumentation-openai'],
-    protocol: 'OTLP over gRPC',
+    protocol: transport === 'HTTP' ? 'OTLP over HTTP, protobuf' : 'OTLP over gRPC',
     calls: ['chat', 'error'],
     traces: [
       {
@@ -246,7 +249,7 @@ function traceloop(): ClientCase {
     client: 'Traceloop (OpenLLMetry)',
     page: 'traceloop',
     section: 'python',
-    language: 'python',
+    list: 'traceloop',
     packages: ['traceloop-sdk', 'opentelemetry-instrumentation-openai', 'openai'],
     prints: /^(?:\S*Traceloop exporting traces to http.*|\S*Metrics are disabled\S*|\S{5})$/,
     protocol: 'OTLP over HTTP, protobuf',
@@ -329,7 +332,7 @@ function pydanticAi(): ClientCase {
     client: 'Pydantic AI with Logfire',
     page: 'pydantic-ai',
     section: 'python',
-    language: 'python',
+    list: 'main',
     packages: ['pydantic-ai-slim', 'logfire', 'openai'],
     protocol: 'OTLP over HTTP, protobuf',
     calls: ['chat', 'tools', 'error'],
@@ -396,7 +399,8 @@ export const PYTHON_OTLP_CASES: readonly ClientCase[] = [
   openTelemetry('gRPC'),
   openaiV2(),
   openInference(),
-  phoenix(),
+  phoenix('gRPC'),
+  phoenix('HTTP'),
   traceloop(),
   pydanticAi(),
 ];

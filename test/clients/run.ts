@@ -1,6 +1,6 @@
 import { writeFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
-import { ALL_CASES, runtimeOf } from './cases.ts';
+import { ALL_CASES, MATRIX_CASES, runtimeOf } from './cases.ts';
 import type { ClientCase } from './client-case.ts';
 import { packageVersions } from './install.ts';
 import { Lab } from './lab.ts';
@@ -28,7 +28,7 @@ try {
   await lab.close();
 }
 if (values.write && failed.length === 0 && chosen.length === ALL_CASES.length) {
-  for (const { path, text } of generatedPages(ALL_CASES, packageVersions())) {
+  for (const { path, text } of generatedPages(MATRIX_CASES, packageVersions())) {
     writeFileSync(path, text);
   }
 }

@@ -3,10 +3,14 @@ import { parseArgs } from 'node:util';
 import { type Answer, json, list, record } from './client.ts';
 import { type Daemon, prepareDaemon, total } from './daemon.ts';
 import {
+  countLogRecords,
   countSpans,
   decodeResponse,
   encodeTraces,
+  encodeWireLogs,
+  logRecordsOf,
   spansOf,
+  type WireLogs,
   type WireTraces,
 } from './otlp-messages.ts';
 
@@ -46,6 +50,7 @@ export async function fuzz(seconds: number): Promise<Findings> {
 
 const NATIVE = '/api/v1/observations/batch';
 const OTLP = '/api/public/otel/v1/traces';
+const LOGS = '/v1/logs';
 
 /** The verdict of an independent reader of the same bytes: the number of items, or invalid. */
 type Opinion = number | 'broken';
@@ -56,7 +61,9 @@ type Attempt = {
   readonly opinion: Opinion;
 };
 
-const makers: readonly (() => Attempt)[] = [nativeAttempt, otlpJsonAttempt, otlpProtoAttempt];
+const makers: readonly (() => Attempt)[] = [
+  ...[nativeAttempt, otlpJsonAttempt, otlpProtoAttempt, logsJsonAttempt, logsProtoAttempt],
+];
 
 /** Resolves with the number of accepted items. */
 async function attempt(daemon: Daemon, one: Attempt, problems: string[]): Promise<number> {
@@ -94,7 +101,9 @@ function otlpItems(answer: Answer, opinion: Opinion): number {
     return opinion - decodeResponse(answer.body).rejectedSpans;
   }
   const partial = record(json(answer)).partialSuccess;
-  return opinion - (partial === undefined ? 0 : Number(record(partial).rejectedSpans));
+  if (partial === undefined) return opinion;
+  const { rejectedSpans, rejectedLogRecords } = record(partial);
+  return opinion - Number(rejectedSpans ?? rejectedLogRecords);
 }
 
 function nativeAttempt(): Attempt {
@@ -131,6 +140,36 @@ function otlpProtoAttempt(): Attempt {
   const body = mutate(encodeTraces(traces()), '\x00\x01\x0a\x12\x1a\x22\x2a\x4a\x7f\x80\xff');
   const opinion = opinionOf(() => countSpans(body));
   return { path: OTLP, contentType: 'application/x-protobuf', body, opinion };
+}
+
+function logsJsonAttempt(): Attempt {
+  const body = mutate(Buffer.from(JSON.stringify(logs())), '{}[]",:\\u0e-+.1tfn \x00\x1f');
+  const opinion = opinionOf(() => logRecordsOf(parseJson(body) as WireLogs).length);
+  return { path: LOGS, contentType: 'application/json', body, opinion };
+}
+
+function logsProtoAttempt(): Attempt {
+  const body = mutate(encodeWireLogs(logs()), '\x00\x01\x0a\x12\x1a\x2a\x32\x4a\x62\x7f\x80\xff');
+  const opinion = opinionOf(() => countLogRecords(body));
+  return { path: LOGS, contentType: 'application/x-protobuf', body, opinion };
+}
+
+/** Each record with its name intact is one item. */
+function logs(): WireLogs {
+  const logRecords = Array.from({ length: randomInt(1, 4) }, (_, i) => ({
+    eventName: 'codex.sandbox_outcome',
+    timeUnixNano: '1704067200000000000',
+    body: { stringValue: 'text' },
+    attributes: [
+      { key: 'conversation.id', value: { stringValue: randomBytes(4).toString('hex') } },
+      { key: 'n', value: { intValue: String(i) } },
+      {
+        key: 'list',
+        value: { arrayValue: { values: [{ doubleValue: 0.5 }, { boolValue: true }] } },
+      },
+    ],
+  }));
+  return { resourceLogs: [{ scopeLogs: [{ logRecords }] }] };
 }
 
 function opinionOf(count: () => number): Opinion {

@@ -1,4 +1,5 @@
 import { randomBytes, randomUUID } from 'node:crypto';
+import { readFileSync } from 'node:fs';
 import { gzipSync } from 'node:zlib';
 import { JsonLogsSerializer, ProtobufLogsSerializer } from '@opentelemetry/otlp-transformer';
 import { resourceFromAttributes } from '@opentelemetry/resources';
@@ -36,6 +37,7 @@ t.test('log events of model calls become observations', async (t) => {
   await t.test('the same over gRPC', (t) => overGrpc(t, daemon, `http://${endpoint}`));
   await t.test('a repeated request stores nothing twice', (t) => repeated(t, daemon));
   await t.test('events are joined to their span, before and after it', (t) => joined(t, daemon));
+  await t.test('recorded requests of a real client are joined', (t) => recorded(t, daemon));
   await t.test('processors see events as spans', (t) => processed(t, daemon));
   await t.test('other records are rejected, and a key is needed', (t) => refused(t, daemon));
   await t.test('a hop forwards them to another tracectl', (t) => overHop(t, daemon));
@@ -287,6 +289,31 @@ async function joined(t: Test, daemon: Daemon): Promise<void> {
     });
     t.equal(list(observations[0]?.events).length, 3);
   }
+}
+
+/** Sent by opentelemetry-instrumentation-openai-v2 2.4b0 in Python, which puts the content of messages into events (`EVENT_ONLY`). */
+async function recorded(t: Test, daemon: Daemon): Promise<void> {
+  for (const signal of ['logs', 'traces']) {
+    const file = new URL(`../fixtures/logs/openai-v2-${signal}.bin`, import.meta.url);
+    const answer = await post(daemon, readFileSync(file), {}, `/v1/${signal}`);
+    t.match(answer, { status: 200, body: Buffer.alloc(0) });
+  }
+  const isStored = ({ status, body }: Answer) =>
+    status === 200 && String(body).includes('"name":"chat gpt-4o-mini"');
+  const path = '/api/v1/traces/60d213ae7ebbaf2e4030e29125f5f0c0?payloads=true';
+  const answer = await eventually(() => daemon.call({ path }), isStored, 'the recorded span');
+  const observations = list(record(json(answer)).observations).map(record);
+  t.equal(observations.length, 1);
+  t.match(observations[0], {
+    kind: 'generation',
+    model: 'gpt-4o-mini-2024-07-18',
+    usage: { input_tokens: 21, output_tokens: 9, total_tokens: 30 },
+    inputs: [
+      { role: 'system', parts: [{ type: 'text', content: 'Be brief.' }] },
+      { role: 'user', parts: [{ type: 'text', content: 'How warm is it in Oslo?' }] },
+    ],
+    outputs: [{ role: 'assistant', parts: [{ content: 'It is 4 degrees in Oslo.' }] }],
+  });
 }
 
 async function processed(t: Test, daemon: Daemon): Promise<void> {

@@ -25,6 +25,14 @@ const SCHEMA = `syntax = "proto3";
   } }
   message ArrayValue { repeated AnyValue values = 1; }
   message KeyValueList { repeated KeyValue values = 1; }
+  message LogsData { repeated ResourceLogs resource_logs = 1; }
+  message ResourceLogs { Resource resource = 1; repeated ScopeLogs scope_logs = 2; }
+  message ScopeLogs { Scope scope = 1; repeated LogRecord log_records = 2; }
+  message LogRecord {
+    fixed64 time_unix_nano = 1; int32 severity_number = 2; string severity_text = 3; AnyValue body = 5;
+    repeated KeyValue attributes = 6; bytes trace_id = 9; bytes span_id = 10;
+    fixed64 observed_time_unix_nano = 11; string event_name = 12;
+  }
   message ExportResponse { PartialSuccess partial_success = 1; }
   message PartialSuccess { int64 rejected_spans = 1; string error_message = 2; }
   message RpcStatus { int32 code = 1; string message = 2; }`;
@@ -79,6 +87,37 @@ export const TRACES_TYPE = root.lookupType('TracesData');
 export function countSpans(bytes: Uint8Array): number {
   const type = lenient.lookupType('TracesData');
   return spansOf(type.toObject(type.decode(bytes)) as WireTraces).length;
+}
+
+/** An export request of logs. */
+export type WireLogs = {
+  resourceLogs?: {
+    scopeLogs?: {
+      logRecords?: {
+        eventName?: string;
+        timeUnixNano?: string;
+        body?: WireValue;
+        attributes?: WireAttribute[];
+      }[];
+    }[];
+  }[];
+};
+
+export function encodeWireLogs(logs: WireLogs): Buffer {
+  const type = root.lookupType('LogsData');
+  return Buffer.from(type.encode(type.fromObject(logs)).finish());
+}
+
+/** As `countSpans`, for the records of logs. */
+export function countLogRecords(bytes: Uint8Array): number {
+  const type = lenient.lookupType('LogsData');
+  return logRecordsOf(type.toObject(type.decode(bytes)) as WireLogs).length;
+}
+
+export function logRecordsOf(logs: WireLogs): unknown[] {
+  return (logs.resourceLogs ?? []).flatMap((resource) =>
+    (resource.scopeLogs ?? []).flatMap((scope) => scope.logRecords ?? []),
+  );
 }
 
 export function encodeTraces(traces: WireTraces): Buffer {

@@ -17,11 +17,12 @@ const logger = {
 };
 const queues = await openQueues(databaseOf(postgres), systemClock, logger);
 await sweepQueue(queues, logger, {
-  async count() {
+  async announced() {
     print('sweeping');
     await sleep(1000);
-    return 0;
+    return new Set();
   },
+  count: async () => 0,
   async addAll(jobs) {
     if (jobs.length > 0) print('added');
   },

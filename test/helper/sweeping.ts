@@ -8,7 +8,7 @@ import type { Logger } from '../../src/component/component.ts';
 export async function sweepQueue(
   storage: PostgresQueues,
   logger: Logger,
-  jobs: Pick<JobQueue, 'count' | 'addAll' | 'recreateLost'>,
+  jobs: Pick<JobQueue, 'count' | 'addAll' | 'announced' | 'recreateLost'>,
 ): Promise<{ stop(): Promise<void> }> {
   const queue = await storage.openQueue({ name: 'in', branches: ['jobs'], maxBytes: 1e9 });
   const connected = {

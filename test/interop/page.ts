@@ -2,6 +2,9 @@ import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { gzipSync } from 'node:zlib';
 import { parse } from 'yaml';
+import { runtimeOf } from '../clients/cases.ts';
+import { COLLECTOR_CASE } from '../clients/collector-case.ts';
+import { Lab as Clients } from '../clients/lab.ts';
 import { eventually } from '../e2e/client.ts';
 import { type Daemon, prepareDaemon, type Tree, total } from '../e2e/daemon.ts';
 import { encodeRequest } from '../helper/otlp-proto.ts';
@@ -15,12 +18,19 @@ import { exportSpans, type OtlpEndpoints, SDK_SPANS } from './sdk.ts';
 const PAGE = fileURLToPath(
   new URL('../../docs/with-the-opentelemetry-collector.md', import.meta.url),
 );
+const CLIENTS_PAGE = fileURLToPath(
+  new URL('../../docs/clients/opentelemetry-collector.md', import.meta.url),
+);
 const CERTIFICATES = fileURLToPath(new URL('../fixtures/tls/', import.meta.url));
 const PROTOBUF = { 'content-type': 'application/x-protobuf', 'content-encoding': 'gzip' };
 
 /** A configuration of the page, with the paths and addresses of the reader's machines replaced. */
-function fragment(name: string, places: Readonly<Record<string, string>>): Tree {
-  const blocks = readFileSync(PAGE, 'utf8').matchAll(/<!-- (.+) -->\n```yaml\n([\s\S]*?)```/g);
+function fragment(
+  name: string,
+  places: Readonly<Record<string, string>>,
+  page: string = PAGE,
+): Tree {
+  const blocks = readFileSync(page, 'utf8').matchAll(/<!-- (.+) -->\n```yaml\n([\s\S]*?)```/g);
   const found = [...blocks].find(([, title]) => title === name);
   if (found === undefined) throw new Error(`the page has no configuration named "${name}"`);
   let text = found[2] ?? '';
@@ -49,6 +59,22 @@ export async function collectorInFront(lab: Lab): Promise<void> {
   );
   await sendMany(`http://127.0.0.1:${http}`, 5000);
   await accepted(daemon, 5000);
+}
+
+/** The program of OpenTelemetry's page through the Collector of docs/clients stores the same tree. */
+export async function clientsPage(lab: Lab): Promise<void> {
+  const clients = await Clients.start();
+  lab.onClose(() => clients.close());
+  const http = await lab.port();
+  const front = async (base: string, key: string) => {
+    const places = { '127.0.0.1:4328': `127.0.0.1:${http}`, 'http://127.0.0.1:4318': base };
+    const config = fragment('collector', { ...places, '${env:KEY}': key }, CLIENTS_PAGE);
+    await lab.collector('clients', quiet(config));
+    return `http://127.0.0.1:${http}`;
+  };
+  const runtime = await runtimeOf(COLLECTOR_CASE);
+  const { wrong } = await clients.run(COLLECTOR_CASE, runtime, front);
+  if (wrong.length > 0) throw new Error(wrong.join('\n'));
 }
 
 /** With the page's limits, tracectl accepts larger requests, also over gRPC. */

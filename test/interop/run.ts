@@ -73,6 +73,7 @@ function allSteps(python: string | undefined): Step[] {
     step('the next collector is killed', faults.killingTheNext),
     step('a collector before tracectl is killed, and tracectl too', faults.killingTheFirst),
     step('the page: a Collector in front', page.collectorInFront),
+    step('the page of clients: a Collector', page.clientsPage),
     step('the page: large requests, gRPC', page.largeRequests),
     step('the page: tracectl in front', page.tracectlInFront),
     step('the page: TLS to a Collector', page.tlsToACollector),

@@ -85,12 +85,7 @@ export async function postgresErasures(parts: PostgresErasureParts): Promise<Pos
     }),
     async finish() {
       await blocking.finish();
-      work.waitForLease(true);
-      try {
-        await background.finish();
-      } finally {
-        work.waitForLease(false);
-      }
+      await work.finish(() => background.finish());
       await queues.refresh();
     },
     async close() {

@@ -67,14 +67,7 @@ export function postgresSearch(
       return { ...found, state: 'indexing', payloadBytes: bytes, indexed: 0 };
     },
     progress: () => last,
-    async finish() {
-      work.waitForLease(true);
-      try {
-        await background.finish();
-      } finally {
-        work.waitForLease(false);
-      }
-    },
+    finish: () => work.finish(() => background.finish()),
     async close() {
       await background.close();
       await work.close();

@@ -8,7 +8,9 @@ import { MAX_ROWS, writeBatch, writeTogether } from './write.ts';
 /** While Postgres works on one group, this process prepares the next. */
 const LANES = 2;
 /** Batches of one group. */
-const MAX_BATCHES = 16;
+const MAX_BATCHES = 64;
+/** Batches of one event-loop turn share a lane up to so many rows: a transaction costs more than the rows. */
+const TURN_ROWS = 100;
 /** The bound of a group in timeouts of other groups: its projects take a transaction each. */
 const TIMEOUTS = 4;
 
@@ -32,10 +34,22 @@ export function groupedWrites(
       (batches, abandoned) => writeGroup(database, batches, abandoned),
     ),
   }));
+  let turn: { readonly lane: (typeof lanes)[number]; rows: number } | undefined;
+  const leastBusy = () =>
+    lanes.reduce((least, each) => (each.inFlight < least.inFlight ? each : least));
+
+  function laneFor(rows: number) {
+    if (turn === undefined) setImmediate(() => (turn = undefined));
+    if (turn === undefined || turn.rows + rows > TURN_ROWS) turn = { lane: leastBusy(), rows: 0 };
+    turn.rows += rows;
+    return turn.lane;
+  }
+
   return async (batch) => {
+    const rows = batch.observations.length;
     // Takes several transactions.
-    if (batch.observations.length > MAX_ROWS) return writeBatch(database, batch);
-    const lane = lanes.reduce((least, each) => (each.inFlight < least.inFlight ? each : least));
+    if (rows > MAX_ROWS) return writeBatch(database, batch);
+    const lane = laneFor(rows);
     lane.inFlight++;
     try {
       await lane.write(batch);

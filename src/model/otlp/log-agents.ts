@@ -1,4 +1,5 @@
 import { hash } from 'node:crypto';
+import { TRACE_NAME_KEY } from '../conventions.ts';
 import { parseInstant, unixNanosOf } from '../instant.ts';
 import type { EventRule, EventSource } from '../log-events.ts';
 import {
@@ -231,6 +232,10 @@ class AgentEvent {
     const [type] = FAILURE_TYPE_KEYS;
     attributes.map({ to: 'error.type', from: [type], as: 'text' });
     this.#addOwner(attributes);
+    const isOutsideOfTurns = source.turn !== undefined && this.#turn === undefined;
+    if (isOutsideOfTurns && this.#hasOwnTrace) {
+      attributes.set(TRACE_NAME_KEY, { stringValue: `${source.root} session` });
+    }
     if (kind === 'generation' || (kind === 'agent' && !attributes.made('gen_ai.provider.name'))) {
       attributes.set('gen_ai.provider.name', { stringValue: source.provider });
     }

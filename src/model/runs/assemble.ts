@@ -30,9 +30,14 @@ export type AssembledRuns = {
   readonly faults: readonly ItemFault[];
   /** The attachments of runs, to be stored with them. */
   readonly attachments: readonly AttachmentContent[];
+  /** Feedback as JSON, with the ids that the parts name. */
+  readonly feedback: readonly FeedbackPart[];
   /** Attachments beyond a limit or without a run, and parts with another meaning. */
   readonly leftOut: LeftOutParts;
 };
+
+/** The part of one feedback. */
+export type FeedbackPart = { readonly id: string; readonly json: Buffer };
 
 type LeftOutParts = { readonly attachments: number; readonly others: number };
 
@@ -78,23 +83,27 @@ export function assembleRuns(
   const runs: Runs = { post: [], patch: [] };
   const newest = new Map<string, Draft>();
   const attachments: Part[] = [];
+  const feedback: FeedbackPart[] = [];
   let lone = 0;
   let others = 0;
   for (const part of partsOf(body, boundary)) {
     const named = runPart(part.name);
     if (named === undefined) {
       if (part.name.startsWith(ATTACHMENT)) attachments.push(part);
-      else others++;
+      else if (part.name.startsWith(FEEDBACK)) {
+        const id = part.name.slice(FEEDBACK.length);
+        feedback.push({ id, json: body.subarray(part.start, part.end) });
+      } else others++;
       continue;
     }
-    const { verb, id, field } = named;
-    const known = newest.get(`${verb}.${id}`);
+    const { run, field } = named;
+    const known = newest.get(run);
     // A second part of the run itself begins another item with the id.
     const isNew = known === undefined || (field === undefined && known.run !== undefined);
-    const draft = isNew ? newDraft(id) : known;
+    const draft = isNew ? newDraft(run.slice(run.indexOf('.') + 1)) : known;
     if (isNew) {
-      runs[verb].push(draft);
-      newest.set(`${verb}.${id}`, draft);
+      runs[run.startsWith(POST) ? 'post' : 'patch'].push(draft);
+      newest.set(run, draft);
     }
     if (field === undefined) draft.run = part;
     else draft.fields.set(field, part);
@@ -107,11 +116,15 @@ export function assembleRuns(
   return {
     ...(scannedAsWritten(body, runs, limits) ?? scannedInParts(body, runs, limits)),
     attachments: attached.contents,
+    feedback,
     leftOut: { attachments: attached.leftOut + lone, others },
   };
 }
 
+const POST = 'post.';
+const PATCH = 'patch.';
 const ATTACHMENT = 'attachment.';
+const FEEDBACK = 'feedback.';
 
 function newDraft(id: string): Draft {
   return { id, run: undefined, fields: new Map(), attachments: undefined, notes: undefined };
@@ -120,20 +133,21 @@ function newDraft(id: string): Draft {
 /** Returns whether the request has the run of the attachment. */
 function attach(newest: ReadonlyMap<string, Draft>, part: Part): boolean {
   const [id = '', ...name] = part.name.slice(ATTACHMENT.length).split('.');
-  const draft = newest.get(`post.${id}`) ?? newest.get(`patch.${id}`);
+  const draft = newest.get(POST + id) ?? newest.get(PATCH + id);
   if (draft === undefined) return false;
   draft.attachments ??= new Map();
   draft.attachments.set(name.join('.'), part);
   return true;
 }
 
-function runPart(name: string): { verb: Verb; id: string; field?: string } | undefined {
-  const verb = name.startsWith('post.') ? 'post' : name.startsWith('patch.') ? 'patch' : undefined;
-  if (verb === undefined) return undefined;
-  const rest = name.slice(verb.length + 1);
-  const dot = rest.lastIndexOf('.');
-  const field = dot === -1 ? '' : rest.slice(dot + 1);
-  return Object.hasOwn(SLOTS, field) ? { verb, id: rest.slice(0, dot), field } : { verb, id: rest };
+/** Hot path: the name of the part of the run itself, `post.ID`, and the field of it, if the part is one. */
+function runPart(name: string): { run: string; field: string | undefined } | undefined {
+  if (!name.startsWith(POST) && !name.startsWith(PATCH)) return undefined;
+  const dot = name.lastIndexOf('.');
+  const field = dot === name.indexOf('.') ? '' : name.slice(dot + 1);
+  return Object.hasOwn(SLOTS, field)
+    ? { run: name.slice(0, dot), field }
+    : { run: name, field: undefined };
 }
 
 type Runs = Record<Verb, Draft[]>;

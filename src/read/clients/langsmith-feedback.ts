@@ -1,19 +1,24 @@
 import { answer } from '../../http/exchange.ts';
+import type { Tenant } from '../../model/batch.ts';
 import { Refusal } from '../../model/errors.ts';
-import type { FoundScore, NewScore } from '../../store/scores.ts';
+import type { FoundScore } from '../../store/scores.ts';
+import type { Store } from '../../store/store.ts';
 import { answerJson } from '../answer.ts';
 import { jsonBody } from '../json-body.ts';
 import { newScore } from '../new-score.ts';
+import type { Read } from '../reads.ts';
 import type { StoreReading } from '../stored-request.ts';
 import { unknown } from '../stored-request.ts';
 import type { ClientRequest } from './client-request.ts';
 import type { Members } from './members.ts';
 import { objectOf, textIn } from './members.ts';
 import { pageOfClient } from './page.ts';
+import type { TraceScore } from './store-scores.ts';
 import { storeScore } from './store-scores.ts';
 import { uuidOf } from './uuid.ts';
 
-const MAX_BODY_BYTES = 65_536;
+/** Bytes of one feedback. */
+export const MAX_FEEDBACK_BYTES = 65_536;
 /** The most runs whose feedback one request lists. */
 const MAX_RUNS = 100;
 
@@ -53,7 +58,23 @@ export const FEEDBACK_REQUESTS: readonly ClientRequest[] = [
 
 async function createFeedback(reading: StoreReading): Promise<void> {
   const { exchange, read } = reading;
-  const given = objectOf(await jsonBody(exchange, read, MAX_BODY_BYTES), 'The body');
+  const given = objectOf(await jsonBody(exchange, read, MAX_FEEDBACK_BYTES), 'The body');
+  await put(reading, await scoreOfFeedback(reading, given, exchange.clock.now()));
+}
+
+/** Whose feedback is stored, and where. */
+export type FeedbackPlace = {
+  readonly tenant: Tenant;
+  readonly store: Store;
+  readonly read?: Pick<Read, 'turn'>;
+};
+
+/** The score of feedback, and its trace. Rejects with a `Refusal` (400) that names the member. */
+export async function scoreOfFeedback(
+  place: FeedbackPlace,
+  given: Members,
+  now: number,
+): Promise<TraceScore> {
   const runId = textIn(given, 'run_id') ?? textIn(given, 'trace_id');
   if (runId === undefined) {
     throw new Refusal(
@@ -61,31 +82,29 @@ async function createFeedback(reading: StoreReading): Promise<void> {
       'Feedback needs run_id or trace_id; feedback about a whole project is not served.',
     );
   }
-  const traceId = textIn(given, 'trace_id') ?? (await traceOf(reading, runId)) ?? runId;
+  const traceId = textIn(given, 'trace_id') ?? (await traceOf(place, runId)) ?? runId;
   const score = newScore(
     {
       ...{ id: given.id, name: given.key, value: feedbackValue(given), comment: given.comment },
       observation_id: runId === traceId ? null : runId,
       source: sourceOf(given),
     },
-    exchange.clock.now(),
+    now,
   );
-  await put(reading, { traceId, score });
+  return { traceId, score };
 }
 
 /** A run that the store does not have yet counts as a root, whose trace has its id. */
 async function traceOf(
-  { store, tenant, read }: StoreReading,
+  { store, tenant, read }: FeedbackPlace,
   runId: string,
 ): Promise<string | undefined> {
-  const found = await read.turn(() => store.traces.getObservation(tenant.projectId, runId));
+  const find = () => store.traces.getObservation(tenant.projectId, runId);
+  const found = await (read === undefined ? find() : read.turn(find));
   return found?.traceId;
 }
 
-async function put(
-  reading: StoreReading,
-  about: { readonly traceId: string; readonly score: NewScore },
-): Promise<void> {
+async function put(reading: StoreReading, about: TraceScore): Promise<void> {
   const stored = await storeScore(reading, about);
   if (stored instanceof Refusal) throw stored;
   const { traceId } = about;
@@ -129,7 +148,7 @@ async function foundIn({ exchange, store, tenant, read }: StoreReading): Promise
 /** Members that are not given stay. */
 async function updateFeedback(reading: StoreReading): Promise<void> {
   const { exchange, read } = reading;
-  const given = objectOf(await jsonBody(exchange, read, MAX_BODY_BYTES), 'The body');
+  const given = objectOf(await jsonBody(exchange, read, MAX_FEEDBACK_BYTES), 'The body');
   const { traceId, score } = await foundIn(reading);
   const isValued = given.score !== undefined || given.value !== undefined;
   const changed = newScore(

@@ -45,7 +45,7 @@ async function inTurn(writes: readonly (() => Promise<void>)[]): Promise<void> {
 
 /** Resolves with a `Refusal` if the trace has too many scores. */
 export async function storeScore(
-  { tenant, store, reads }: StoreReading,
+  { tenant, store, reads }: Pick<StoreReading, 'tenant' | 'store' | 'reads'>,
   { traceId, score }: TraceScore,
 ): Promise<Score | Refusal> {
   const most = reads.limits.scores_per_trace;

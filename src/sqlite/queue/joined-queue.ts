@@ -50,9 +50,9 @@ export function joinQueues(own: DurableQueue, leftovers: readonly DurableQueue[]
     untriedSince: (project) => earliest(all.map((queue) => queue.untriedSince?.(project))),
     onAvailable: (branch, listener) =>
       together(all.map((queue) => queue.onAvailable(branch, listener))),
-    async ack(branch, entries) {
+    async ack(branch, entries, withinMs) {
       await Promise.all(
-        [...grouped(entries.map(atHome))].map(([queue, own]) => queue.ack(branch, own)),
+        [...grouped(entries.map(atHome))].map(([queue, own]) => queue.ack(branch, own, withinMs)),
       );
     },
     nack(branch, entry, delayMs, reason) {

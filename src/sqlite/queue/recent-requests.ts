@@ -18,16 +18,18 @@ export type RecentRequest = {
 /** A request with an implicit key. `keptFor` is the time for which it is remembered. */
 export function recentRequest(
   { tenant, id }: SealedBatch,
-  { key, status, contentType, body, keptFor }: KeyedAnswer & { readonly keptFor: number },
+  { key, status, contentType, body }: KeyedAnswer,
+  keptFor: number,
   now: number,
 ): RecentRequest {
   const tag = recentTag(tenant.projectId, key);
   const answer = { status, contentType, body };
-  const isWhole = wholeBatchOf(answer) === id;
-  const kept = isWhole
-    ? ([null, null, null] as const)
-    : ([status, contentType, new Uint8Array(body)] as const);
-  return { tag, answer, row: [tag, now + keptFor, ...kept] };
+  const expiresAt = now + keptFor;
+  const row: RecentRow =
+    wholeBatchOf(answer) === id
+      ? [tag, expiresAt, null, null, null]
+      : [tag, expiresAt, status, contentType, new Uint8Array(body)];
+  return { tag, answer, row };
 }
 
 /** Identifies an implicit key of a project, as text. The key tells the requests of one project apart. */

@@ -138,7 +138,7 @@ export class SqliteQueue implements DurableQueue {
       return;
     }
     if (batch.items === 0) return;
-    const recent = recentRequest(batch, { ...given, keptFor }, now);
+    const recent = recentRequest(batch, given, keptFor, now);
     const write = (): Promise<number> => this.#write(batch, { answer: null, recent: recent.row });
     if (given.isUnclaimed === true) await this.#recent.appendOnce(recent, write);
     else this.#recent.add(recent, await write());
@@ -295,12 +295,13 @@ export class SqliteQueue implements DurableQueue {
     return this.#lineOf(branch).onAvailable(listener);
   }
 
-  async ack(branch: string, entries: readonly QueueEntry[]): Promise<void> {
+  async ack(branch: string, entries: readonly QueueEntry[], withinMs?: number): Promise<void> {
     const line = this.#lineOf(branch);
     const ended = endLeases(line, entries);
     if (ended.length === 0) return;
     const seqs = ended.map(({ seq }) => seq);
-    const free = await this.#end(line, ended, 'queue.ack', [this.#allNumbers, line.number, seqs]);
+    const args = [this.#allNumbers, line.number, seqs] as const;
+    const free = await this.#end(line, ended, 'queue.ack', [...args], withinMs);
     for (const { seq, bytes } of ended) if (free.includes(seq)) this.#free(seq, bytes);
   }
 
@@ -340,10 +341,11 @@ export class SqliteQueue implements DurableQueue {
     ended: readonly LineEntry[],
     name: Name,
     args: Parameters<WriteOperations[Name]>,
+    withinMs?: number,
   ): Promise<ReturnType<WriteOperations[Name]>> {
     for (const { seq } of ended) line.ending.add(seq);
     try {
-      return await this.#persist(name, args);
+      return await this.#persist(name, args, withinMs);
     } finally {
       for (const { seq } of ended) line.ending.delete(seq);
     }
@@ -422,10 +424,11 @@ export class SqliteQueue implements DurableQueue {
   async #persist<Name extends keyof WriteOperations>(
     name: Name,
     args: Parameters<WriteOperations[Name]>,
+    withinMs?: number,
   ): Promise<ReturnType<WriteOperations[Name]>> {
     for (;;) {
       try {
-        return await this.#database.write(name, args, { lazy: true });
+        return await this.#database.write(name, args, { lazy: withinMs ?? true });
       } catch (err) {
         if (this.#isClosed || !(err instanceof RetryableError)) throw err;
         this.#logger.warn(

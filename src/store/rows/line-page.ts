@@ -36,7 +36,7 @@ export function packLines({ rows, hasMore }: FoundRows<LineRow>): PackedLines {
   return { text, cells, hasMore };
 }
 
-/** The lines of these traces, as a page. */
+/** The lines of some traces, as a page. */
 export function linePage(
   { text, cells, hasMore }: PackedLines,
   traceIds: readonly string[],

@@ -106,7 +106,7 @@ export function closeObject(json: string): string {
 }
 
 /** The index behind the text that begins at a quote; undefined if it is cut. */
-function endOfText(json: string, start: number): number | undefined {
+export function endOfText(json: string, start: number): number | undefined {
   let at = json.indexOf('"', start + 1);
   while (at !== -1 && isEscaped(json, at)) at = json.indexOf('"', at + 1);
   return at === -1 ? undefined : at + 1;

@@ -1,6 +1,7 @@
 import { decodeJsonText } from '../../model/json/decode.ts';
 import type { ObservationError } from '../../model/observation.ts';
 import type { FacetCount } from '../rollups/reading.ts';
+import { endOfText } from './listed.ts';
 import { detailsFromColumn, sourceOfNumber } from './observation-row.ts';
 import type { Place } from './place.ts';
 import type { TraceFacts } from './trace-summary.ts';
@@ -81,11 +82,11 @@ export class ValueCounts {
   }
 
   #addFacts(text: string): void {
-    const facts = decodeJsonText(text) as TraceFacts;
     if (this.#field === 'tag') {
-      for (const tag of facts.tags ?? []) this.#count(tag);
+      for (const tag of tagsIn(text)) this.#count(tag);
       return;
     }
+    const facts = decodeJsonText(text) as TraceFacts;
     const custom = facts.custom ?? {};
     const key = this.#field.slice('custom.'.length);
     if (Object.hasOwn(custom, key)) this.#count(custom[key] ?? '');
@@ -98,6 +99,24 @@ export class ValueCounts {
   list(): FacetCount[] {
     return [...this.#traces];
   }
+}
+
+const TAGS = '"tags":[';
+
+/**
+ * The tags of facts. Hot path: the other facts of a trace cost ten times as much to decode. No text in JSON has a quote that is not
+ * escaped, so the name of the member is at no other place.
+ */
+function tagsIn(facts: string): readonly string[] {
+  const start = facts.indexOf(TAGS);
+  if (start === -1) return [];
+  const first = start + TAGS.length - 1;
+  let end = first + 1;
+  while (facts[end] === '"') {
+    end = endOfText(facts, end) ?? facts.length;
+    if (facts[end] === ',') end++;
+  }
+  return decodeJsonText(facts.slice(first, end + 1)) as string[];
 }
 
 /** The value in a cell of the column; null or undefined for a cell without one. */

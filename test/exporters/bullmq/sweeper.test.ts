@@ -39,6 +39,7 @@ t.test('a frozen sweeper loses its lease within 15 s, and adds no job when it th
   const added: string[] = [];
   const sweeper = await sweepQueue(queues, recordingLogger(), {
     count: async () => added.length,
+    announced: async () => new Set(added),
     addAll: async (jobs) => void added.push(...jobs.map(({ batchId }) => batchId)),
     recreateLost: async () => 0,
   });

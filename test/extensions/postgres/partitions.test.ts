@@ -5,6 +5,8 @@ import {
   removeFreeBatchesStep,
 } from '../../../extensions/postgres/batches/purge.ts';
 import { openPostgres } from '../../../extensions/postgres/connection/pool.ts';
+import { postgresTextDialect } from '../../../extensions/postgres/search/dialect.ts';
+import { configureSearch, searchTables } from '../../../extensions/postgres/search/tables.ts';
 import {
   dayOfNumber,
   daysOfTraces,
@@ -19,14 +21,19 @@ import {
   tracePartitions,
 } from '../../../extensions/postgres/traces/partitions.ts';
 import { retirePartitions } from '../../../extensions/postgres/traces/retiring.ts';
+import { postgresTraces } from '../../../extensions/postgres/traces/traces.ts';
 import { systemClock } from '../../../src/component/clock.ts';
+import { observe } from '../../../src/model/formats.ts';
 import { encodeTime } from '../../../src/model/ulid.ts';
-import { anObservation, aTenant } from '../../helper/batches.ts';
+import { indexTexts } from '../../../src/store/search/indexer.ts';
+import { textCutter } from '../../../src/store/search/text-cutter.ts';
+import { anObservation, aTenant, nativeBatch } from '../../helper/batches.ts';
 import { postgresPlace } from '../../helper/postgres-place.ts';
 import { postgresDatabases } from '../../helper/postgres-server.ts';
+import { aQuery } from '../../helper/query.ts';
 import { recordingLogger } from '../../helper/settings.ts';
 import { postgresTermTables } from '../../helper/term-tables.ts';
-import { batchWith, traceDatabase } from '../../helper/trace-database.ts';
+import { batchWith, GROUPS, traceDatabase } from '../../helper/trace-database.ts';
 
 const server = await postgresDatabases(t);
 const P = aTenant().projectId;
@@ -37,6 +44,12 @@ const D16 = D15 + DAY;
 const T0 = D15 + DAY / 2;
 const DEPENDENT = ['trace_keys', 'batch_traces'];
 const TABLES = ['traces', 'observations', ...DEPENDENT];
+
+const TEXT_BYTES = 4096;
+
+function event(trace: string, id: string, inputs: string): Record<string, unknown> {
+  return { id, trace_id: trace, operation: 'finish', kind: 'generation', name: 'chat', inputs };
+}
 
 let ids = 0;
 function at(ms: number, more: object = {}) {
@@ -184,6 +197,41 @@ t.test('a trace with a late update moves, and its partition is dropped', async (
   since.set(P, D16 + DAY);
   await retire(D16 + DAY);
   t.same(await counts([...TABLES, 'trace_terms']), [0, 0, 0, 0, 0]);
+});
+
+t.test('the payload text of a trace that moved is found', async (t) => {
+  const { traces, retire, since, names, count, postgres, database } = await placeWith(t);
+  const cutter = textCutter(traces);
+  t.teardown(() => cutter.close());
+  await configureSearch(database, TEXT_BYTES);
+  const index = async () => {
+    for await (const _ of indexTexts(searchTables(postgres, TEXT_BYTES), cutter));
+  };
+  const retention = { since: (project: string) => since.get(project) ?? 0 };
+  const reading = postgresTraces(database, retention, GROUPS, {
+    ...{ client: postgres, dialect: postgresTextDialect, staleBefore: () => 0, now: () => 0 },
+  });
+  const found = async (text: string) => {
+    const page = await reading.listTraces(P, { limit: 9, query: aQuery(text, D16) });
+    return page.items.map(({ id }) => id);
+  };
+  const write = async (ms: number, events: readonly Record<string, unknown>[]) => {
+    const source = nativeBatch(events, at(ms));
+    await traces.write({ kind: 'observations', source, observations: observe(source) });
+  };
+  await write(T0, [event('late', 'a', 'first words'), event('old', 'x', 'other words')]);
+  await index();
+  t.same(await found('first'), ['late']);
+  await write(D16, [event('late', 'b', 'second words')]);
+  since.set(P, D16);
+  await retire();
+  t.same(await names(), FIRST.slice(2), 'the partition is gone, and the trace is in the next one');
+  await index();
+  t.same(await count('text_changes'), 0);
+  t.same(await count('payload_texts_20260116'), 2);
+  t.same(await count('payload_texts'), 2);
+  t.same([await found('first'), await found('"second words"')], [['late'], ['late']]);
+  t.same(await found('other'), []);
 });
 
 t.test('a trace that is written to while it moves keeps every observation', async (t) => {

@@ -40,6 +40,27 @@ t.test('leaves the same rows after concurrent writes as after sequential ones', 
   );
 });
 
+t.test('small batches of one moment share a transaction, up to 100 observations', async (t) => {
+  const { database } = await traceDatabase(t, await server.database());
+  let transactions = 0;
+  const transaction: typeof database.transaction = (work) => {
+    transactions++;
+    return database.transaction(work);
+  };
+  const traces = postgresTraces({ ...database, transaction }, FOREVER, GROUPS);
+  const writeAll = async (batches: number, observations: number): Promise<number> => {
+    const before = transactions;
+    const events = () =>
+      Array.from({ length: observations }, (_, i) => anObservation({ id: `o${i}` }));
+    const writes = Array.from({ length: batches }, () => traces.write(batchWith(events())));
+    await Promise.all(writes);
+    return transactions - before;
+  };
+  t.equal(await writeAll(50, 2), 1);
+  t.equal(await writeAll(51, 2), 2);
+  t.equal(await writeAll(2, 100), 2, 'large batches are prepared while others are written');
+});
+
 t.test('loses no update and has no deadlock with many writers of the same traces', async (t) => {
   const { traces, postgres } = await traceDatabase(t, await server.database());
   const names = ['a', 'b', 'c', 'd', 'e'];

@@ -60,6 +60,12 @@ function reservation(organizationId: string, events: number, more: Partial<Reser
   return { batchId: ulid(NOW), tenant, usage: { events, bytes: events * 10 }, at: NOW, ...more };
 }
 
+/** The number of scripts that Redis ran. */
+async function scriptsRun(): Promise<number> {
+  const info = await server.client.info('commandstats');
+  return Number(/cmdstat_evalsha:calls=(\d+)/.exec(info)?.[1] ?? 0);
+}
+
 const codeOf = (verdict: QuotaVerdict) => (verdict.admitted ? 'ok' : verdict.code);
 
 /** Reserves, and makes an admitted batch durable with its ledger entry. Resolves with the code. */
@@ -104,6 +110,66 @@ t.test('replicas together admit exactly the limit', async (t) => {
   t.equal(ledger.entries.size, 250);
   t.equal(await used(replicas[0], organization), 250);
   t.equal(ledger.epoch, 1, 'one replica built the counters, and no reservation was voided');
+});
+
+t.test(
+  'requests of one moment share a script, and get the answers of requests in turn',
+  async (t) => {
+    const ledger = memoryLedger();
+    const [one, other] = [await replica(t, ledger), await replica(t, ledger)];
+    const ask = fc.record({
+      project: fc.nat(2),
+      events: fc.nat(6),
+      bytes: fc.nat(60),
+      peeks: fc.boolean(),
+    });
+    await fc.assert(
+      fc.asyncProperty(fc.array(ask, { minLength: 1, maxLength: 40 }), async (asks) => {
+        const own = { eventsPerMonth: 12, bytesPerHour: 90 };
+        const limits = { eventsPerMonth: 20, bytesPerHour: 150, project: own };
+        const answersOf = (organizationId: string, { counters }: typeof one) =>
+          asks.map(({ project, events, bytes, peeks }) => () => {
+            const tenant = aTenant({ organizationId, projectId: `proj_${project}` });
+            if (peeks) return counters.peek(tenant, limits, NOW);
+            const asked = reservation(organizationId, 0, { tenant, usage: { events, bytes } });
+            return counters.reserve(asked, limits);
+          });
+        const [together, inTurn] = [newOrganization(), newOrganization()];
+        const verdicts = await Promise.all(
+          answersOf(together, one).map(async (answer) => answer()),
+        );
+        const expected = [];
+        for (const answer of answersOf(inTurn, other)) expected.push(await answer());
+        const coded = (all: readonly QuotaVerdict[]) =>
+          all.map((verdict) => [codeOf(verdict), verdict.admitted ? '' : verdict.scope]);
+        t.same(coded(verdicts), coded(expected));
+        for (const project of [undefined, 'proj_0', 'proj_1', 'proj_2']) {
+          t.same(
+            await one.counters.read(together, project),
+            await other.counters.read(inTurn, project),
+          );
+        }
+      }),
+      { numRuns: 25 },
+    );
+    const organization = newOrganization();
+    await one.counters.reserve(reservation(organization, 1), UNLIMITED);
+    const before = await scriptsRun();
+    const asked = Array.from({ length: 256 }, () => reservation(organization, 1));
+    await Promise.all(asked.map((each) => one.counters.reserve(each, UNLIMITED)));
+    t.equal((await scriptsRun()) - before, 1);
+    t.equal(await used(one, organization), 257);
+  },
+);
+
+t.test('counts a batch once that is reserved twice at the same moment', async (t) => {
+  const one = await replica(t, memoryLedger());
+  const organization = newOrganization();
+  const asked = reservation(organization, 3);
+  const limits = { eventsPerMonth: 3, bytesPerHour: null };
+  const both = [one.counters.reserve(asked, limits), one.counters.reserve(asked, limits)];
+  t.same((await Promise.all(both)).map(codeOf), ['ok', 'ok']);
+  t.equal(await used(one, organization), 3);
 });
 
 t.test('rebuilds counters left uninitialized by another replica', async (t) => {
@@ -458,6 +524,30 @@ t.test('limits the requests of a key over all replicas', async (t) => {
     await a.close();
     t.equal((await b.admit(name)).admitted, true, 'one request has ended');
     t.equal((await b.admit(`${name}_other`)).admitted, true);
+  });
+
+  t.test('of one moment exactly', async (t) => {
+    const keys = await limitsOf({ requests_per_second: 0.01, burst: 5, max_in_flight: 3 });
+    const name = `key_${newOrganization()}`;
+    const admit = (count: number) =>
+      Promise.all(Array.from({ length: count }, () => keys.admit(name)));
+    const first = await admit(6);
+    t.same(
+      first.map((each) => (each.admitted ? 'ok' : each.limit)),
+      [...['ok', 'ok', 'ok', 'in_flight', 'in_flight', 'in_flight']],
+    );
+    for (const each of first) if (each.admitted) each.release?.();
+    await keys.close();
+    const second = await admit(4);
+    t.same(
+      second.map((each) => (each.admitted ? 'ok' : each.limit)),
+      [...['ok', 'ok', 'request_rate', 'request_rate']],
+    );
+    const wait = second.map((each) => (each.admitted ? 0 : each.retryAfterMs));
+    t.ok(
+      wait.slice(2).every((ms) => ms > 0 && ms <= 100_000),
+      `${wait}`,
+    );
   });
 
   t.test('by rate', async (t) => {

@@ -1,5 +1,9 @@
 import t from 'tap';
+import { pointerTo } from '../../../src/bullmq/job-data.ts';
+import { openJobQueue } from '../../../src/bullmq/job-queue.ts';
+import { storedQueueName } from '../../../src/bullmq/names.ts';
 import { systemClock } from '../../../src/component/clock.ts';
+import { rawOf } from '../../../src/model/batch.ts';
 import { PermanentError, RetryableError } from '../../../src/model/errors.ts';
 import { nativeBatch } from '../../helper/batches.ts';
 import { processOn, until } from '../../helper/job-queue.ts';
@@ -15,8 +19,10 @@ const postgres = await postgresDatabases(t);
 async function stored(t: Test) {
   const redis = await redisServer(t);
   const place = await queueDatabase(t, await postgres.database());
-  const one = await processOn(t, redis, await place.open(systemClock));
-  return { redis, place, one };
+  const queues = await place.open(systemClock);
+  const one = await processOn(t, redis, queues);
+  const options = { name: storedQueueName('traces'), branches: ['jobs'], maxBytes: 1e9 };
+  return { redis, place, one, openQueue: () => queues.openQueue(options) };
 }
 type Test = Parameters<typeof queueDatabase>[0];
 
@@ -39,6 +45,64 @@ t.test(
   },
 );
 
+t.test(
+  'with a store: batches that are accepted together share a job, and fail alone',
+  async (t) => {
+    const { redis, one } = await stored(t);
+    const { exporter } = await one.gateway();
+    const batches = Array.from({ length: 20 }, () => nativeBatch(1));
+    await Promise.all(batches.map((batch) => exporter.consume(batch)));
+    await until(async () => (await redis.client.llen('{tracectl}:traces:wait')) > 0);
+    t.ok((await redis.client.llen('{tracectl}:traces:wait')) < 20, 'fewer jobs than batches');
+    const poison = batches[7]?.id;
+    const sink = createSink((batch) => {
+      if (rawOf(batch).id === poison) throw new PermanentError('unreadable', 'it cannot be read');
+    });
+    await one.worker({}, [{ exporterId: 'sink', consume: sink.consume }]);
+    await sink.holds(19);
+    t.same(
+      sink.ids().sort(),
+      batches
+        .map(({ id }) => id)
+        .filter((id) => id !== poison)
+        .sort(),
+    );
+    const queue = one.queues.all.get('bullmq');
+    await until(async () => (await queue?.deadLetters())?.length === 1);
+    t.match(await queue?.deadLetters(), [{ batchId: poison, reason: { code: 'unreadable' } }]);
+    await until(async () => (await redis.client.keys('*:e-*')).length === 0);
+  },
+);
+
+t.test('with a store: a job of several batches delivers those that still wait', async (t) => {
+  const { one, openQueue } = await stored(t);
+  const { exporter } = await one.gateway({ sweep_interval: '1h' });
+  const batches = [nativeBatch(1), nativeBatch(1), nativeBatch(1)] as const;
+  const [first, second, third] = batches.map(({ id }) => id);
+  const { sink } = await one.worker();
+  await exporter.consume(batches[0]);
+  await sink.holds(1);
+  // As a gateway leaves them whose process ended before it announced them.
+  const store = await openQueue();
+  await store.append(batches[1]);
+  await store.append(batches[2]);
+  const jobs = await openJobQueue(one.redis, 'traces');
+  await jobs.add('any', pointerTo([first ?? '', second ?? '', 'unknown', third ?? '']));
+  await sink.holds(3);
+  t.same(sink.ids().sort(), [first, second, third].sort());
+  t.same([...(await jobs.announced(0, 10))], []);
+});
+
+t.test('reads the batches that jobs announce, of older gateways too', async (t) => {
+  const { one } = await stored(t);
+  const jobs = await openJobQueue(one.redis, 'traces');
+  await jobs.add('a', { batch: 'a' });
+  await jobs.add('b', pointerTo(['b', 'c']));
+  await jobs.add('d', pointerTo(['d']));
+  t.same([...(await jobs.announced(0, 10))].sort(), ['a', 'b', 'c', 'd']);
+  t.same([...(await jobs.announced(1, 1))].sort(), ['b', 'c']);
+});
+
 t.test('with a store: loses no batch in a FLUSHALL', async (t) => {
   const { redis, one } = await stored(t);
   const { exporter } = await one.gateway();
@@ -58,8 +122,10 @@ t.test('with a store: delivers every batch after Redis lost any single key', asy
     const queue = `q${i}`;
     const { exporter } = await one.gateway({ queue });
     const batches = Array.from({ length: 3 }, () => nativeBatch(1));
-    for (const batch of batches) await exporter.consume(batch);
-    await until(async () => (await redis.client.llen(`{tracectl}:${queue}:wait`)) === 3);
+    for (const [sent, batch] of batches.entries()) {
+      await exporter.consume(batch);
+      await until(async () => (await redis.client.llen(`{tracectl}:${queue}:wait`)) === sent + 1);
+    }
     const jobs = await redis.client.keys(`*:${queue}:e-*`);
     const names = dropped === 'the jobs' ? jobs : [`{tracectl}:${queue}:${dropped}`];
     await redis.client.del(...(dropped === 'one job' ? jobs.slice(1) : names));
@@ -229,7 +295,6 @@ t.test('with a store: delivers a batch once if its job runs again', async (t) =>
   const batch = nativeBatch(1);
   await exporter.consume(batch);
   await sink.holds(1);
-  const { openJobQueue } = await import('../../../src/bullmq/job-queue.ts');
   const jobs = await openJobQueue(one.redis, 'traces');
   for (let i = 0; i < 3; i++) {
     await jobs.add(batch.id, { batch: batch.id });

@@ -259,18 +259,20 @@ t.test('refuses a multipart request that has no runs, or is none', async (t) => 
   t.equal((await sendMultipart(url, many(1000))).status, 202);
 });
 
-t.test('counts attachments and feedback, which are not stored', async (t) => {
+t.test('counts attachments and feedback that arrive where no store is', async (t) => {
   const { url, settings } = await receiving(t);
   const body = multipartBody([
     { name: 'post.a', content: '{"id":"a"}' },
     { name: 'attachment.a.one', content: Buffer.from([0, 255]) },
     { name: 'attachment.a.two', content: '' },
     { name: 'feedback.f', content: '{}' },
+    { name: 'unknown', content: '{}' },
   ]);
   t.equal((await sendMultipart(url, body)).status, 202);
   await sendMultipart(url, Buffer.concat([body, Buffer.from(' ')]));
   const name = 'tracectl_runs_left_out_parts_total';
   t.equal(settings.metrics.value(name, { kind: 'attachment' }), 4);
+  t.equal(settings.metrics.value(name, { kind: 'feedback' }), 2);
   t.equal(settings.metrics.value(name, { kind: 'other' }), 2);
   const lines = settings.logger.lines.filter(({ message }) => /Parts of multipart/.test(message));
   t.equal(lines.length, 1, 'one line an hour');

@@ -4,7 +4,8 @@ import {
   branchesIn,
   itemsIn,
   jobPayload,
-  pointerIn,
+  pointersIn,
+  pointerTo,
   projectIn,
 } from '../../../src/bullmq/job-data.ts';
 import { aTenant, nativeBatch } from '../../helper/batches.ts';
@@ -51,10 +52,12 @@ t.test('finds the project of a payload that holds no readable batch', async (t) 
   t.equal(projectIn({ batch: 'b' }), undefined);
 });
 
-t.test('reads the branches of a replayed dead letter and the id in a pointer', async (t) => {
+t.test('reads the branches of a replayed dead letter and the ids in a pointer', async (t) => {
   t.same(branchesIn({ ...jobPayload(nativeBatch(1)), branches: ['a'] }), ['a']);
   t.equal(branchesIn(jobPayload(nativeBatch(1))), undefined);
-  t.equal(pointerIn({ batch: 'b' }), 'b');
-  t.equal(pointerIn({ batch: 1 }), undefined);
-  t.equal(pointerIn(jobPayload(nativeBatch(1))), undefined);
+  t.same(pointersIn({ batch: 'b' }), ['b']);
+  t.same(pointersIn(stored(pointerTo(['b']))), ['b']);
+  t.same(pointersIn(stored(pointerTo(['b', 'c', 'd']))), ['b', 'c', 'd']);
+  t.same(pointersIn({ batch: 1 }), []);
+  t.same(pointersIn(jobPayload(nativeBatch(1))), []);
 });

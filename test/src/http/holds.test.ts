@@ -80,6 +80,13 @@ t.test('serves a common route through the preferred receiver, then the first', a
   t.equal(found([three, hold('five', { graph: 2 })], '/common'), 'common of five');
 });
 
+t.test('a receiver\u2019s own route comes before a common one with the same path', async (t) => {
+  const routes = [route('/common', 'own', 'HEAD'), route('/common', 'own too')];
+  const holds = [hold('one', { routes })];
+  t.equal(found(holds, '/common'), 'own too');
+  t.equal(found(holds, '/common', 'HEAD'), 'own');
+});
+
 t.test('counts the requests in progress of the receiver that serves them', async (t) => {
   const one = hold('one', { routes: [route('/x', 'x'), route('/y/:id', 'y')] });
   let idle = 0;

@@ -86,6 +86,7 @@ async function served(
     bytesInFlight: listeners.bytesInFlight,
     scanner: listeners.scanner,
     repeats: more.repeats,
+    feedback: undefined,
     clock: systemClock,
     logger: listeners.logger,
     refusals: { add: (_amount: number, labels?: Labels) => void refusals.push(labels?.code ?? '') },

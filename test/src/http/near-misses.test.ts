@@ -26,6 +26,11 @@ t.test('names the right URL or setting for a path that is nearly right', async (
     ['/api/v1/otel', /accepted at \/v1\/traces/],
     ['/api/v1/v1/traces', /Remove \/api\/v1 from OTEL_EXPORTER_OTLP_ENDPOINT/],
     ['/api/public/v2/prompts/greeting', /Prompts are not managed here/],
+    [
+      '/api/public/media',
+      /Media of Langfuse are not stored here: set LANGFUSE_MEDIA_UPLOAD_ENABLED/,
+    ],
+    ['/api/public/media/abc', /Media of Langfuse/],
     ['/api/public/traces/t', /Traces are read at \/api\/v1\/traces/],
     ['/api/public', /Langfuse/],
     ['/api/v1/runs/a/b/c', /LangSmith/],

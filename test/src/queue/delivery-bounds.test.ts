@@ -36,7 +36,7 @@ function rig(t: Test, concurrency = 1) {
       return lease.promise;
     },
     onAvailable: () => () => {},
-    ack: () => write('ack'),
+    ack: (_branch, _entries, withinMs) => write(`ack within ${withinMs} ms`),
     nack: (_branch, _entry, delayMs, reason) => write(`nack ${delayMs} ${reason}`),
     deadLetter: () => write('deadLetter'),
     discard: () => write('discard'),
@@ -144,6 +144,7 @@ t.test('counts a lease and a saved outcome as progress', async (t) => {
   await sink.holds(1);
   await turns();
   t.same(progress, ['taken']);
+  t.match(writes, [{ call: 'ack within 250 ms' }], 'it may wait for the next append');
   writes[0]?.done.resolve();
   await turns();
   t.same(progress, ['taken', 'made']);

@@ -219,9 +219,39 @@ t.test('rejects an entry for a branch that it does not deliver to', async (t) =>
   await append(1);
   const [entry] = await leaseAll(queue, 'a');
   if (entry === undefined) throw new Error('the queue leased no entry');
-  await t.rejects(delivery.deliver('b', entry), { message: 'unknown branch: b' });
-  await delivery.deliver('a', entry);
+  t.throws(() => delivery.deliver('b', [entry]), { message: 'unknown branch: b' });
+  await Promise.all(delivery.deliver('a', [entry]));
 });
+
+t.test(
+  'entries that are delivered together take one place until the last of them ends',
+  async (t) => {
+    const { queue, start, append } = await rig(t);
+    const ends: (() => void)[] = [];
+    const consume = () => new Promise<void>((resolve) => ends.push(resolve));
+    const process = async (batch: SealedBatch): Promise<Batch> => batch;
+    await append(4);
+    const entries = await leaseAll(queue, 'a');
+    t.equal(entries.length, 4);
+    const delivery = start(2, [{ name: 'a', process, consumer: { consume } }]);
+    const [first, second, third] = delivery.deliver('a', entries.slice(0, 3));
+    await until(() => ends.length === 3);
+    t.equal(delivery.inFlight(), 3);
+    t.same(delivery.branchesWithRoom(), ['a'], 'one of two places is left');
+    const [other] = delivery.deliver('a', entries.slice(3));
+    t.same(delivery.branchesWithRoom(), []);
+    await until(() => ends.length === 4);
+    ends[0]?.();
+    ends[2]?.();
+    await Promise.all([first, third]);
+    t.same(delivery.branchesWithRoom(), [], 'the second entry keeps the place');
+    ends[1]?.();
+    await second;
+    t.same(delivery.branchesWithRoom(), ['a']);
+    ends[3]?.();
+    await other;
+  },
+);
 
 t.test('processes a batch once for branches that keep pace', async (t) => {
   const { sinks, processed, start, append } = await rig(t, ['a', 'b']);
@@ -239,8 +269,9 @@ t.test('processes a batch again for a branch if items were erased in between', a
   await queue.append(batch);
   const [[first], [second]] = [await leaseAll(queue, 'a'), await leaseAll(queue, 'b')];
   if (first === undefined || second === undefined) throw new Error('the queue leased no entry');
-  await delivery.deliver('a', first);
-  await delivery.deliver('b', { ...second, batch: withoutItems(batch, new Set([0])) });
+  await Promise.all(delivery.deliver('a', [first]));
+  const shrunk = { ...second, batch: withoutItems(batch, new Set([0])) };
+  await Promise.all(delivery.deliver('b', [shrunk]));
   t.same(processed, [batch.id, batch.id]);
   t.same(
     sinks.map(({ batches }) => batches.map(itemsOf)),

@@ -1,5 +1,6 @@
 import t from 'tap';
 import { RetryableError } from '../../../src/model/errors.ts';
+import { nextSize } from '../../../src/read/listing.ts';
 import type { StoreReading } from '../../../src/read/stored-request.ts';
 import { walkTraces } from '../../../src/read/walk.ts';
 
@@ -37,10 +38,24 @@ t.test('a walk sees every trace, and holds what it adds up', async (t) => {
   t.same([seen.length, held], [10, 1_000]);
 });
 
-t.test('a walk ends at its budget', async (t) => {
-  const { end, seen } = await walked(() => false, 20);
-  t.same(end, { isPartial: true, searchedTo: { ms: 996, ns: 0 } });
-  t.equal(seen.length, 4);
+t.test('a walk ends at its budget, which is half of that of a list', async (t) => {
+  for (const [pageTime, traces] of [
+    [40, 4],
+    [41, 6],
+  ] as const) {
+    const { end, seen } = await walked(() => false, pageTime);
+    t.same(end, { isPartial: true, searchedTo: { ms: 1_000 - traces, ns: 0 } });
+    t.equal(seen.length, traces);
+  }
+});
+
+t.test('steps become smaller in front of the end of the budget', async (t) => {
+  t.equal(nextSize(100, 10, 50), 200, 'a cheap step is followed by a larger one');
+  t.equal(nextSize(100, 10, 20), 200, 'which may use all that is left');
+  t.equal(nextSize(100, 10, 19), 190);
+  t.equal(nextSize(100, 0, 0), 200);
+  t.equal(nextSize(100, 10, 0), 32, 'no step is smaller than the smallest');
+  t.equal(nextSize(100, 10_000), 50);
 });
 
 t.test('a slow step is repeated with the fewest traces', async (t) => {

@@ -81,6 +81,22 @@ t.test('writes lazy calls too, at the latest when it closes', async (t) => {
   t.same(await (await open(t, { directory })).read('all', []), [1, 2]);
 });
 
+t.test(
+  'a lazy call is written with the next call, and in the time of the most hurried one',
+  async (t) => {
+    const database = await open(t);
+    const hour = 3_600_000;
+    const order: string[] = [];
+    const lazy = (n: number, ms: number) =>
+      database.write('add', [n], { lazy: ms }).then(() => order.push(`lazy ${n}`));
+    const patient = lazy(1, hour);
+    await Promise.all([patient, database.write('add', [2]).then(() => order.push('next'))]);
+    t.same(order, ['lazy 1', 'next'], 'one group');
+    await Promise.all([lazy(3, hour), lazy(4, 1)]);
+    t.same(order.slice(2), ['lazy 3', 'lazy 4']);
+  },
+);
+
 t.test('reading threads cannot write, and their bytes move to the caller', async (t) => {
   const database = await open(t);
   await t.rejects(database.read('insert', []), { code: 'storage_failed', message: /readonly/ });

@@ -289,6 +289,7 @@ t.test(
     );
     const [request, auth, alone] = observations;
     t.equal(request?.traceId, auth?.traceId);
+    t.equal(request?.details?.traceName, 'claude_code session');
     t.ok(request?.parentId);
     t.not(alone?.traceId, auth?.traceId);
     t.equal(alone?.parentId, null);

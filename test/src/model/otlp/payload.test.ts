@@ -61,6 +61,18 @@ t.test('payloads', async (t) => {
     t.match(metadata, '"n":9007199254740993,"s":9007199254740993');
   });
 
+  t.test('keep the digits of integers in JSON wherever they are', async (t) => {
+    for (let place = 0; place < 33; place++) {
+      for (const digits of ['9007199254740993', '-9007199254740993', '9223372036854775807']) {
+        const attributes = `[{"key":"${'k'.repeat(place)}","value":{"intValue": ${digits}}}]`;
+        const span = JSON.stringify(spanOf(0)).replace('}', `,"attributes":${attributes}}`);
+        const index = jsonIndex(`{"resourceSpans":[{"scopeSpans":[{"spans":[${span}]}]}]}`);
+        const { metadata } = otlpJson.payload(index, 0, ['metadata']);
+        t.match(metadata, `":${digits}`, `${digits} at ${place}`);
+      }
+    }
+  });
+
   t.test('show invalid UTF-8 as U+FFFD', async (t) => {
     const bytes = encodeRequest(
       requestOf([spanOf(0, { attributes: attributesOf({ input: 'ab??cd' }) })]),

@@ -157,7 +157,7 @@ t.test('the nesting of a run and of its fields is bounded as in a batch', async 
 });
 
 t.test('counts the parts that are neither runs nor their fields', async (t) => {
-  const { json, leftOut } = assembled([
+  const { json, leftOut, feedback } = assembled([
     { name: 'post.a', content: '{"id":"a"}' },
     { name: 'attachment.a.image', content: Buffer.from([0, 255, 13, 10]), headers: 'X: y' },
     { name: 'attachment.unknown.image', content: '' },
@@ -167,7 +167,8 @@ t.test('counts the parts that are neither runs nor their fields', async (t) => {
   ]);
   const image = { mime_type: 'application/octet-stream', bytes: 4, left_out: 'no_store' };
   t.same(json, { post: [{ id: 'a', attachments: { image } }], patch: [] });
-  t.same(leftOut, { attachments: 2, others: 3 });
+  t.same(leftOut, { attachments: 2, others: 2 });
+  t.match(feedback, [{ id: 'f', json: Buffer.from('{}') }]);
 });
 
 t.test('parts keep their bytes, whatever they contain', async (t) => {

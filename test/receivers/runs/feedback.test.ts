@@ -1,0 +1,113 @@
+import type { Test } from 'tap';
+import t from 'tap';
+import { config as runsConfig } from '../../../receivers/runs/config.ts';
+import { createReceiver } from '../../../receivers/runs/receiver.ts';
+import { offer } from '../../../src/component/capability.ts';
+import { LISTENERS } from '../../../src/http/listener.ts';
+import { STORE } from '../../../src/store/store.ts';
+import { aTenant } from '../../helper/batches.ts';
+import { testListeners } from '../../helper/http.ts';
+import { sqlitePlace } from '../../helper/places.ts';
+import { fakeHost, testSettings } from '../../helper/settings.ts';
+import { createSink, sinkPipeline } from '../../helper/sink.ts';
+
+/** A receiver in front of a store of its own. */
+async function receiving(t: Test, hasStore = true) {
+  const { store, close } = await sqlitePlace(t).open();
+  const [project] = await store.projects.list();
+  const projectId = project?.id ?? '';
+  const listeners = testListeners(undefined, undefined, { scores_per_trace: 3 });
+  const host = fakeHost({ services: [offer(LISTENERS, listeners)] });
+  const sink = createSink();
+  const settings = testSettings('receiver', 'runs', { host, logger: listeners.logger });
+  const pipeline = sinkPipeline(sink, {
+    tenant: aTenant({ projectId }),
+    offers: hasStore ? [offer(STORE, store)] : [],
+  });
+  const receiver = createReceiver(
+    settings,
+    runsConfig.parse({ endpoint: '127.0.0.1:0' }),
+    pipeline,
+  );
+  await receiver.start();
+  t.teardown(async () => {
+    await receiver.shutdown(AbortSignal.abort());
+    await listeners.close();
+    await close();
+  });
+  const send = async (parts: Readonly<Record<string, unknown>>) => {
+    const pieces = Object.entries(parts).flatMap(([name, content]) => {
+      const text = typeof content === 'string' ? content : JSON.stringify(content);
+      return `--b\r\nContent-Disposition: form-data; name="${name}"\r\n\r\n${text}\r\n`;
+    });
+    const answer = await fetch(`${listeners.served()[0]?.url}/runs/multipart`, {
+      method: 'POST',
+      headers: { 'content-type': 'multipart/form-data; boundary=b' },
+      body: `${pieces.join('')}--b--\r\n`,
+    });
+    return answer.status;
+  };
+  const leftOut = (kind: string) =>
+    settings.metrics.value('tracectl_runs_left_out_parts_total', { kind });
+  const scores = (traceId: string) => store.scores.list(projectId, traceId);
+  return { send, sink, scores, leftOut };
+}
+
+const RUN = { 'post.a': { id: 'a', name: 'x'.repeat(10) } };
+
+t.test('feedback in a multipart request becomes a score, as that of POST /feedback', async (t) => {
+  const { send, sink, scores, leftOut } = await receiving(t);
+  for (const size of [10, 600_000]) {
+    t.equal(
+      await send({
+        'post.a': { id: 'a', name: 'x'.repeat(size) },
+        'feedback.f1': { id: 'f1', run_id: 'a', trace_id: 'a', key: 'quality', score: 0.5 },
+        'feedback.f2': { run_id: 'b', trace_id: 'a', key: 'label', value: size, comment: 'c' },
+      }),
+      202,
+    );
+  }
+  t.equal(sink.batches.length, 2);
+  t.match(await scores('a'), [
+    { id: 'f1', name: 'quality', value: 0.5, observationId: null },
+    { id: 'f2', name: 'label', value: 600_000, observationId: 'b', comment: 'c' },
+  ]);
+  t.notOk(leftOut('feedback'));
+});
+
+t.test('a request may have feedback only', async (t) => {
+  const { send, sink, scores } = await receiving(t);
+  t.equal(await send({ 'feedback.f': { run_id: 'a', key: 'k', score: true } }), 202);
+  t.match(await scores('a'), [{ id: 'f', name: 'k', value: true }]);
+  t.equal(await send({ 'feedback.f': '{}' }), 400, 'nothing of it can be stored');
+  t.equal(sink.batches.length, 0);
+});
+
+t.test('malformed feedback costs the feedback only', async (t) => {
+  const { send, sink, scores, leftOut } = await receiving(t);
+  const good = { run_id: 'a', key: 'k', score: 1 };
+  t.equal(
+    await send({
+      ...RUN,
+      ...{ 'feedback.1': '{', 'feedback.2': '[]', 'feedback.3': { ...good, run_id: null } },
+      ...{ 'feedback.4': { ...good, score: [1] }, 'feedback.5': { ...good, key: '' } },
+      'feedback.6': { ...good, more: 'x'.repeat(65_536) },
+      'feedback.7': good,
+    }),
+    202,
+  );
+  t.match(await scores('a'), [{ id: '7' }]);
+  t.equal((await scores('a')).length, 1);
+  t.equal(leftOut('feedback'), 6);
+  t.equal(sink.batches.length, 1);
+  const many = { 'feedback.8': good, 'feedback.9': good, 'feedback.10': good };
+  t.equal(await send({ ...RUN, ...many }), 202);
+  t.equal((await scores('a')).length, 3, 'a trace has a bounded number of scores');
+  t.equal(leftOut('feedback'), 7);
+});
+
+t.test('without a store, feedback is left out', async (t) => {
+  const { send, leftOut } = await receiving(t, false);
+  t.equal(await send({ ...RUN, 'feedback.f': { run_id: 'a', key: 'k', score: 1 } }), 202);
+  t.equal(leftOut('feedback'), 1);
+});
