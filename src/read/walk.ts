@@ -19,8 +19,8 @@ export type Walked = {
 /** A walk reads all that it finds, so it gets less than a list, which ends at its limit. */
 const SHARE_OF_SUMS = 0.5;
 
-/** What a walk looks at: the traces that match, and started within the range. */
-export type WalkOf = { readonly query: Query; readonly range: StepRange };
+/** The traces of a walk: those that match and started within the range. */
+type WalkOf = { readonly query: Query; readonly range: StepRange };
 
 /** Walks over the matching traces that started within a range, as `walkTraces` does. */
 export function walkStarted<Item>(

@@ -2,6 +2,7 @@
 import type { DatabaseSync } from 'node:sqlite';
 import { LruCache } from '../../../src/component/lru.ts';
 import type { RowQuery } from '../../../src/sqlite/rows.ts';
+import { workClock } from '../../../src/sqlite/work-clock.ts';
 import type { GroupStep, GroupSumStep } from '../../../src/store/groups.ts';
 import type { GroupStepLook } from '../../../src/store/plan/groups.ts';
 import { groupPlan, groupSumPlan } from '../../../src/store/plan/groups.ts';
@@ -35,15 +36,15 @@ export function groupOperations(db: DatabaseSync) {
   const sums = new LruCache<string, RowQuery<SumRow>>({ maxEntries: MAX_KEPT });
   return {
     'groups.find': (scope: TraceScope, look: GroupStepLook): GroupStep => {
-      const begun = process.threadCpuUsage();
+      const spent = workClock();
       const plan = groupPlan(dialect(), scope, look);
       const end = endOfStep(db, ends, plan.end);
       const { sql, values } = plan.list(end);
       const groups = groupsOfRows(keptTuples(db, walks, sql).iterate(...values));
-      return { groups, next: end, spentMs: spentSince(begun) };
+      return { groups, next: end, spentMs: spent() };
     },
     'groups.sum': (scope: TraceScope, value: string, look: GroupStepLook): GroupSumStep => {
-      const begun = process.threadCpuUsage();
+      const spent = workClock();
       const sessions = look.by === 'user' ? SESSIONS : 'NULL';
       const plan = groupSumPlan(dialect(), scope, value, look, `${sessions}, ${SUMS}`);
       const end = endOfStep(db, ends, plan.end);
@@ -52,12 +53,7 @@ export function groupOperations(db: DatabaseSync) {
       if (found === undefined) throw new Error('sums have no row');
       const [ids, ...cells] = found;
       const sumsOfStep = groupSumsOf(cells, ids === null ? [] : (JSON.parse(ids) as string[]));
-      return { sums: sumsOfStep, next: end, spentMs: spentSince(begun) };
+      return { sums: sumsOfStep, next: end, spentMs: spent() };
     },
   };
-}
-
-function spentSince(begun: NodeJS.CpuUsage): number {
-  const { user, system } = process.threadCpuUsage(begun);
-  return (user + system) / 1000;
 }

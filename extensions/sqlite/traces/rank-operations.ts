@@ -3,6 +3,7 @@ import type { DatabaseSync } from 'node:sqlite';
 import { LruCache } from '../../../src/component/lru.ts';
 import type { RowQuery } from '../../../src/sqlite/rows.ts';
 import { tuples } from '../../../src/sqlite/rows.ts';
+import { workClock } from '../../../src/sqlite/work-clock.ts';
 import type { RankStepLook } from '../../../src/store/plan/ranking.ts';
 import { rankPlan } from '../../../src/store/plan/ranking.ts';
 import type { TraceScope } from '../../../src/store/plan/step.ts';
@@ -31,7 +32,7 @@ export function rankOperations(db: DatabaseSync) {
   );
   return {
     'ranks.find': (scope: TraceScope, look: RankStepLook): RankStep => {
-      const before = process.threadCpuUsage();
+      const spent = workClock();
       const plan = rankPlan(dialect(), scope, look);
       const statements = plan.by(countsOf(probedCounts(db, probes, plan.probe)));
       const next = endOfStep(db, ends, statements.end);
@@ -39,8 +40,7 @@ export function rankOperations(db: DatabaseSync) {
       const traces = keptTuples(db, lists, sql)
         .all(...values)
         .map(([value, ms, ns, n]) => ({ value, ms, ns, n }));
-      const { user, system } = process.threadCpuUsage(before);
-      return { traces, next, spentMs: (user + system) / 1000 };
+      return { traces, next, spentMs: spent() };
     },
     'ranks.traces': ({ project, since }: TraceScope, numbers: readonly number[]): TraceRow[] =>
       byNumber.all(JSON.stringify(numbers), project, since).map(listedTraceRow),

@@ -5,6 +5,7 @@ import type { BatchRecord } from '../../../src/queue/record.ts';
 import { bodyReader } from '../../../src/sqlite/queue/body-reading.ts';
 import type { RowQuery } from '../../../src/sqlite/rows.ts';
 import { cell, tuples } from '../../../src/sqlite/rows.ts';
+import { workClock } from '../../../src/sqlite/work-clock.ts';
 import type { ListStatement } from '../../../src/store/plan/dialect.ts';
 import { matchStatement } from '../../../src/store/plan/match.ts';
 import type { Look, TraceScope } from '../../../src/store/plan/step.ts';
@@ -63,15 +64,14 @@ export function traceReadOperations(db: DatabaseSync) {
   const probes = new LruCache<string, RowQuery<number[]>>({ maxEntries: MAX_STATEMENTS });
   return {
     'traces.list': (scope: TraceScope, look: Look): TraceStep => {
-      const before = process.threadCpuUsage();
+      const spent = workClock();
       const ways = stepPlan(dialect(), scope, look);
       const plan = ways.by(countsOf(probedCounts(db, probes, ways.probe)));
       const end = plan.isSearch ? endOfStep(db, ends, plan.end) : null;
       const { sql, values } = plan.list(LISTED_TRACE, end);
       const found = keptTuples(db, lists, sql).iterate(...values);
       const taken = takeRows(listedTraces(found), look.limit, rowBytes);
-      const { user, system } = process.threadCpuUsage(before);
-      return { ...taken, end, spentMs: (user + system) / 1000 };
+      return { ...taken, end, spentMs: spent() };
     },
     ...oneTraceOperations(db),
     ...summaryOperations(db),

@@ -3,6 +3,7 @@ import type { DatabaseSync } from 'node:sqlite';
 import { LruCache } from '../../../src/component/lru.ts';
 import type { RowQuery } from '../../../src/sqlite/rows.ts';
 import { cell, tuples } from '../../../src/sqlite/rows.ts';
+import { workClock } from '../../../src/sqlite/work-clock.ts';
 import type { Look, TraceScope } from '../../../src/store/plan/step.ts';
 import { countsOf, stepPlan } from '../../../src/store/plan/step.ts';
 import { successorOf } from '../../../src/store/plan/successor.ts';
@@ -105,7 +106,7 @@ function sumOperations(db: DatabaseSync) {
 
   return {
     'rollups.facet': (project: string, asked: FacetAsked): FacetPart => {
-      const begun = process.threadCpuUsage();
+      const spent = workClock();
       const sum = new FacetSum(asked);
       const field = ROLLUP_FIELDS[asked.field];
       const behind = successorOf(asked.prefix) ?? null;
@@ -117,7 +118,7 @@ function sumOperations(db: DatabaseSync) {
         }
       }
       for (const change of changesOf(project)) sum.addChange(change);
-      return { ...sum.part(), spentMs: spentSince(begun) };
+      return { ...sum.part(), spentMs: spent() };
     },
     'rollups.stats': (project: string, asked: StatsAsked): StatsRows => {
       const sum = new StatsSum(asked);
@@ -156,22 +157,16 @@ function contributionOperations(db: DatabaseSync) {
   const probes = new LruCache<string, RowQuery<number[]>>({ maxEntries: MAX_STATEMENTS });
   return {
     'rollups.contributions': (scope: TraceScope, look: Look): ContributionStep => {
-      const before = process.threadCpuUsage();
+      const spent = workClock();
       const ways = stepPlan(dialect(), scope, look);
       const plan = ways.by(countsOf(probedCounts(db, probes, ways.probe)));
       const end = plan.isSearch ? endOfStep(db, ends, plan.end) : null;
       const { sql, values } = plan.list(CONTRIBUTED_COLUMNS, end);
       const found = keptTuples(db, lists, sql).iterate(...values);
       const taken = takeRows(found, look.limit, contributedBytes);
-      return { ...taken, end, spentMs: spentSince(before) };
+      return { ...taken, end, spentMs: spent() };
     },
   };
-}
-
-/** The work of this thread, in milliseconds. */
-function spentSince(begun: NodeJS.CpuUsage): number {
-  const { user, system } = process.threadCpuUsage(begun);
-  return (user + system) / 1000;
 }
 
 /** The changes that are not in the rows yet. */

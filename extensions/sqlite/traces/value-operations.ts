@@ -3,6 +3,7 @@ import type { DatabaseSync } from 'node:sqlite';
 import { LruCache } from '../../../src/component/lru.ts';
 import type { RowQuery } from '../../../src/sqlite/rows.ts';
 import { tuples } from '../../../src/sqlite/rows.ts';
+import { workClock } from '../../../src/sqlite/work-clock.ts';
 import type { Look, TraceScope } from '../../../src/store/plan/step.ts';
 import { countsOf, stepPlan } from '../../../src/store/plan/step.ts';
 import type {
@@ -34,7 +35,7 @@ export function valueOperations(db: DatabaseSync) {
   };
   return {
     'traces.values': (scope: TraceScope, field: CountedField, look: Look): CountedStep => {
-      const before = process.threadCpuUsage();
+      const spent = workClock();
       const ways = stepPlan(sqliteDialect, scope, look);
       const plan = ways.by(countsOf(probedCounts(db, probes, ways.probe)));
       const end = plan.isSearch ? endOfStep(db, ends, plan.end) : null;
@@ -46,9 +47,7 @@ export function valueOperations(db: DatabaseSync) {
         const cellsIn = cells[OBSERVED_COLUMNS[field]];
         for (const [, , n] of rows) counts.addObservations(cellsIn(n));
       } else for (const [, , , cell] of rows) counts.addTrace(cell);
-      const { user, system } = process.threadCpuUsage(before);
-      const spentMs = (user + system) / 1000;
-      return { counts: counts.list(), last: lastPlace(rows), hasMore, end, spentMs };
+      return { counts: counts.list(), last: lastPlace(rows), hasMore, end, spentMs: spent() };
     },
   };
 }
