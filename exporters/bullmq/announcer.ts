@@ -2,6 +2,7 @@ import { pointerTo } from '../../src/bullmq/job-data.ts';
 import type { JobQueue } from '../../src/bullmq/job-queue.ts';
 import type { Clock, Logger } from '../../src/component/component.ts';
 import type { SealedBatch } from '../../src/model/batch.ts';
+import { itemsOf } from '../../src/model/batch.ts';
 
 /** Announces stored batches to the workers, as well as it can: the sweeper announces the others. */
 export type Announcer = {
@@ -13,6 +14,7 @@ export type Announcer = {
 /** Bounds of one job. A worker takes and delivers the batches of a job together, and another worker the next job. */
 const MAX_BATCHES = 64;
 const MAX_BYTES = 512 * 1024;
+const MAX_ITEMS = 500;
 /** Batches that wait for their job; the sweeper announces the batches beyond this number. */
 const MAX_WAITING = 4096;
 const CLOSE_MS = 1000;
@@ -73,9 +75,12 @@ export function startAnnouncer(
 function countOfNext(waiting: readonly SealedBatch[]): number {
   let count = 0;
   let bytes = 0;
-  for (const { body } of waiting) {
-    bytes += body.byteLength;
-    if (count > 0 && (count >= MAX_BATCHES || bytes > MAX_BYTES)) break;
+  let items = 0;
+  for (const batch of waiting) {
+    bytes += batch.body.byteLength;
+    items += itemsOf(batch);
+    const isFull = count >= MAX_BATCHES || bytes > MAX_BYTES || items > MAX_ITEMS;
+    if (count > 0 && isFull) break;
     count++;
   }
   return count;

@@ -21,9 +21,9 @@ function announcing() {
   };
   const clock = fakeClock();
   const announcer = startAnnouncer(jobs, clock, recordingLogger());
-  const announce = (count: number, bytes = 10): string[] => {
+  const announce = (count: number, bytes = 10, items = 1): string[] => {
     const batches = Array.from({ length: count }, () =>
-      nativeBatch(1, { body: Buffer.alloc(bytes) }),
+      nativeBatch(items, { body: Buffer.alloc(bytes) }),
     );
     for (const batch of batches) announcer.announce(batch);
     return batches.map(({ id }) => id);
@@ -59,6 +59,15 @@ t.test('announces at most 512 KiB of bodies in a job, and a larger body alone', 
   const small = announce(2);
   await announcer.close();
   t.same(added, [halves.slice(0, 2), halves.slice(2), large, small]);
+});
+
+t.test('announces at most 500 items in a job, and a batch with more alone', async (t) => {
+  const { added, announcer, announce } = announcing();
+  const first = announce(2, 10, 250);
+  const large = announce(1, 10, 501);
+  const small = announce(2);
+  await announcer.close();
+  t.same(added, [first, large, small]);
 });
 
 t.test('announces the batches that come while a job is being added in the next job', async (t) => {

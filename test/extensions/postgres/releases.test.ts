@@ -10,6 +10,8 @@ import type { StoredPostgres } from '../../helper/stored-releases.ts';
 import { storedPostgres } from '../../helper/stored-releases.ts';
 
 const server = await postgresDatabases(t);
+/** Without the tables of a store, which a dump brings. */
+const empty = { database: () => server.database() };
 
 async function query(url: string, text: string): Promise<unknown[]> {
   const client = new pg.Client({ connectionString: url });
@@ -23,7 +25,7 @@ async function query(url: string, text: string): Promise<unknown[]> {
 
 /** A database with the dump of a release, opened at the time of the dump. */
 async function restored(t: Test, { sql, now }: StoredPostgres) {
-  const place = await postgresPlace(t, server);
+  const place = await postgresPlace(t, empty);
   await query(place.url, sql);
   place.clock.set(now);
   return place;
