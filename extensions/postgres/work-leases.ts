@@ -137,7 +137,7 @@ function noteLost(logger: Logger, name: string): void {
 export type LeasedSteps = {
   /** The next step; resolves with whether more work is left, false if another process does the work. */
   step(): Promise<boolean>;
-  /** Runs what calls the steps to their end: meanwhile a first step waits for the lease of another process. */
+  /** Calls `run`, which takes the steps to their end. Until it resolves, a first step waits for the lease of another process. */
   finish(run: () => Promise<void>): Promise<void>;
   /** Ends the work and releases the lease. */
   close(): Promise<void>;
