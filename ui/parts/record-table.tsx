@@ -23,26 +23,28 @@ type Props<Row> = {
 export function RecordTable<Row>(props: Props<Row>): JSX.Element {
   const { label, rows, keyOf, columns, classOf } = props;
   return (
-    <table class="records" aria-label={label}>
-      <thead>
-        <tr>
-          {columns.map(({ name, isNumber, isActions }) => (
-            <th key={name} scope="col" class={isNumber === true ? 'number' : ''}>
-              {isActions === true ? <span class="unseen">{name}</span> : name}
-            </th>
-          ))}
-        </tr>
-      </thead>
-      <tbody>
-        {rows.map((row) => (
-          <tr key={keyOf(row)} class={classOf?.(row) ?? ''}>
-            {columns.map((column) => (
-              <Cell key={column.name} column={column} row={row} />
+    <div class="records-scroll">
+      <table class="records" aria-label={label}>
+        <thead>
+          <tr>
+            {columns.map(({ name, isNumber, isActions }) => (
+              <th key={name} scope="col" class={isNumber === true ? 'number' : ''}>
+                {isActions === true ? <span class="unseen">{name}</span> : name}
+              </th>
             ))}
           </tr>
-        ))}
-      </tbody>
-    </table>
+        </thead>
+        <tbody>
+          {rows.map((row) => (
+            <tr key={keyOf(row)} class={classOf?.(row) ?? ''}>
+              {columns.map((column) => (
+                <Cell key={column.name} column={column} row={row} />
+              ))}
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
   );
 }
 
