@@ -37,6 +37,7 @@ t.test('accepts events at its path', async (t) => {
     'GET /api/v1/facets',
     'GET /api/v1/search',
     'GET /api/v1/observations/:id',
+    'GET /api/v1/attachments/:sha256',
     'GET /api/v1/raw-events/:raw_event_id',
     'GET /api/v1/export',
     'GET /api/v1/me',
