@@ -160,6 +160,9 @@ t.test(
     try {
       await use('with notices');
       await withoutNotices(cluster.database, () => use('without notices'));
+    } catch (error) {
+      t.comment(there.stderr().slice(-4_000));
+      throw error;
     } finally {
       isOver = true;
       await flood;
