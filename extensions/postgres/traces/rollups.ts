@@ -79,8 +79,13 @@ type DeltaRow = { readonly n: number; readonly kind: number; readonly changes: s
 
 /** An erasure folds too, so that no text of it waits for housekeeping. */
 function lockOf(project: string): Question<void> {
-  const values = [`tracectl/rollups/${project}`];
-  return question(['SELECT pg_advisory_xact_lock(hashtextextended($1, 0))', values], () => {});
+  return question([LOCK, [lockName(project)]], () => {});
+}
+
+const LOCK = 'SELECT pg_advisory_xact_lock(hashtextextended($1, 0))';
+
+function lockName(project: string): string {
+  return `tracectl/rollups/${project}`;
 }
 
 function deltasOf(project: string): Question<readonly DeltaRow[]> {
@@ -264,13 +269,16 @@ function sumsOf(stored: StoredRow): RollupSums {
 
 /** Removes rollups of a deleted project. Resolves with whether there may be more. */
 export async function removeRollupsStep(client: PostgresClient, project: string): Promise<boolean> {
-  for (const table of ['rollup_deltas', 'rollups']) {
+  const remove = async (table: string): Promise<boolean> => {
     const { rows: removed } = await client.query(
       `DELETE FROM ${table} WHERE ctid = ANY (ARRAY(
          SELECT ctid FROM ${table} WHERE project = $1 LIMIT ${STEP_ROWS})) RETURNING 1`,
       [project],
     );
-    if (removed.length === STEP_ROWS) return true;
-  }
-  return false;
+    return removed.length === STEP_ROWS;
+  };
+  if (await remove('rollup_deltas')) return true;
+  // A fold that has read the deltas ends before its rows are removed. A later fold finds no deltas.
+  await client.query(LOCK, [lockName(project)]);
+  return remove('rollups');
 }

@@ -2,11 +2,12 @@ import t from 'tap';
 import type { PostgresTransaction } from '../../../extensions/postgres/connection/pool.ts';
 import type { Question } from '../../../extensions/postgres/connection/statement.ts';
 import { readFacet, readStats } from '../../../extensions/postgres/traces/rollup-reading.ts';
-import { foldStep } from '../../../extensions/postgres/traces/rollups.ts';
+import { foldStep, removeRollupsStep } from '../../../extensions/postgres/traces/rollups.ts';
 import { DAY, HOUR } from '../../../src/store/rollups/fold.ts';
 import { anObservation, aTenant } from '../../helper/batches.ts';
 import { postgresDatabases } from '../../helper/postgres-server.ts';
 import { batchWith, traceDatabase } from '../../helper/trace-database.ts';
+import { until } from '../../helper/until.ts';
 
 const server = await postgresDatabases(t);
 const P = aTenant().projectId;
@@ -54,4 +55,42 @@ t.test('no statement of rollups scans a table', async (t) => {
   });
   t.ok(plans.length >= 15, `${plans.length} statements`);
   for (const [sql, plan] of plans) t.notMatch(plan, 'Seq Scan', `${sql}\n${plan}`);
+});
+
+t.test('the rows of a fold in flight are removed with their project', async (t) => {
+  const { postgres, traces } = await traceDatabase(t, await server.database());
+  await traces.write(batchWith([anObservation({ userId: 'u' })]));
+  const hasRead = Promise.withResolvers<void>();
+  const mayCommit = Promise.withResolvers<void>();
+  const slow = {
+    query: postgres.query.bind(postgres),
+    transaction: <T>(work: (client: PostgresTransaction) => Promise<T>) =>
+      postgres.transaction((client) =>
+        work({
+          query: client.query.bind(client),
+          together: client.together.bind(client),
+          async commit(statements) {
+            hasRead.resolve();
+            await mayCommit.promise;
+            return client.commit(statements);
+          },
+        }),
+      ),
+  };
+  const folding = foldStep(slow, P);
+  await hasRead.promise;
+  let isRemoved = false;
+  const removing = removeRollupsStep(postgres, P).then(() => {
+    isRemoved = true;
+  });
+  // The removal has taken the deltas away and waits for the fold.
+  await until(async () => {
+    const { rows } = await postgres.query(`SELECT 1 FROM pg_locks WHERE locktype = 'advisory'
+      AND NOT granted AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`);
+    return rows.length > 0 || isRemoved;
+  });
+  mayCommit.resolve();
+  await Promise.all([folding, removing]);
+  const { rows } = await postgres.query('SELECT 1 FROM rollups WHERE project = $1', [P]);
+  t.equal(rows.length, 0);
 });
