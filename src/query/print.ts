@@ -27,7 +27,8 @@ function printField({ field, key }: FieldTerm): string {
 }
 
 function printValue({ field }: FieldTerm, { text, isPrefix }: TextValue): string {
-  const mustQuote = FIELDS[field].type === 'score' || !/^[^\s,"*<>]+$/.test(text);
+  // A value that begins with two slashes would make the term look like a URL.
+  const mustQuote = FIELDS[field].type === 'score' || !/^(?!\/\/)[^\s,"*<>]+$/.test(text);
   return (mustQuote ? quote(text) : text) + (isPrefix ? '*' : '');
 }
 

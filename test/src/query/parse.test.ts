@@ -269,6 +269,12 @@ t.test('prints a query that parses to the same terms', async () => {
   );
 });
 
+t.test('prints a value that begins like the rest of a URL in quotes', async (t) => {
+  const printed = printQuery(parse('-error:"//"," " name:"//a"'));
+  t.equal(printed, '-error:"//"," " name:"//a"');
+  t.equal(printQuery(parse(printed)), printed);
+});
+
 t.test('answers any text with terms or with a position inside it', async () => {
   const pieces = fc.constantFrom(
     ...['"', '\\', ':', ',', '-', '*', '>', '..', ' ', 'a', 'user:', 'start:', 'latency:', '1s'],
