@@ -20,7 +20,7 @@ export type Operations = {
   readonly read: OperationTable;
 };
 
-/** What the operations of a group do once, behind its last call. */
+/** The operations of a group do this once, behind its last call. */
 export type GroupEnd = {
   /** Runs in the transaction of the group. */
   beforeCommit(): void;

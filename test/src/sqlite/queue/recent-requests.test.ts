@@ -51,7 +51,7 @@ function request(key: string, isUnclaimed = true, projectId = tenant.projectId) 
   return { batch, context: answered({ ...wholeAnswer(batch.id), ...given }) };
 }
 
-/** What tells the request of an answer apart. */
+/** The fields of an answer that belong to its request. */
 function keyOf({ key, requestHash, keptFor, isUnclaimed }: KeyedAnswer) {
   return { key, requestHash, keptFor, isUnclaimed };
 }
