@@ -1,7 +1,7 @@
 import type { ChildProcess } from 'node:child_process';
 import { execFileSync } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
-import { chownSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { chownSync, existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import pg from 'pg';
@@ -12,8 +12,12 @@ import { givenServer, serverBinaries, spawnServer } from './server-binaries.ts';
 export type PostgresServer = {
   /** Creates an empty database, or a copy of one that nothing uses; resolves with its URL. */
   database(copied?: string): Promise<string>;
+  /** The URL of a database that is there. */
+  urlOf(name: string): string;
   /** Ends it like a crash; `start` brings it back on the same port. */
   kill(): Promise<void>;
+  /** Ends it in order: its statistics are saved. */
+  stop(): Promise<void>;
   start(): Promise<void>;
   /** Stops all its processes: connections stay open and are not answered. */
   freeze(): void;
@@ -55,19 +59,25 @@ function creation(name: string, copied: string | undefined): string {
   return `CREATE DATABASE ${name}${template}`;
 }
 
-/** On a free port in a temporary directory, without syncing by default; it ends with the test. */
+/**
+ * On a free port in a temporary directory, without syncing by default; it ends with the test. A directory that is given is kept,
+ * with the databases in it.
+ */
 export async function postgresServer(
   t: Teardown,
   settings: readonly string[] = ['fsync=off'],
+  kept?: string,
 ): Promise<PostgresServer> {
   const binaries = serverBinaries('postgres');
-  const directory = mkdtempSync(join(tmpdir(), 'tracectl-postgres-'));
+  const directory = kept ?? mkdtempSync(join(tmpdir(), 'tracectl-postgres-'));
   const data = join(directory, 'data');
   const owner = process.getuid?.() === 0 ? ownerOf() : undefined;
   if (owner !== undefined) chownSync(directory, owner.uid, owner.gid);
   const as = { ...owner, cwd: directory, stdio: 'ignore' as const };
-  execFileSync(join(binaries, 'initdb'), ['-N', '-A', 'trust', '-U', 'test', '-D', data], as);
-  t.teardown(() => rmSync(directory, { recursive: true, force: true }));
+  if (!existsSync(data)) {
+    execFileSync(join(binaries, 'initdb'), ['-N', '-A', 'trust', '-U', 'test', '-D', data], as);
+  }
+  if (kept === undefined) t.teardown(() => rmSync(directory, { recursive: true, force: true }));
   return serverIn(t, directory, data, settings, as);
 }
 
@@ -117,7 +127,9 @@ async function serverIn(
       await query(urlOf('postgres'), creation(name, copied));
       return urlOf(name);
     },
+    urlOf,
     kill: () => end('SIGKILL'),
+    stop: () => end('SIGINT'),
     start,
     freeze: () => toAll(child, 'SIGSTOP'),
     thaw: () => toAll(child, 'SIGCONT'),
