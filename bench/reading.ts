@@ -1,3 +1,4 @@
+import { resolve } from 'node:path';
 import { parseArgs } from 'node:util';
 import { measureBeside, measureErasure } from './reading/beside.ts';
 import { ABOUT } from './reading/data.ts';
@@ -8,13 +9,15 @@ import { fill } from './reading/store.ts';
 
 /**
  * Reading, exporting and erasing what is stored: CPU of the daemon, and of Postgres, for each case, on a store that is filled first.
- *   npm run bench:reading -- [--store sqlite|postgres|both] [--observations 100000] [--only list]
+ *   npm run bench:reading -- [--store sqlite|postgres|both] [--observations 100000] [--only list] [--data DIRECTORY]
+ * With a directory the stores are kept in it, and the ones that are there already are used.
  */
 const { values: flags } = parseArgs({
   options: {
     store: { type: 'string', default: 'both' },
     observations: { type: 'string', default: '100000' },
     only: { type: 'string', default: '' },
+    data: { type: 'string' },
   },
 });
 
@@ -27,8 +30,10 @@ const stores: readonly StoreName[] =
 
 print(`Data: ${ABOUT}`);
 for (const name of stores) {
-  const store = await fill(name, Number(flags.observations), say);
+  const place = flags.data === undefined ? {} : { directory: resolve(flags.data, name) };
+  const store = await fill(name, { observations: Number(flags.observations), ...place }, say);
   try {
+    if (store.how !== undefined) print(`\n${name}: ${store.how}.`);
     print(`\n## ${name}, ${store.observations.toLocaleString('en')} observations\n`);
     print('| case | CPU: mean / p99 | wall p99 | target |');
     print('|---|---|---|---|');

@@ -16,7 +16,7 @@ export async function measureReads(
   print: (line: string) => void,
   wanted: (name: string) => boolean,
 ): Promise<void> {
-  for (const each of readingCases(store.largeTraceId)) {
+  for (const each of readingCases(store)) {
     if (wanted(each.name)) print(await measured(store, each));
   }
 }
@@ -31,7 +31,7 @@ async function measured(store: FilledStore, each: ReadingCase): Promise<string> 
     let path: string | undefined = each.path;
     for (let page = 0; page <= (each.pages ?? 0) && path !== undefined; page++) {
       const before = store.cpuMs();
-      const answer: Answer = await store.daemon.call({
+      const answer: Answer = await store.call({
         path: `/api/v1${path}`,
         timeoutMs: 120_000,
       });

@@ -72,7 +72,7 @@ async function waitFor(
   traceId: string,
   ms: number,
 ): Promise<void> {
-  const leave = reads.waits.take(tenant.keyId);
+  const leave = reads.waits.take(tenant);
   try {
     await waitForTrace({ store, projectId: tenant.projectId, traceId, ms, read, clock });
   } finally {

@@ -24,8 +24,12 @@ import { givenServer, serverBinaries, spawnServer } from './server-binaries.ts';
 export type PostgresServer = {
   /** Creates an empty database, or a copy of one that nothing uses; resolves with its URL. */
   database(copied?: string): Promise<string>;
+  /** The URL of a database that is there. */
+  urlOf(name: string): string;
   /** Ends it like a crash; `start` brings it back on the same port. */
   kill(): Promise<void>;
+  /** Ends it in order: its statistics are saved. */
+  stop(): Promise<void>;
   start(): Promise<void>;
   /** Stops all its processes: connections stay open and are not answered. */
   freeze(): void;
@@ -72,19 +76,23 @@ const TEMPLATES = fileURLToPath(new URL('../../.tap/postgres', import.meta.url))
 /** A contract suite makes 100,000 files; creating and removing them on a disk takes half of its time. */
 const UNSYNCED = ['fsync=off', 'full_page_writes=off'];
 
-/** On a free port in a temporary directory, without syncing by default; it ends with the test. */
+/**
+ * On a free port in a temporary directory, without syncing by default; it ends with the test. A directory that is given is kept,
+ * with the databases in it.
+ */
 export async function postgresServer(
   t: Teardown,
   settings: readonly string[] = UNSYNCED,
+  kept?: string,
 ): Promise<PostgresServer> {
   const isSynced = !settings.includes('fsync=off');
-  const directory = mkdtempSync(join(isSynced ? tmpdir() : roomyMemory(), PREFIX));
+  const directory = kept ?? mkdtempSync(join(isSynced ? tmpdir() : roomyMemory(), PREFIX));
   const data = join(directory, 'data');
   const owner = process.getuid?.() === 0 ? ownerOf() : undefined;
   if (owner !== undefined) chownSync(directory, owner.uid, owner.gid);
   const as = { ...owner, cwd: directory, stdio: 'ignore' as const };
-  t.teardown(() => rmSync(directory, { recursive: true, force: true }));
-  initialize(data, as);
+  if (!existsSync(data)) initialize(data, as);
+  if (kept === undefined) t.teardown(() => rmSync(directory, { recursive: true, force: true }));
   return serverIn(t, directory, data, settings, as);
 }
 
@@ -185,7 +193,9 @@ async function serverIn(
       await query(urlOf('postgres'), creation(name, copied, strategy));
       return urlOf(name);
     },
+    urlOf,
     kill: () => end('SIGKILL'),
+    stop: () => end('SIGINT'),
     start,
     freeze: () => toAll(child, 'SIGSTOP'),
     thaw: () => toAll(child, 'SIGCONT'),
