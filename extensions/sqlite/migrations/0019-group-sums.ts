@@ -6,7 +6,7 @@ import type { FileMigration } from '../../../src/sqlite/migrate.ts';
  * 80 bytes.
  */
 export const groupSums: FileMigration = {
-  name: '0018-group-sums',
+  name: '0019-group-sums',
   apply(db) {
     for (const group of ['session', 'user']) {
       db.exec(`
