@@ -439,8 +439,14 @@ function hashRequest(head: RequestHead, bodyHash: string): Buffer {
 
 /** No header may contain a NUL. */
 function routeAndType({ method, path, headers }: RequestHead): string {
+  const type = headers.get('content-type');
   const encoding = headers.get('content-encoding') ?? headers.get('grpc-encoding');
-  return `${method}\0${path}\0${headers.get('content-type')?.join() ?? ''}\0${encoding?.join() ?? ''}`;
+  return `${method}\0${path}\0${joined(type)}\0${joined(encoding)}`;
+}
+
+function joined(values: readonly string[] | undefined): string {
+  if (values === undefined) return '';
+  return values.length === 1 ? (values[0] ?? '') : values.join();
 }
 
 /** Reserves the inflated bytes before they exist, as far as their size is known. */

@@ -1,5 +1,5 @@
 import { hash } from 'node:crypto';
-import { hashOfBody } from './body-hash.ts';
+import { hashOfBody, SEED_BYTES } from './body-hash.ts';
 
 /**
  * A client that was answered 503, or not at all, sends the same bytes again, although the first request may have become
@@ -51,22 +51,34 @@ export function repeatsOf({
   };
 }
 
-/** 132 bits as base64. */
-const TAG_CHARACTERS = 22;
 /** The time in the header of a gzip body. */
 const GZIP_MAGIC = 0x1f8b;
 const TIME = { from: 4, end: 8 } as const;
 
 /**
- * 132 bits that tell the requests of one project apart, as text; all processes recognize each other's requests. Bodies with the same tag
+ * 144 bits that tell the requests of one project apart, as text; all processes recognize each other's requests. Bodies with the same tag
  * can be made on purpose; their client then loses the second one, and no other client is concerned.
  *
  * The time in the header of a gzip body counts as 0: the OTLP exporter of Python compresses each retry again, and writes
  * the present time there.
  */
 export function tagOf(routeAndType: string, body: Buffer): string {
+  const seed = seedOf(routeAndType);
   const hasTime = body.length >= TIME.end && body.readUInt16BE(0) === GZIP_MAGIC;
-  const bodyHash = hasTime ? hashOfBody(body, TIME.from, TIME.end) : hashOfBody(body);
-  const whole = `${routeAndType}\0${body.length}\0${bodyHash}`;
-  return hash('sha256', whole, 'base64').slice(0, TAG_CHARACTERS);
+  return hasTime ? hashOfBody(body, seed, TIME.from, TIME.end) : hashOfBody(body, seed);
+}
+
+/** Paths with ids of runs differ in each request, so the map is bounded. */
+const MAX_SEEDS = 1000;
+const seeds = new Map<string, Buffer>();
+
+/** The start of the hash: a hash of route and type, which are the same for most requests. */
+function seedOf(routeAndType: string): Buffer {
+  let seed = seeds.get(routeAndType);
+  if (seed === undefined) {
+    seed = hash('sha256', routeAndType, 'buffer').subarray(0, SEED_BYTES);
+    if (seeds.size === MAX_SEEDS) seeds.clear();
+    seeds.set(routeAndType, seed);
+  }
+  return seed;
 }
