@@ -11,7 +11,7 @@ import { rows } from '../connection/statement.ts';
 import type { PackedRow } from './packed-rows.ts';
 import { PackedCells, packed } from './packed-rows.ts';
 import type { PageRange, ScopeValues } from './reading.ts';
-import { BEHIND_PLACE, OF_TRACES, PLACE, pageValues } from './reading.ts';
+import { BEHIND_PLACE, OF_TRACES, pageValues, ROW_PLACE } from './reading.ts';
 import type { ObservationTableRow } from './rows.ts';
 import { bytesOfKey, unescapeParent } from './text.ts';
 
@@ -35,7 +35,7 @@ const PAGE = `FROM observations o JOIN traces t ON t.n = o.trace ${BEHIND_PLACE}
 const PAGE_OF_TREE = `SELECT ${packed(TREE_COLUMNS, 't.newest_ms')} ${PAGE}`;
 const PAGE_OF_LINES = `SELECT ${packed(LINE_COLUMNS, '1', 't.newest_ms')} ${PAGE}`;
 const LINES_OF_TRACES = `SELECT ${packed(LINE_COLUMNS, 'w.place', 't.newest_ms')}
-  ${OF_TRACES} ORDER BY w.place, ${PLACE} LIMIT $4`;
+  ${OF_TRACES} ORDER BY w.place, ${ROW_PLACE} LIMIT $4`;
 /** The statements of pages of one trace. */
 export const PACKED_PAGES = [PAGE_OF_TREE, PAGE_OF_LINES];
 

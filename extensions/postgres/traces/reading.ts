@@ -170,7 +170,7 @@ function traceRowOf(trace: ListedTrace): TraceRow {
   ]);
 }
 
-export const PLACE = `coalesce(o.start_ms, ${NO_START}), coalesce(o.start_ns, 0), o.n`;
+export const ROW_PLACE = `coalesce(o.start_ms, ${NO_START}), coalesce(o.start_ns, 0), o.n`;
 const OBSERVATIONS = selectOf((column) => `o.${column}`);
 const LISTED_OBSERVATIONS = selectOf((column) => listedColumn('o', column));
 
@@ -207,8 +207,8 @@ export type FoundObservation = {
 export const BEHIND_PLACE = `
     WHERE o.trace = (SELECT n FROM trace_keys WHERE project = $1 AND key = $3)
       AND t.project = $1 AND t.updated_at >= $2
-      AND (${PLACE}) > ($4::bigint, $5::bigint, $6::bigint)
-    ORDER BY ${PLACE} LIMIT $7`;
+      AND (${ROW_PLACE}) > ($4::bigint, $5::bigint, $6::bigint)
+    ORDER BY ${ROW_PLACE} LIMIT $7`;
 /** The statement of a page, with all columns. */
 export const OBSERVATION_PAGE = `${LISTED_OBSERVATIONS} ${AND_TRACE} ${BEHIND_PLACE}`;
 
@@ -253,7 +253,7 @@ export async function findObservationsOf(
   const found = await rows<ReadObservation>(
     client,
     `${LISTED_OBSERVATIONS} t.key AS trace_key, t.long_id AS trace_long_id, t.newest_ms AS trace_newest_ms
-     ${OF_TRACES} ORDER BY w.place, ${PLACE} LIMIT $4`,
+     ${OF_TRACES} ORDER BY w.place, ${ROW_PLACE} LIMIT $4`,
     values,
   );
   const listed = found.map((observation) => foundIn(scope, observation, listedRow));
