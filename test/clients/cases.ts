@@ -1,4 +1,5 @@
 import { AGENT_CASES } from './agent-cases.ts';
+import { ANTHROPIC_CASES } from './anthropic-cases.ts';
 import type { ClientCase } from './client-case.ts';
 import { COLLECTOR_CASE } from './collector-case.ts';
 import { codingAgents, npmClients, pythonClients } from './install.ts';
@@ -9,7 +10,12 @@ import { PYTHON_CASES } from './python-cases.ts';
 export { NPM_CASES } from './npm-cases.ts';
 
 /** The programs of all pages, which this package runs. */
-export const ALL_CASES: readonly ClientCase[] = [...NPM_CASES, ...AGENT_CASES, ...PYTHON_CASES];
+export const ALL_CASES: readonly ClientCase[] = [
+  ...NPM_CASES,
+  ...AGENT_CASES,
+  ...PYTHON_CASES,
+  ...ANTHROPIC_CASES,
+];
 
 /** The rows of the matrix. */
 export const MATRIX_CASES: readonly ClientCase[] = [...ALL_CASES, COLLECTOR_CASE];

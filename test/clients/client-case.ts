@@ -17,7 +17,7 @@ export type ClientCase = {
   /** A shell script that runs before the settings, and is no part of the page. */
   readonly prelude?: string;
   /** The list of packages: `npm/package.json`, `agents/package.json`, or `python/LIST.txt`. */
-  readonly list: 'npm' | 'agents' | 'main' | 'litellm' | 'traceloop';
+  readonly list: 'npm' | 'agents' | 'main' | 'anthropic' | 'litellm' | 'mlflow' | 'traceloop';
   /** The packages whose versions the matrix shows. */
   readonly packages: readonly string[];
   readonly protocol: string;

@@ -59,7 +59,7 @@ async function answer(
   for await (const chunk of request) chunks.push(chunk as Buffer);
   const body = JSON.parse(Buffer.concat(chunks).toString() || '{}') as Body;
   const path = request.url?.replace(/\?.*/, '');
-  if (body.model === MISSING_MODEL) return failed(response);
+  if (body.model === MISSING_MODEL) return failed(response, path === '/v1/messages');
   if (path === '/v1/chat/completions') return chat(response, body, call);
   if (path === '/v1/responses') return respond(response, body, call);
   if (path === '/v1/messages') return write(response, body as MessagesBody, call);
@@ -185,14 +185,12 @@ function embed(response: ServerResponse, body: Body): void {
   });
 }
 
-function failed(response: ServerResponse): void {
-  const error = {
-    message: `The model \`${MISSING_MODEL}\` does not exist`,
-    type: 'invalid_request_error',
-    param: null,
-    code: 'model_not_found',
-  };
-  send(response, 404, { error });
+function failed(response: ServerResponse, isMessage: boolean): void {
+  const message = `The model \`${MISSING_MODEL}\` does not exist`;
+  const error = isMessage
+    ? { type: 'not_found_error', message }
+    : { message, type: 'invalid_request_error', param: null, code: 'model_not_found' };
+  send(response, 404, isMessage ? { type: 'error', error } : { error });
 }
 
 function send(response: ServerResponse, status: number, body: unknown): void {

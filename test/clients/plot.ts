@@ -31,7 +31,7 @@ export const TWO_CALLS_USAGE = {
   cached_tokens: 16,
   reasoning_tokens: 8,
 };
-export const CLAUDE = 'claude-sonnet-4-5';
+export const CLAUDE = 'claude-sonnet-5';
 /** Of a call, as Anthropic's API counts it: the input without its cached parts. */
 export const ANTHROPIC_USAGE = {
   input_tokens: 13,

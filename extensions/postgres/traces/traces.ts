@@ -8,7 +8,7 @@ import { pageOfRows } from '../../../src/store/rows/page.ts';
 import { cursorOf, placeOfCursor } from '../../../src/store/rows/place.ts';
 import { traceOf } from '../../../src/store/rows/stored.ts';
 import { lookOf, placeOfTrace, traceInId, tracePage } from '../../../src/store/rows/trace-page.ts';
-import { placeInTrace, treeObservationOf } from '../../../src/store/rows/tree.ts';
+import { packTree, treePage } from '../../../src/store/rows/tree.ts';
 import type {
   Page,
   RowCursors,
@@ -94,12 +94,11 @@ export function postgresTraces(
       const scope = scopeOf(projectId);
       return pageOfSources(await queries.findObservations(reading, scope, keyOfId(traceId), range));
     },
-    async listTree(projectId, traceId, { limit, cursor }) {
+    async listTree(projectId, traceId, { limit, cursor, hasText }) {
       const range = { after: placeOfCursor(cursor), limit };
       const scope = scopeOf(projectId);
       const found = await queries.findTree(reading, scope, keyOfId(traceId), range);
-      const before = staleBefore();
-      return pageOfRows(found, placeInTrace, (cells) => treeObservationOf(traceId, before, cells));
+      return treePage(packTree(found, traceId, staleBefore(), hasText));
     },
     async listObservationsOf(projectId, traceIds, limit) {
       const keys = traceIds.map(keyOfId);
