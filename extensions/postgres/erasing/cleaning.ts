@@ -6,7 +6,7 @@ import { contentsOfErased } from '../../../src/store/erasing/items.ts';
 import { tracesNamed } from '../../../src/store/erasing/named.ts';
 import type {
   CleanedBatches,
-  ErasedItems,
+  ErasedPart,
   ErasureScope,
   Stepping,
 } from '../../../src/store/erasing/tables.ts';
@@ -155,7 +155,7 @@ function keysOf(ids: readonly string[]): Key[] {
 type Rewriting = {
   readonly batch: SealedBatch;
   readonly rest: SealedBatch;
-  readonly erased: ErasedItems;
+  readonly erased: ErasedPart;
 };
 
 async function rewrite(
@@ -184,7 +184,7 @@ async function rewrite(
 export async function noteErased(
   client: PostgresTransaction,
   { id }: Pick<ErasureScope, 'id'>,
-  erased: ErasedItems & { readonly batch: SealedBatch; readonly now: number },
+  erased: ErasedPart & { readonly batch: SealedBatch; readonly now: number },
 ): Promise<void> {
   const { batch, items, contents, now } = erased;
   const bytes = items.reduce((sum, item) => sum + item.bytes, 0);

@@ -43,7 +43,7 @@ export function refuseErased(
   if (stale) throw new ErasedMeanwhile(erased);
 }
 
-/** Writes batches without the items that were erased while they were on their way, and releases the attachments of these items. */
+/** Writes batches without the items that were erased while they were on their way, and releases their attachments. */
 export function withoutErased(
   write: (batch: ObservationBatch) => Promise<void>,
   blocks: Pick<ErasureBlocks, 'left'>,

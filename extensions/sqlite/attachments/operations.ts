@@ -111,7 +111,7 @@ export function attachmentReferring(
   };
 }
 
-/** Returns a function that ends the holds of a batch: of these contents, or of all (null). */
+/** Returns a function that ends the holds of a batch on some contents, or on all (null). */
 export function attachmentReleasing(
   db: DatabaseSync,
 ): (batch: string, contents: readonly Uint8Array[] | null) => void {

@@ -15,7 +15,7 @@ import type { BatchItem } from '../../../src/store/erasing/items.ts';
 import { tracedItems, withoutItems } from '../../../src/store/erasing/items.ts';
 import type {
   CleanedBatches,
-  ErasedItems,
+  ErasedPart,
   ErasingTables,
   ErasureScope,
   Stepping,
@@ -122,7 +122,7 @@ async function noteErased(
   { database, inFlight, clock }: SqliteErasingParts,
   { id }: ErasureScope,
   { id: batchId, receivedAt, positions }: SealedBatch,
-  { items, contents }: ErasedItems,
+  { items, contents }: ErasedPart,
 ): Promise<void> {
   inFlight.add(
     batchId,

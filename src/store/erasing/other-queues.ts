@@ -4,7 +4,7 @@ import type { BatchItem } from './items.ts';
 import { contentsOfErased } from './items.ts';
 import type {
   CleanedBatches,
-  ErasedItems,
+  ErasedPart,
   ErasingTables,
   ErasureScope,
   Stepping,
@@ -46,7 +46,7 @@ async function erasedItems(
   tables: ErasingTables,
   scope: ErasureScope,
   batch: SealedBatch,
-): Promise<ErasedItems | undefined> {
+): Promise<ErasedPart | undefined> {
   let items: readonly BatchItem[];
   try {
     items = await tables.itemsOf(batch);

@@ -41,7 +41,7 @@ export type CleanedBatches = {
   readonly unreadable: number;
 };
 
-export type ErasedItems = {
+export type ErasedPart = {
   readonly items: readonly BatchItem[];
   /** The hashes of attachments that only these items of the batch have, in hex. */
   readonly contents: readonly string[];
@@ -72,7 +72,7 @@ export type ErasingTables = {
   belonging(scope: ErasureScope, items: readonly BatchItem[]): Promise<readonly BatchItem[]>;
   without(batch: SealedBatch, positions: ReadonlySet<number>): Promise<SealedBatch>;
   /** Counts items that are about to be erased, releases their attachments, and keeps deliveries that are under way from storing them. */
-  noteErased(scope: ErasureScope, batch: SealedBatch, erased: ErasedItems): Promise<void>;
+  noteErased(scope: ErasureScope, batch: SealedBatch, erased: ErasedPart): Promise<void>;
   /** Cuts the items of listed traces out of the listed batches. */
   clean(scope: ErasureScope): Stepping<CleanedBatches>;
   /** Removes the listed traces; resolves with whether all are gone. False if a trace has got events of further batches. */
