@@ -7,11 +7,12 @@ export type ReadingCase = {
   readonly path: string;
   /** Further pages that are read by the cursor, and measured as one case. */
   readonly pages?: number;
-  /** Milliseconds of CPU. */
+  /** Milliseconds of CPU: of the slowest hundredth of lists, and of the mean of all else, as the targets were set. */
   readonly target?: number;
+  readonly isP99?: boolean;
 };
 
-const LIST_MS = 100;
+const LIST_TARGET = { target: 100, isP99: true };
 const SUMS_MS = 50;
 const TREE_MS = 150;
 
@@ -68,7 +69,7 @@ const FILTERS: readonly string[] = [
 const listed = FILTERS.map((q): ReadingCase => {
   const query = new URLSearchParams({ q, limit: '50' });
   const name = q === '' ? 'list' : `list \`${q}\``;
-  return { name, path: `/traces?${query}`, pages: 2, target: LIST_MS };
+  return { name, path: `/traces?${query}`, pages: 2, ...LIST_TARGET };
 });
 
 const SORTS = ['latency', 'cost', 'tokens'];
@@ -78,8 +79,8 @@ function sorted(sort: string, from: string): ReadingCase[] {
   const some = new URLSearchParams({ sort, limit: '50', from, q: 'environment:dev' });
   const name = `list by ${sort}, 30 days`;
   return [
-    { name, path: `/traces?${all}`, pages: 2, target: LIST_MS },
-    { name: `${name}, one environment`, path: `/traces?${some}`, pages: 2, target: LIST_MS },
+    { name, path: `/traces?${all}`, pages: 2, ...LIST_TARGET },
+    { name: `${name}, one environment`, path: `/traces?${some}`, pages: 2, ...LIST_TARGET },
   ];
 }
 

@@ -90,9 +90,9 @@ async function showTree(reading: StoreReading, traceId: string): Promise<void> {
 function treeOf({ tenant, store, read }: StoreReading, traceId: string): TreeSource {
   return {
     read,
-    fetch: (limit, cursor) =>
+    fetch: (limit, cursor, hasText) =>
       store.traces.listTree(tenant.projectId, traceId, {
-        limit,
+        ...{ limit, hasText },
         ...(cursor === undefined ? {} : { cursor }),
       }),
   };
