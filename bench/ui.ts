@@ -33,7 +33,7 @@ const closer = { teardown: (close: () => Promise<void> | void) => void closers.p
 
 try {
   await buildPages();
-  const store = await fill('sqlite', Number(flags.observations), say);
+  const store = await fill('sqlite', { observations: Number(flags.observations) }, say);
   closers.push(() => store.stop());
   await sendTrace(store.daemon);
   const { page } = await openBrowser(closer);

@@ -29,7 +29,10 @@ function meaningOf({ role, kind, key, failure, only }: EventRule): string {
     const values = failure.values.map((value) => `\`${value}\``).join(', ');
     parts.push(`an error if \`${failure.key}\` is ${values}`);
   }
-  if (only !== undefined) parts.push(`only with \`${only.key}\` \`${only.value}\`, or an error`);
+  if (only !== undefined) {
+    const counted = only.with === undefined ? '' : ` and \`${only.with}\``;
+    parts.push(`only with \`${only.key}\` \`${only.value}\`${counted}, or an error`);
+  }
   return parts.join('; ');
 }
 

@@ -23,7 +23,7 @@ export async function measureBeside(
   ];
   const reader = async (n: number): Promise<void> => {
     while (isReading) {
-      await store.daemon.call({ path: `/api/v1${paths[n % paths.length]}`, timeoutMs: 120_000 });
+      await store.call({ path: `/api/v1${paths[n % paths.length]}`, timeoutMs: 120_000 });
     }
   };
   const readers = Promise.all(Array.from({ length: READERS }, (_, n) => reader(n)));
@@ -38,13 +38,12 @@ export async function measureErasure(
   store: FilledStore,
   print: (line: string) => void,
 ): Promise<void> {
-  const { daemon } = store;
-  const { body } = await daemon.call({ path: '/api/v1/me' });
+  const { body } = await store.call({ path: '/api/v1/me' });
   const { project } = JSON.parse(body.toString()) as { project: { id: string } };
   const path = `/api/v1/projects/${project.id}/erasures`;
   const alone = p99(await acknowledgements(store));
   const cpu = store.cpuMs();
-  const asked = await daemon.cli(
+  const asked = await store.daemon.cli(
     'erase',
     '--project',
     project.id,
@@ -71,11 +70,11 @@ function row(name: string, beside: number, alone: number, target: string): strin
 let sent = 1_000_000_000;
 
 /** Milliseconds of each, at a moderate rate. */
-async function acknowledgements({ daemon }: FilledStore): Promise<number[]> {
+async function acknowledgements(store: FilledStore): Promise<number[]> {
   const latencies: number[] = [];
   const sender = async (): Promise<void> => {
     for (let i = 0; i < SENT / SENDERS; i++) {
-      const { status, ms } = await daemon.call({
+      const { status, ms } = await store.call({
         method: 'POST',
         path: '/v1/traces',
         headers: { 'content-type': 'application/json', 'content-encoding': 'gzip' },

@@ -15,8 +15,8 @@ export const ABOUT =
 const SPANS = 10;
 const TRACES_A_BODY = 10;
 export const SPANS_A_BODY = SPANS * TRACES_A_BODY;
-const DAYS = 30;
-const DAY_MS = 86_400_000;
+export const DAYS = 30;
+export const DAY_MS = 86_400_000;
 
 export const NAMES = {
   traces: numbered('workflow', 20),

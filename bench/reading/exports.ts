@@ -38,9 +38,9 @@ export async function measureExports(
 
 type Exported = { readonly rows: number; readonly bytes: number };
 
-function exported({ daemon }: FilledStore, query: string): Promise<Exported> {
+function exported({ daemon, key }: FilledStore, query: string): Promise<Exported> {
   const { hostname: host, port } = new URL(daemon.base);
-  const headers = { authorization: `Bearer ${daemon.key}` };
+  const headers = { authorization: `Bearer ${key}` };
   return new Promise((resolve, reject) => {
     request({ host, port, path: `/api/v1/export?${query}`, headers }, (answer) => {
       let bytes = 0;

@@ -1,6 +1,7 @@
-import { readdirSync, readFileSync, statSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import pg from 'pg';
+import type { Answer, Call } from '../../test/e2e/client.ts';
 import { eventually } from '../../test/e2e/client.ts';
 import type { Daemon, Tree } from '../../test/e2e/daemon.ts';
 import { prepareDaemon, total } from '../../test/e2e/daemon.ts';
@@ -14,6 +15,13 @@ export type StoreName = 'sqlite' | 'postgres';
 /** A daemon with data in it. */
 export type FilledStore = {
   readonly daemon: Daemon;
+  /** A request with the key of the project that has the data. */
+  call(call: Call): Promise<Answer>;
+  readonly key: string;
+  /** When the data were made. */
+  readonly now: number;
+  /** How the data were made, if another way than by requests. */
+  readonly how?: string;
   /** Milliseconds of CPU of the daemon and, with Postgres, of its server, since their start. */
   cpuMs(): number;
   readonly bytesOnDisk: () => Promise<number>;
@@ -25,13 +33,35 @@ export type FilledStore = {
 const SENDERS = 4;
 const LARGE_TRACE = 10_000;
 const FILL_MS = 6 * 3_600_000;
+export const FIRST_DATABASE = 'test_0';
+
+/** The file of a kept directory that has its `Filling`. */
+export const NOTE = 'filling.json';
 
 type Closer = { teardown(close: () => Promise<void> | void): void };
+
+/** The data of a store; a kept directory has them in a file. */
+export type Filling = {
+  readonly key: string;
+  readonly now: number;
+  readonly observations: number;
+  /** Those that `grow` copies: all but the ones of the large trace. */
+  readonly copied: number;
+  /** How the data were made, if another way than by requests. */
+  readonly how?: string;
+  readonly largeTraceId: string;
+};
+
+export type FillOptions = {
+  readonly observations: number;
+  /** Keeps the store in this directory, and takes the one that is there already. */
+  readonly directory?: string;
+};
 
 /** Starts a daemon and sends it so many observations; resolves when all are stored and added up. */
 export async function fill(
   store: StoreName,
-  observations: number,
+  { observations, directory }: FillOptions,
   say: (text: string) => void,
 ): Promise<FilledStore> {
   const closers: (() => Promise<void> | void)[] = [];
@@ -39,34 +69,29 @@ export async function fill(
   const stop = async (): Promise<void> => {
     for (const close of closers.reverse()) await close();
   };
+  const note = directory === undefined ? undefined : join(directory, NOTE);
+  const known = note !== undefined && existsSync(note);
   try {
-    const server = store === 'postgres' ? await postgresServer(closer, []) : undefined;
-    const url = await server?.database();
-    const daemon = await prepareDaemon({ edit: (config) => configure(config, url) });
-    closers.push(() => daemon.remove());
+    if (directory !== undefined) mkdirSync(directory, { recursive: true });
+    const server = store === 'postgres' ? await postgresServer(closer, [], directory) : undefined;
+    if (server !== undefined) closers.push(() => server.stop());
+    const url = known ? server?.urlOf(FIRST_DATABASE) : await server?.database();
+    const daemon = await prepareDaemon({ edit: (config) => configure(config, url, directory) });
+    closers.push(async () => {
+      await daemon.end('SIGTERM');
+      await daemon.remove();
+    });
     await daemon.start();
     const cpuMs = () => cpuOf(daemon, server);
-    const before = cpuMs();
-    const now = Date.now();
-    const large = largeTrace(LARGE_TRACE, now);
-    const bodies = Math.ceil(observations / SPANS_A_BODY);
-    let sent = 0;
-    const sender = async (): Promise<void> => {
-      while (sent < bodies) {
-        const number = sent++;
-        await post(daemon, bodyOf(number, number / bodies, now));
-        if (number % 1000 === 999) say(`${(number + 1) * SPANS_A_BODY} observations are accepted`);
-      }
-    };
-    await Promise.all(Array.from({ length: SENDERS }, sender));
-    for (const body of large.bodies) await post(daemon, body);
-    await isStored(daemon);
-    const all = bodies * SPANS_A_BODY + LARGE_TRACE;
-    const micros = (1000 * (cpuMs() - before)) / all;
-    say(`${all} observations are stored, ${micros.toFixed(1)} µs of CPU each`);
+    const filling = known
+      ? (JSON.parse(readFileSync(note, 'utf8')) as Filling)
+      : await filled(daemon, observations, cpuMs, say);
+    if (note !== undefined && !known) writeFileSync(note, JSON.stringify(filling));
+    const authorization = `Bearer ${filling.key}`;
     return {
-      ...{ daemon, cpuMs, largeTraceId: large.id, observations: all, stop },
-      bytesOnDisk: () => bytesOnDisk(daemon, server),
+      ...{ daemon, cpuMs, stop, ...filling },
+      call: (call) => daemon.call({ ...call, headers: { authorization, ...call.headers } }),
+      bytesOnDisk: () => bytesOnDisk(daemon, server, directory),
     };
   } catch (error) {
     await stop();
@@ -74,8 +99,36 @@ export async function fill(
   }
 }
 
+async function filled(
+  daemon: Daemon,
+  observations: number,
+  cpuMs: () => number,
+  say: (text: string) => void,
+): Promise<Filling> {
+  const before = cpuMs();
+  const now = Date.now();
+  const large = largeTrace(LARGE_TRACE, now);
+  const bodies = Math.ceil(observations / SPANS_A_BODY);
+  let sent = 0;
+  const sender = async (): Promise<void> => {
+    while (sent < bodies) {
+      const number = sent++;
+      await post(daemon, bodyOf(number, number / bodies, now));
+      if (number % 1000 === 999) say(`${(number + 1) * SPANS_A_BODY} observations are accepted`);
+    }
+  };
+  await Promise.all(Array.from({ length: SENDERS }, sender));
+  for (const body of large.bodies) await post(daemon, body);
+  await isStored(daemon);
+  const all = bodies * SPANS_A_BODY + LARGE_TRACE;
+  const micros = (1000 * (cpuMs() - before)) / all;
+  say(`${all} observations are stored, ${micros.toFixed(1)} µs of CPU each`);
+  const copied = bodies * SPANS_A_BODY;
+  return { key: daemon.key, now, observations: all, copied, largeTraceId: large.id };
+}
+
 /** The embedded pipelines with costs and without limits, on the store. */
-function configure(config: Tree, url: string | undefined): void {
+function configure(config: Tree, url: string | undefined, directory: string | undefined): void {
   const at = (...path: string[]) =>
     path.reduce((tree, name) => tree[name] as Tree, config) as Record<string, unknown>;
   const pipelines = at('service', 'pipelines') as Record<string, Tree>;
@@ -83,7 +136,8 @@ function configure(config: Tree, url: string | undefined): void {
   Object.assign(pipelines['traces/store'] ?? {}, { processors: ['normalization', 'cost'] });
   const organization = { events_per_month: 'unlimited', bytes_per_hour: 'unlimited' };
   if (url === undefined) {
-    Object.assign(at('extensions', 'sqlite'), { organization });
+    const place = directory === undefined ? {} : { directory };
+    Object.assign(at('extensions', 'sqlite'), { organization, ...place });
     return;
   }
   const extensions = at('extensions');
@@ -141,8 +195,11 @@ function livingCpu(pid: number): number {
   }
 }
 
-async function bytesOnDisk(daemon: Daemon, server: PostgresServer | undefined): Promise<number> {
-  const directory = join(daemon.directory, 'data');
+async function bytesOnDisk(
+  daemon: Daemon,
+  server: PostgresServer | undefined,
+  directory = join(daemon.directory, 'data'),
+): Promise<number> {
   if (server === undefined) {
     return readdirSync(directory)
       .filter((file) => file.startsWith('store.db'))

@@ -5,6 +5,7 @@ import {
   queueReadOperations,
   queueWriteOperations,
 } from '../../src/sqlite/queue/operations.ts';
+import { recentLog } from '../../src/sqlite/queue/recent-log.ts';
 import type { StorePrices } from '../../src/store/pricing.ts';
 import { attachmentOperations, attachmentReadOperations } from './attachments/operations.ts';
 import { purgeOperations, purgeReadOperations } from './batches/purge-operations.ts';
@@ -50,6 +51,8 @@ export function writeOperations(db: DatabaseSync) {
     ...textChangeOperations(db),
   };
 }
+
+export const groupEnd = recentLog;
 
 export function readOperations(db: DatabaseSync) {
   return {

@@ -191,7 +191,7 @@ export function onlyExtension(config: ServiceConfig, id: string): ServiceConfig 
       extensions: [id],
       pipelines: [],
       telemetry: {
-        logs: { level: 'warn', encoding: 'console' },
+        logs: { ...config.service.telemetry.logs, level: 'warn', encoding: 'console' },
         metrics: { ...config.service.telemetry.metrics, level: 'none' },
       },
     },

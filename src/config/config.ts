@@ -33,6 +33,8 @@ export type ServiceConfig = {
       readonly logs: {
         readonly level: 'debug' | 'info' | 'warn' | 'error';
         readonly encoding: 'console' | 'json';
+        /** Lines of one component and text in 10 s. */
+        readonly repeated_lines: number;
       };
       readonly metrics: {
         readonly level: 'none' | 'normal';

@@ -39,6 +39,13 @@ export const serviceSchema = z.strictObject({
             .enum(['console', 'json'])
             .default('console')
             .describe('Lines for people, or one JSON object per line.'),
+          repeated_lines: z
+            .int()
+            .min(1)
+            .default(100)
+            .describe(
+              'Lines with the same component and text in 10 s, except those of level debug. The next line after that time has the number of suppressed ones.',
+            ),
         })
         .prefault({})
         .describe('Logs of the service, on stderr.'),
@@ -97,7 +104,9 @@ export const serviceSchema = z.strictObject({
         .min(1)
         .max(64)
         .default(4)
-        .describe('Exports in progress. Further ones are refused with 503.'),
+        .describe(
+          'Exports in progress. Further ones are refused with 503. A project gets at most seven eighths of them, and is refused with 429 beyond.',
+        ),
       exports_per_key: z
         .int()
         .min(1)
@@ -129,7 +138,7 @@ export const serviceSchema = z.strictObject({
         .max(10_000)
         .default(64)
         .describe(
-          'Reading requests that wait for a trace at once, of a process. Further ones are refused with 503.',
+          'Reading requests that wait for a trace at once, of a process. Further ones are refused with 503. A project gets at most seven eighths of them, and is refused with 429 beyond.',
         ),
       streams_per_key: z
         .int()

@@ -377,6 +377,7 @@ async function openMetrics(
 function warnOfFixed(before: ServiceConfig, after: ServiceConfig, logger: Logger): void {
   const fixed = ({ service }: ServiceConfig) => ({
     'telemetry.logs.encoding': service.telemetry.logs.encoding,
+    'telemetry.logs.repeated_lines': service.telemetry.logs.repeated_lines,
     'telemetry.metrics': service.telemetry.metrics,
     limits: service.limits,
     repeated_requests: service.repeated_requests,

@@ -65,10 +65,11 @@ function javaScriptStack(text: string): ObservationError | undefined {
   const first = /\n\s+at /.exec(text.slice(0, MAX_HEAD));
   if (first === null) return undefined;
   const head = text.slice(0, first.index);
-  // LangChain repeats the message before the stack, which begins with the type and the message.
+  // LangChain repeats the message before the stack, which begins with the type and the message. It may end with a line break.
   for (let at = head.indexOf('\n\n'); at !== -1; at = head.indexOf('\n\n', at + 1)) {
     const named = namedError(head.slice(at + 2));
-    if (named?.message === head.slice(0, at)) return { ...named, stacktrace: text.slice(at + 2) };
+    if (named?.message?.trimEnd() === head.slice(0, at).trimEnd())
+      return { ...named, stacktrace: text.slice(at + 2) };
   }
   const named = namedError(head);
   return named === undefined ? undefined : { ...named, stacktrace: text };

@@ -64,8 +64,8 @@ export type EventRule = {
   readonly attributes: readonly LogAttribute[];
   /** An update with a listed value ends its observation with an error. */
   readonly failure?: { readonly key: string; readonly values: readonly string[] };
-  /** Only events with this value are stored, and those with an error; the others are accepted and dropped. */
-  readonly only?: { readonly key: string; readonly value: string };
+  /** Only events with this value and this attribute are stored, and those with an error; the others are accepted and dropped. */
+  readonly only?: { readonly key: string; readonly value: string; readonly with?: string };
 };
 
 /** Log attributes of any event: whether it succeeded, its error, and its duration in milliseconds. */
@@ -86,6 +86,8 @@ const CLAUDE_CALL: readonly LogAttribute[] = [
   { to: 'gen_ai.usage.cache_creation.input_tokens', from: ['cache_creation_tokens'], as: 'count' },
   { to: 'gen_ai.usage.cost', from: ['cost_usd'], as: 'amount' },
   { to: 'ai.response.msToFirstChunk', from: ['ttft_ms'], as: 'duration' },
+  // The spans of the client have it as the id of their response.
+  { to: 'gen_ai.response.id', from: ['request_id'], as: 'text' },
 ];
 
 const CLAUDE_TOOL: readonly LogAttribute[] = [
@@ -149,12 +151,18 @@ export const LOG_EVENTS: Readonly<Record<string, EventRule>> = {
   'codex.websocket_connect': { kind: 'span', attributes: [] },
   'codex.sse_event': {
     kind: 'generation',
-    only: { key: 'event.kind', value: 'response.completed' },
+    // The end of a response is two events: one of the stream, and one with the counts.
+    only: { key: 'event.kind', value: 'response.completed', with: 'input_token_count' },
     attributes: [
       { to: 'gen_ai.request.model', from: ['model'], as: 'text' },
       { to: 'gen_ai.usage.input_tokens', from: ['input_token_count'], as: 'count' },
       { to: 'gen_ai.usage.output_tokens', from: ['output_token_count'], as: 'count' },
       { to: 'gen_ai.usage.cache_read.input_tokens', from: ['cached_token_count'], as: 'count' },
+      {
+        to: 'gen_ai.usage.cache_write.input_tokens',
+        from: ['cache_write_token_count'],
+        as: 'count',
+      },
       {
         to: 'gen_ai.usage.reasoning.output_tokens',
         from: ['reasoning_token_count'],

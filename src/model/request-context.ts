@@ -5,24 +5,38 @@ export type StoredAnswer = {
   readonly status: number;
   readonly contentType: string;
   readonly body: Buffer;
+  /** The batch of a `wholeAnswer`. */
+  readonly batch?: string;
 };
+
+const NO_BODY = Buffer.alloc(0);
 
 /**
  * Represents the answer to a request whose items were all accepted: it is rendered again from the id of its batch. An
  * answer with a result for each item would cost as much as half of the request.
  */
-export function wholeAnswer(batchId: string): StoredAnswer {
-  return { status: 0, contentType: '', body: Buffer.from(batchId) };
+export function wholeAnswer(batch: string): StoredAnswer {
+  return { status: 0, contentType: '', body: NO_BODY, batch };
 }
 
 /** The id of the batch of a `wholeAnswer`; undefined for another answer. */
-export function wholeBatchOf({ status, body }: StoredAnswer): string | undefined {
+export function wholeBatchOf({ status, body, batch }: StoredAnswer): string | undefined {
+  if (batch !== undefined) return batch;
   return status === 0 ? body.toString() : undefined;
+}
+
+/** The body of an answer as a store keeps it: that of a `wholeAnswer` is the id of its batch. */
+export function bodyToKeep({ body, batch }: StoredAnswer): Buffer {
+  return batch === undefined ? body : Buffer.from(batch);
 }
 
 /** The key of a request without an `Idempotency-Key`. No header may contain a NUL, so no client can name it. */
 export function implicitKey(tag: string): string {
   return `\0${tag}`;
+}
+
+export function implicitTag(key: string): string {
+  return key.slice(1);
 }
 
 export function isImplicitKey(key: string): boolean {

@@ -15,6 +15,7 @@ import type { PayloadReader } from './payloads.ts';
 import { pageOfTraces, traceQuery } from './query.ts';
 import type { StoredRequest, StoreReading } from './stored-request.ts';
 import { unknown } from './stored-request.ts';
+import { SHARE_OF_SUMS } from './walk.ts';
 
 const LIST = ['q', 'from', 'to', 'limit', 'cursor'] as const;
 
@@ -28,7 +29,7 @@ export const GROUP_REQUESTS: readonly StoredRequest[] = [
 
 async function listGroups(reading: StoreReading, by: GroupField): Promise<void> {
   const { exchange, query, tenant, read, reads } = reading;
-  const { limits } = reads;
+  const limits = { ...reads.limits, page_time: reads.limits.page_time * SHARE_OF_SUMS };
   const { limit, cursor } = pageOfTraces(query);
   const asked = traceQuery(query, exchange.clock.now());
   const cursors = listCursors(by, tenant.projectId, printQuery(asked));

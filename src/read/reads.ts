@@ -5,37 +5,43 @@ import type { BatchCache } from './batch-cache.ts';
 import { createBatchCache } from './batch-cache.ts';
 import type { ReadReservation } from './budget.ts';
 import { readBudget } from './budget.ts';
-import type { ExportLimits, ExportPlaces } from './export/places.ts';
-import { exportPlaces } from './export/places.ts';
-import type { FollowPlaces, StreamLimits } from './follow-places.ts';
-import { followPlaces } from './follow-places.ts';
+import type { ReadPlaces } from './places.ts';
+import { createPlaces, projectShare } from './places.ts';
 import { fairTurns } from './turns.ts';
-import type { KeyPlaces, WaitLimits } from './waiting.ts';
-import { boundedPlaces } from './waiting.ts';
 
 /** The limits of reading, from `service.limits`. */
-export type ReadLimits = ExportLimits &
-  WaitLimits &
-  StreamLimits & {
-    /** Bytes of all reading requests in memory. */
-    readonly read_bytes: number;
-    /** Reading requests of a key in progress. */
-    readonly reads_per_key: number;
-    /** Reading requests that use a store at once. */
-    readonly concurrent_reads: number;
-    /** Bytes of a page's items, after which the page ends. */
-    readonly page_bytes: number;
-    /** Milliseconds of the store's work for a page, after which the page ends. */
-    readonly page_time: number;
-    /** Points of an answer of statistics. */
-    readonly stats_points: number;
-    /** Milliseconds after which a page ends, with all waiting. */
-    readonly page_timeout: number;
-    /** Scores of a trace and of its observations. */
-    readonly scores_per_trace: number;
-    /** Inflated bytes of batches that are kept for later reads: half of them small ones, half of them large ones. */
-    readonly read_cache_bytes: number;
-  };
+export type ReadLimits = {
+  /** Bytes of all reading requests in memory. */
+  readonly read_bytes: number;
+  /** Reading requests of a key in progress. */
+  readonly reads_per_key: number;
+  /** Reading requests that use a store at once. */
+  readonly concurrent_reads: number;
+  /** Bytes of a page's items, after which the page ends. */
+  readonly page_bytes: number;
+  /** Milliseconds of the store's work for a page, after which the page ends. */
+  readonly page_time: number;
+  /** Points of an answer of statistics. */
+  readonly stats_points: number;
+  /** Milliseconds after which a page ends, with all waiting. */
+  readonly page_timeout: number;
+  /** Scores of a trace and of its observations. */
+  readonly scores_per_trace: number;
+  /** Inflated bytes of batches that are kept for later reads: half of them small ones, half of them large ones. */
+  readonly read_cache_bytes: number;
+  /** Milliseconds for which a request may wait for a trace. */
+  readonly wait_timeout: number;
+  /** Requests that wait for a trace at once, of a key and of all. */
+  readonly waits_per_key: number;
+  readonly waits: number;
+  /** Streams of a key, of a project, and of all, at once. */
+  readonly streams_per_key: number;
+  readonly streams_per_project: number;
+  readonly streams: number;
+  /** Exports in progress, of a key and of all. */
+  readonly exports_per_key: number;
+  readonly concurrent_exports: number;
+};
 
 /**
  * The one owner of what reading may use. Every path that reads a store for a client begins a read here:
@@ -48,12 +54,12 @@ export type ReadLimits = ExportLimits &
 export type Reads = {
   readonly limits: ReadLimits;
   readonly heldBytes: number;
-  readonly exports: ExportPlaces;
+  readonly exports: ReadPlaces;
   /** The small batches that are kept for later reads. */
   readonly batches: BatchCache;
   /** The requests that wait for a trace. */
-  readonly waits: KeyPlaces;
-  readonly streams: FollowPlaces;
+  readonly waits: ReadPlaces;
+  readonly streams: ReadPlaces;
   /** Throws a `Refusal` (429, 503). The signal is aborted when the client goes away. */
   begin(tenant: Tenant, signal: AbortSignal): Read;
   close(): void;
@@ -74,17 +80,32 @@ export type Read = {
 /** Memory of a request and of the rows and the text that it works on. */
 const WORKING_BYTES = 262_144;
 
-const KEY_RETRY_MS = 1_000;
+/** Milliseconds after which a refused client is asked to try again. */
+const RETRY_MS = 1_000;
+const EXPORT_RETRY_MS = 5_000;
+
+/** Places of requests that stay for long. */
+function placesIn(limits: ReadLimits): Pick<Reads, 'waits' | 'streams' | 'exports'> {
+  const waits = createPlaces({
+    ...{ what: 'requests that wait', key: limits.waits_per_key },
+    ...{ project: projectShare(limits.waits), all: limits.waits, retryMs: RETRY_MS },
+  });
+  const streams = createPlaces({
+    ...{ what: 'streams of traces', key: limits.streams_per_key },
+    ...{ project: limits.streams_per_project, all: limits.streams, retryMs: RETRY_MS },
+  });
+  const exports = createPlaces({
+    ...{ what: 'exports in progress', key: limits.exports_per_key },
+    project: projectShare(limits.concurrent_exports),
+    ...{ all: limits.concurrent_exports, retryMs: EXPORT_RETRY_MS },
+  });
+  return { waits, streams, exports };
+}
 
 export function createReads(limits: ReadLimits, metrics: Metrics): Reads {
   const budget = readBudget(limits.read_bytes);
-  const waits = boundedPlaces({
-    ...{ what: 'requests that wait', owner: 'key' },
-    ...{ each: limits.waits_per_key, all: limits.waits },
-  });
-  const streams = followPlaces(limits);
+  const { waits, streams, exports } = placesIn(limits);
   const turns = fairTurns(limits.concurrent_reads);
-  const exports = exportPlaces(limits);
   /** Only keys with reads in progress. */
   const ofKey = new Map<string, number>();
   const removers = [
@@ -112,7 +133,7 @@ export function createReads(limits: ReadLimits, metrics: Metrics): Reads {
       throw new Refusal(
         'rate_limited',
         `This key has ${limits.reads_per_key} reading requests in progress. Try again.`,
-        { retryAfterMs: KEY_RETRY_MS },
+        { retryAfterMs: RETRY_MS },
       );
     }
     ofKey.set(keyId, known + 1);

@@ -72,7 +72,7 @@ async function waitFor(
   traceId: string,
   ms: number,
 ): Promise<void> {
-  const leave = reads.waits.take(tenant.keyId);
+  const leave = reads.waits.take(tenant);
   try {
     await waitForTrace({ store, projectId: tenant.projectId, traceId, ms, read, clock });
   } finally {
@@ -90,9 +90,9 @@ async function showTree(reading: StoreReading, traceId: string): Promise<void> {
 function treeOf({ tenant, store, read }: StoreReading, traceId: string): TreeSource {
   return {
     read,
-    fetch: (limit, cursor) =>
+    fetch: (limit, cursor, hasText) =>
       store.traces.listTree(tenant.projectId, traceId, {
-        limit,
+        ...{ limit, hasText },
         ...(cursor === undefined ? {} : { cursor }),
       }),
   };

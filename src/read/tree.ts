@@ -1,8 +1,8 @@
-import { fillPlaces, traceJson, treeJson } from '../store/observation-json.ts';
+import { fillPlaces, traceJson } from '../store/observation-json.ts';
 import type { TraceTotals, UsageNode } from '../store/rows/trace-totals.ts';
 import { traceTotals } from '../store/rows/trace-totals.ts';
-import { placeInTree, usageNodeOf } from '../store/rows/tree.ts';
-import type { NarrowObservation, Page, StoredTrace } from '../store/store.ts';
+import { placeInTree } from '../store/rows/tree.ts';
+import type { StoredTrace, TreePage } from '../store/store.ts';
 import type { JsonAnswer } from './answer.ts';
 import type { Read } from './reads.ts';
 
@@ -17,11 +17,11 @@ const KEPT_BYTES = 16 * 1_048_576;
 
 export type TreeSource = {
   readonly read: Read;
-  fetch(limit: number, cursor: string | undefined): Promise<Page<NarrowObservation>>;
+  /** `hasText`: whether the texts are wanted, or the nodes alone. */
+  fetch(limit: number, cursor: string | undefined, hasText: boolean): Promise<TreePage>;
 };
 
-/** The JSON of some observations, whose places are blank. */
-type Kept = { readonly nodes: readonly UsageNode[]; readonly texts: Buffer };
+type Kept = Pick<TreePage, 'nodes' | 'text'>;
 
 /**
  * Writes every observation of a trace without its payloads. The totals decide which observations are counted, so every row is
@@ -42,28 +42,28 @@ export async function writeTree(
   let left = keptBytes;
   /** The cursor of the rows behind the kept texts; undefined if there are none. */
   let rest: string | undefined;
-  const totals = await totalsOf(source, (items, nodes, cursor) => {
-    if (left <= 0) rest ??= cursor;
-    if (rest !== undefined) return;
-    const texts = textsOf(items, kept.length === 0);
-    reservation.grow(texts.length);
-    left -= texts.length;
-    kept.push({ nodes, texts });
+  const totals = await totalsOf(source, {
+    wantsText: () => left > 0,
+    add({ nodes, text }, cursor) {
+      if (left <= 0) rest ??= cursor;
+      if (rest !== undefined) return;
+      reservation.grow(text.length);
+      left -= text.length;
+      kept.push({ nodes, text });
+    },
   });
   await out.add(`{"trace":${traceJson(trace)},"observations":[`);
-  for (const { nodes, texts } of kept) await write(out, texts, nodes, totals);
+  for (const [i, { nodes, text }] of kept.entries()) {
+    if (i > 0) await out.add(',');
+    await write(out, text, nodes, totals);
+  }
   if (rest !== undefined) {
-    for await (const { items } of steps(source, rest)) {
-      await write(out, textsOf(items, false), items.map(usageNodeOf), totals);
+    for await (const [{ nodes, text }] of steps(source, rest, () => true)) {
+      await out.add(',');
+      await write(out, text, nodes, totals);
     }
   }
   out.end(']}');
-}
-
-function textsOf(items: readonly NarrowObservation[], isFirst: boolean): Buffer {
-  let text = '';
-  for (const observation of items) text += `,${treeJson(observation)}`;
-  return Buffer.from(isFirst ? text.slice(1) : text);
 }
 
 async function write(
@@ -79,37 +79,36 @@ async function write(
   await out.addBytes(texts);
 }
 
-/** The totals of a trace, which say which of its observations are counted. `onStep` gets each step's rows. */
-export async function totalsOf(
-  source: TreeSource,
-  onStep?: (items: Step['items'], nodes: readonly UsageNode[], cursor: Step['cursor']) => void,
-): Promise<TraceTotals> {
-  const all: UsageNode[][] = [];
-  for await (const { items, cursor } of steps(source, undefined)) {
-    source.read.reservation.grow(items.length * NODE_BYTES);
-    const nodes = items.map(usageNodeOf);
-    all.push(nodes);
-    onStep?.(items, nodes, cursor);
+/** A request that wants the texts too, as long as it has room for them. */
+type TextKeeping = {
+  wantsText(): boolean;
+  /** `cursor`: where the page begins. */
+  add(page: TreePage, cursor: string | undefined): void;
+};
+
+/** The totals of a trace, which say which of its observations are counted. */
+export async function totalsOf(source: TreeSource, keeping?: TextKeeping): Promise<TraceTotals> {
+  const all: (readonly UsageNode[])[] = [];
+  const wantsText = keeping === undefined ? () => false : keeping.wantsText;
+  for await (const [page, cursor] of steps(source, undefined, wantsText)) {
+    source.read.reservation.grow(page.nodes.length * NODE_BYTES);
+    all.push(page.nodes);
+    keeping?.add(page, cursor);
   }
   return traceTotals(all.flat());
 }
 
-type Step = {
-  readonly items: readonly NarrowObservation[];
-  /** The cursor that the step begins at. */
-  readonly cursor: string | undefined;
-};
-
 async function* steps(
   { read, fetch }: TreeSource,
   first: string | undefined,
-): AsyncGenerator<Step> {
+  wantsText: () => boolean,
+): AsyncGenerator<readonly [page: TreePage, cursor: string | undefined]> {
   let cursor = first;
   for (;;) {
     const from = cursor;
-    const { items, nextCursor } = await read.turn(() => fetch(STEP_ROWS, from));
-    yield { items, cursor };
-    if (nextCursor === null) return;
-    cursor = nextCursor;
+    const page = await read.turn(() => fetch(STEP_ROWS, from, wantsText()));
+    yield [page, from];
+    if (page.nextCursor === null) return;
+    cursor = page.nextCursor;
   }
 }

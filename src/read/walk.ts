@@ -16,8 +16,8 @@ export type Walked = {
   readonly searchedTo: Instant | null;
 };
 
-/** A walk reads all that it finds, so it gets less than a list, which ends at its limit. */
-const SHARE_OF_SUMS = 0.5;
+/** The part of `page_time` for sums over traces: they read all that they find, while a list ends at its limit. */
+export const SHARE_OF_SUMS = 0.5;
 
 /** The traces of a walk: those that match and started within the range. */
 type WalkOf = { readonly query: Query; readonly range: StepRange };

@@ -8,7 +8,13 @@ import { logDamageIn } from './log-damage.ts';
 import { SHRINK, shrinkOperation, TRUNCATE_LOG } from './maintenance.ts';
 import type { MigratedFile } from './migrate.ts';
 import { mendVersion, migrateFile, refuseNewer } from './migrate.ts';
-import type { Opening, OperationModule, OperationTable, ThreadData } from './operation.ts';
+import type {
+  GroupEnd,
+  Opening,
+  OperationModule,
+  OperationTable,
+  ThreadData,
+} from './operation.ts';
 import { errcodeOf, isDamage } from './result-code.ts';
 import { finds, prepareWide } from './rows.ts';
 import type { Salvaged } from './salvage.ts';
@@ -24,6 +30,7 @@ export type Connection = {
   readonly begin: StatementSync;
   readonly commit: StatementSync;
   readonly operations: ReadonlyMap<string, Operation>;
+  readonly groupEnd: GroupEnd | undefined;
   readonly growing: ReadonlySet<string>;
   /** The files that hold commits: the database and its log. */
   readonly files: FileIdentities;
@@ -148,6 +155,7 @@ function connect(module: OperationModule, data: FileData): Connected {
       begin: prepareWide(db, isWriting ? 'BEGIN IMMEDIATE' : 'BEGIN'),
       commit: prepareWide(db, 'COMMIT'),
       operations: new Map(Object.entries(operations as Record<string, Operation>)),
+      groupEnd: isWriting ? module.groupEnd?.(db) : undefined,
       growing: new Set(module.growing),
       files: identitiesOf([file, `${file}-wal`]),
     };

@@ -13,11 +13,19 @@ export type OperationTable = Readonly<Record<string, (...args: never[]) => unkno
 export type Operations = {
   /**
    * Run in the writing thread, inside the transaction of their group. A thrown error rolls the call back, so an
-   * operation keeps nothing in memory that a rollback makes wrong.
+   * operation keeps nothing in memory that a rollback makes wrong, unless a `GroupEnd` drops it.
    */
   readonly write: OperationTable;
   /** Run in a reading thread, which has a connection of its own. */
   readonly read: OperationTable;
+};
+
+/** The operations of a group do this once, behind its last call. */
+export type GroupEnd = {
+  /** Runs in the transaction of the group. */
+  beforeCommit(): void;
+  /** The transaction was rolled back. */
+  rolledBack(): void;
 };
 
 /** A file of operations. Threads load it by its URL, because functions cannot be sent to a thread. */
@@ -26,6 +34,7 @@ export type OperationModule = {
   readonly migrations: readonly FileMigration[];
   writeOperations(db: DatabaseSync): OperationTable;
   readOperations(db: DatabaseSync): OperationTable;
+  readonly groupEnd?: (db: DatabaseSync) => GroupEnd;
   /**
    * Tables without which the file must not be used, such as those of the keys: a start refuses a damaged file that
    * lacks a row of them. The first has a row in every file in use. Undefined: a start keeps what is readable.

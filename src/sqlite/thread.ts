@@ -91,6 +91,7 @@ function transaction(connection: Connection, calls: readonly Call[]): unknown[] 
     failpoint('before_append');
     const results = new Array<unknown>(calls.length);
     for (let i = 0; i < calls.length; i++) results[i] = run(connection, calls[i] as Call);
+    connection.groupEnd?.beforeCommit();
     failpoint('after_append');
     connection.commit.run();
     failpoint('after_commit');
@@ -99,6 +100,7 @@ function transaction(connection: Connection, calls: readonly Call[]): unknown[] 
   } catch (error) {
     if (isSyncFailure(errcodeOf(error))) broken = failureOf(error);
     if (connection.db.isTransaction) connection.db.exec('ROLLBACK');
+    connection.groupEnd?.rolledBack();
     throw error;
   }
 }

@@ -5,7 +5,7 @@ import { formatInstant } from '../model/instant.ts';
 import { decodeJsonText } from '../model/json/decode.ts';
 import type { Instant, ObservationError, PayloadField, TraceState } from '../model/observation.ts';
 import { PAYLOAD_FIELDS } from '../model/observation.ts';
-import type { NarrowObservation, StoredObservation, StoredTrace } from './store.ts';
+import type { StoredObservation, StoredTrace } from './store.ts';
 
 /** The source of the public form. A single event of an observation may lack its trace. */
 export type RenderedObservation = Omit<StoredObservation, 'traceId' | 'payload' | 'state'> & {
@@ -98,6 +98,21 @@ export type TreePlace = {
   readonly counted: boolean;
   /** A cycle of parents is broken here: the observation counts as a root. */
   readonly cycle: boolean;
+};
+
+/** The part of an observation that the tree of its trace shows. */
+export type NarrowObservation = Pick<
+  StoredObservation,
+  'id' | 'parentId' | 'name' | 'kind' | 'status' | 'state' | 'model' | 'details'
+> & {
+  readonly startMs: number | null;
+  readonly startNs: number | null;
+  readonly endMs: number | null;
+  readonly endNs: number | null;
+  /** JSON of a `TokenUsage`. */
+  readonly usage: string | null;
+  /** JSON of an `ObservationError`. */
+  readonly error: string | null;
 };
 
 /**

@@ -32,6 +32,7 @@ import type { CostStore } from './pricing.ts';
 import type { RankStore } from './ranking.ts';
 import type { RollupReads } from './rollups/reading.ts';
 import type { CountedField, CountedPage } from './rows/observed-values.ts';
+import type { UsageNode } from './rows/trace-totals.ts';
 import type { ScoreStore, ScoreValue } from './scores.ts';
 import type { SearchStore } from './search/status.ts';
 
@@ -115,19 +116,13 @@ export type TraceSource = {
 /** An observation, and the events that it has its fields from, each once. */
 export type ObservationWithEvents = StoredObservation & { readonly events: readonly EventRef[] };
 
-/** The part of an observation that the tree of its trace shows. */
-export type NarrowObservation = Pick<
-  StoredObservation,
-  'id' | 'parentId' | 'name' | 'kind' | 'status' | 'state' | 'model' | 'details'
-> & {
-  readonly startMs: number | null;
-  readonly startNs: number | null;
-  readonly endMs: number | null;
-  readonly endNs: number | null;
-  /** JSON of a `TokenUsage`. */
-  readonly usage: string | null;
-  /** JSON of an `ObservationError`. */
-  readonly error: string | null;
+/** Observations of the tree of a trace. */
+export type TreePage = {
+  /** As `treeJson` makes them, joined with commas. Empty if no texts were wanted. */
+  readonly text: Buffer;
+  /** Of each observation, in the same order. A node without usage and cost has no other fields than id, parent and start. */
+  readonly nodes: readonly UsageNode[];
+  readonly nextCursor: string | null;
 };
 
 export type StoredTrace = {
@@ -230,12 +225,12 @@ export type TraceStore = {
     traceId: string,
     page: { limit: number; cursor?: string },
   ): Promise<Page<TraceSource>>;
-  /** The same order and pages of other lengths, without the columns that a tree does not show. */
+  /** The same order and pages of other lengths, as the tree of a trace has them. */
   listTree(
     projectId: string,
     traceId: string,
-    page: { limit: number; cursor?: string },
-  ): Promise<Page<NarrowObservation>>;
+    page: { limit: number; cursor?: string; hasText: boolean },
+  ): Promise<TreePage>;
   /** The root of a trace, or its first observation; undefined until the trace has a summary. */
   getRoot(projectId: string, traceId: string): Promise<StoredObservation | undefined>;
   /**

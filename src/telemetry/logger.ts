@@ -1,8 +1,10 @@
 import type { DestinationStream } from 'pino';
 import { destination as openDestination, pino } from 'pino';
+import { systemClock } from '../component/clock.ts';
 import type { Logger } from '../component/component.ts';
 import { renderConsole } from './console.ts';
 import { escapeControlsInText } from './control-characters.ts';
+import { createLineBound } from './line-bound.ts';
 
 type LogLevel = 'debug' | 'info' | 'warn' | 'error';
 type LogEncoding = 'console' | 'json';
@@ -10,8 +12,12 @@ type LogEncoding = 'console' | 'json';
 export type LoggerOptions = {
   readonly level: LogLevel;
   readonly encoding: LogEncoding;
+  /** Lines of one component and text in 10 s, but those of level debug. */
+  readonly repeated_lines: number;
   /** Receives each line; the default writes to standard error. */
   readonly write?: (line: string) => void;
+  /** Milliseconds; the default is the time of the machine. */
+  readonly now?: () => number;
 };
 
 /** The service's logger: static messages, data in fields, never a credential or a payload. */
@@ -58,11 +64,12 @@ export function createLogger(options: LoggerOptions): ServiceLogger {
     },
     stream,
   );
+  const bound = createLineBound(options.repeated_lines, options.now ?? systemClock.now);
   return {
     debug: (fields, message) => root.debug(fields, message),
-    info: (fields, message) => root.info(fields, message),
-    warn: (fields, message) => root.warn(fields, message),
-    error: (fields, message) => root.error(fields, message),
+    info: bound((fields, message) => root.info(fields, message)),
+    warn: bound((fields, message) => root.warn(fields, message)),
+    error: bound((fields, message) => root.error(fields, message)),
     setLevel(level) {
       root.level = level;
     },

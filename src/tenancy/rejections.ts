@@ -12,6 +12,8 @@ const FLUSH_MS = 1000;
 const FLUSH_LINES = 500;
 /** Most entries in memory. Above that only the counts are kept. */
 const WAITING_LINES = 10_000;
+/** Most entries of one project in memory, so that its refused requests leave room for the entries of others. */
+const PROJECT_LINES = WAITING_LINES / 4;
 /** Most different counts in memory, each of an hour, a project, a key and a code. */
 const WAITING_COUNTS = 50_000;
 /** Longest stored reason or path, in characters. */
@@ -77,6 +79,8 @@ class Waiting {
   readonly #logger: Logger;
   readonly #config: RejectionsConfig;
   #lines: RejectionEntry[] = [];
+  /** Entries in memory by project; projects without one are not in it. */
+  readonly #linesOf = new Map<string, number>();
   readonly #counts = new Map<string, Count>();
   /** Entries that exceeded the bound in memory. */
   #lost = 0;
@@ -94,13 +98,28 @@ class Waiting {
   record(entry: RejectionEntry): void {
     if (this.#isStopped) return;
     if (this.#config.max_entries > 0) {
-      if (this.#lines.length < WAITING_LINES) this.#lines.push(entry);
-      else this.#lost++;
+      if (this.#hasRoomFor(entry.projectId)) {
+        this.#lines.push(entry);
+        this.#countLine(entry, 1);
+      } else {
+        this.#lost++;
+      }
     }
     const { at, projectId, keyId, code, count } = entry;
     const hour = Math.floor(at / HOUR_MS);
     this.#addCount({ hour, project: projectId, key: keyId, code, count });
     this.#schedule(FLUSH_MS);
+  }
+
+  #hasRoomFor(projectId: string): boolean {
+    const own = this.#linesOf.get(projectId) ?? 0;
+    return this.#lines.length < WAITING_LINES && own < PROJECT_LINES;
+  }
+
+  #countLine({ projectId }: RejectionEntry, change: number): void {
+    const count = (this.#linesOf.get(projectId) ?? 0) + change;
+    if (count > 0) this.#linesOf.set(projectId, count);
+    else this.#linesOf.delete(projectId);
   }
 
   #addCount(added: Count): void {
@@ -137,6 +156,7 @@ class Waiting {
     const lines = this.#lines.slice(0, FLUSH_LINES);
     const counts = [...this.#counts.values()].slice(0, FLUSH_LINES);
     this.#lines = this.#lines.slice(FLUSH_LINES);
+    for (const line of lines) this.#countLine(line, -1);
     for (const count of counts) this.#counts.delete(nameOf(count));
     try {
       const most = this.#config.max_entries;
@@ -145,7 +165,8 @@ class Waiting {
     } catch (error) {
       const about = { error, lines: lines.length };
       this.#logger.warn(about, 'Rejections could not be saved');
-      this.#lines = [...lines, ...this.#lines].slice(0, WAITING_LINES);
+      for (const line of lines) this.#countLine(line, 1);
+      this.#lines = [...lines, ...this.#lines];
       for (const count of counts) this.#addCount(count);
       this.#schedule(10 * FLUSH_MS);
       return false;

@@ -1,6 +1,8 @@
+import { AGENT_CASES } from './agent-cases.ts';
+import { ANTHROPIC_CASES } from './anthropic-cases.ts';
 import type { ClientCase } from './client-case.ts';
 import { COLLECTOR_CASE } from './collector-case.ts';
-import { npmClients, pythonClients } from './install.ts';
+import { codingAgents, npmClients, pythonClients } from './install.ts';
 import type { Runtime } from './lab.ts';
 import { NPM_CASES } from './npm-cases.ts';
 import { PYTHON_CASES } from './python-cases.ts';
@@ -8,13 +10,22 @@ import { PYTHON_CASES } from './python-cases.ts';
 export { NPM_CASES } from './npm-cases.ts';
 
 /** The programs of all pages, which this package runs. */
-export const ALL_CASES: readonly ClientCase[] = [...NPM_CASES, ...PYTHON_CASES];
+export const ALL_CASES: readonly ClientCase[] = [
+  ...NPM_CASES,
+  ...AGENT_CASES,
+  ...PYTHON_CASES,
+  ...ANTHROPIC_CASES,
+];
 
 /** The rows of the matrix. */
 export const MATRIX_CASES: readonly ClientCase[] = [...ALL_CASES, COLLECTOR_CASE];
 
 /** Installs the packages of a program if they are missing. */
 export async function runtimeOf({ list }: ClientCase): Promise<Runtime> {
+  if (list === 'agents') {
+    const programs = await codingAgents();
+    return { file: 'program.sh', command: 'sh -eu program.sh', programs };
+  }
   if (list !== 'npm') {
     const python = await pythonClients(list);
     return { file: 'program.py', command: `'${python}' program.py` };

@@ -14,8 +14,10 @@ export type ClientCase = {
   readonly variant?: string;
   /** A text of the program that the variant replaces, and its replacement. */
   readonly edit?: readonly [string, string];
-  /** The list of packages: `npm/package.json`, or `python/LIST.txt`. */
-  readonly list: 'npm' | 'main' | 'litellm' | 'traceloop';
+  /** A shell script that runs before the settings, and is no part of the page. */
+  readonly prelude?: string;
+  /** The list of packages: `npm/package.json`, `agents/package.json`, or `python/LIST.txt`. */
+  readonly list: 'npm' | 'agents' | 'main' | 'anthropic' | 'litellm' | 'mlflow' | 'traceloop';
   /** The packages whose versions the matrix shows. */
   readonly packages: readonly string[];
   readonly protocol: string;

@@ -20,22 +20,41 @@ import { run } from '../interop/toolchain.ts';
  */
 const NPM = fileURLToPath(new URL('./npm/', import.meta.url));
 const NPM_FILES = ['package.json', 'package-lock.json', '.npmrc'];
+const AGENTS = fileURLToPath(new URL('./agents/', import.meta.url));
 const COLLECTOR = fileURLToPath(new URL('../interop/collector-builder.yaml', import.meta.url));
 const PYTHON = fileURLToPath(new URL('./python/', import.meta.url));
 /** Of a loaded machine; an idle one takes less than a minute. */
 const INSTALL_MS = 600_000;
 
 /** Installs the npm clients if they are missing; returns the directory with their `node_modules`. */
-export async function npmClients(): Promise<string> {
-  const directory = join(
-    cacheDirectory(),
-    `npm-${keyOf(NPM_FILES.map((file) => join(NPM, file)))}`,
-  );
+export function npmClients(): Promise<string> {
+  return npmPackages('the npm clients', 'npm', NPM);
+}
+
+/** Installs the coding agents if they are missing; returns the directory with their programs. */
+export async function codingAgents(): Promise<string> {
+  const directory = await npmPackages('the coding agents', 'agents', AGENTS, async (place) => {
+    // The only script that is needed puts the program of the platform into its place.
+    const script = join('node_modules', '@anthropic-ai', 'claude-code', 'install.cjs');
+    await run(process.execPath, [script], { cwd: place, ms: INSTALL_MS });
+  });
+  return join(directory, 'node_modules', '.bin');
+}
+
+async function npmPackages(
+  name: string,
+  list: string,
+  source: string,
+  finish?: Fill,
+): Promise<string> {
+  const key = keyOf(NPM_FILES.map((file) => join(source, file)));
+  const directory = join(cacheDirectory(), `${list}-${key}`);
   if (existsSync(directory)) return directory;
-  return await installed('the npm clients', directory, async (place) => {
-    for (const file of NPM_FILES) cpSync(join(NPM, file), join(place, file));
+  return await installed(name, directory, async (place) => {
+    for (const file of NPM_FILES) cpSync(join(source, file), join(place, file));
     const quiet = ['--no-audit', '--no-fund', '--ignore-scripts', '--loglevel', 'error'];
     await run('npm', ['ci', ...quiet], { cwd: place, ms: INSTALL_MS });
+    await finish?.(place);
   });
 }
 
@@ -127,12 +146,7 @@ function keyOf(files: readonly string[]): string {
 
 /** The pinned versions: `LIST PACKAGE` → version. */
 export function packageVersions(): ReadonlyMap<string, string> {
-  const { dependencies } = JSON.parse(readFileSync(join(NPM, 'package.json'), 'utf8')) as {
-    dependencies: Record<string, string>;
-  };
-  const versions = new Map(
-    Object.entries(dependencies).map(([name, version]) => [`npm ${name}`, version]),
-  );
+  const versions = new Map([...npmVersions('npm', NPM), ...npmVersions('agents', AGENTS)]);
   const collector = /^ {2}version: (.+)$/m.exec(readFileSync(COLLECTOR, 'utf8'))?.[1] ?? '';
   versions.set('npm otelcol', collector);
   for (const file of readdirSync(PYTHON)) {
@@ -142,4 +156,11 @@ export function packageVersions(): ReadonlyMap<string, string> {
     }
   }
   return versions;
+}
+
+function npmVersions(list: string, directory: string): [string, string][] {
+  const { dependencies } = JSON.parse(readFileSync(join(directory, 'package.json'), 'utf8')) as {
+    dependencies: Record<string, string>;
+  };
+  return Object.entries(dependencies).map(([name, version]) => [`${list} ${name}`, version]);
 }

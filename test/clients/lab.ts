@@ -16,6 +16,8 @@ export type Runtime = {
   readonly command: string;
   /** Packages of Node, which the program finds beside it. */
   readonly modules?: string;
+  /** A directory of programs. They see no variables of this process, and have a home directory of their own. */
+  readonly programs?: string;
 };
 
 /** Of a slow machine that starts several programs. */
@@ -89,24 +91,27 @@ export class Lab {
     mkdirSync(place);
     if (runtime.modules !== undefined) symlinkSync(runtime.modules, join(place, 'node_modules'));
     writeFileSync(join(place, runtime.file), this.#withAddresses(program, base));
-    writeFileSync(join(place, 'settings.sh'), this.#withAddresses(settings, base));
-    return await run(
+    const script = `${each.prelude ?? ''}\n${this.#withAddresses(settings, base)}`;
+    writeFileSync(join(place, 'settings.sh'), script);
+    const shell = [
       'sh',
-      [
-        '-euc',
-        `. ./settings.sh; ${runtime.command} >output 2>&1 || (cat output >&2; exit 1); cat output`,
-      ],
-      {
-        cwd: place,
-        env: {
-          ...PLAIN,
-          KEY: key,
-          OPENAI_BASE_URL: this.#models.url,
-          OPENAI_API_KEY: 'sk-test',
-        },
-        ms: PROGRAM_MS,
-      },
-    );
+      '-euc',
+      `. ./settings.sh; ${runtime.command} >output 2>&1 || (cat output >&2; exit 1); cat output`,
+    ];
+    const variables = {
+      KEY: key,
+      OPENAI_BASE_URL: this.#models.url,
+      OPENAI_API_KEY: 'sk-test',
+      ANTHROPIC_BASE_URL: new URL(this.#models.url).origin,
+      ANTHROPIC_API_KEY: 'sk-ant-test',
+    };
+    const options = { cwd: place, ms: PROGRAM_MS };
+    if (runtime.programs === undefined) {
+      return await run('env', shell, { ...options, env: { ...PLAIN, ...variables } });
+    }
+    const path = `${runtime.programs}:${process.env.PATH ?? ''}`;
+    const own = Object.entries({ ...variables, HOME: place, PATH: path });
+    return await run('env', ['-i', ...own.map((pair) => pair.join('=')), ...shell], options);
   }
 
   /** Replaces the default addresses of a page. */

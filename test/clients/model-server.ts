@@ -1,10 +1,17 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import {
+  type MessagesBody,
+  messageEvents,
+  messageOf,
+  SHELL_COMMAND,
+  SHELL_TOOLS,
+} from './messages.ts';
 import { ANSWER, ANSWER_PARTS, CALL_USAGE, CITY, EMBEDDING_USAGE, MISSING_MODEL } from './plot.ts';
 
 /**
- * A fake OpenAI on loopback: chat (plain, streamed, with tools), responses and embeddings. A chat with tools calls the
- * first tool for Oslo, until the messages have a result. A model named `no-such-model` is 404.
+ * A fake OpenAI and Anthropic on loopback: chat, responses and messages (plain, streamed, with tools), and embeddings. A call
+ * with tools asks for a shell, else for the first tool, until the messages have a result. A model named `no-such-model` is 404.
  */
 export type ModelServer = {
   /** With `/v1`, as `OPENAI_BASE_URL` takes it. */
@@ -12,7 +19,6 @@ export type ModelServer = {
   close(): Promise<void>;
 };
 
-const ARGUMENTS = JSON.stringify(CITY);
 const CREATED = 1_767_225_600;
 
 type Body = {
@@ -53,9 +59,10 @@ async function answer(
   for await (const chunk of request) chunks.push(chunk as Buffer);
   const body = JSON.parse(Buffer.concat(chunks).toString() || '{}') as Body;
   const path = request.url?.replace(/\?.*/, '');
-  if (body.model === MISSING_MODEL) return failed(response);
+  if (body.model === MISSING_MODEL) return failed(response, path === '/v1/messages');
   if (path === '/v1/chat/completions') return chat(response, body, call);
   if (path === '/v1/responses') return respond(response, body, call);
+  if (path === '/v1/messages') return write(response, body as MessagesBody, call);
   if (path === '/v1/embeddings') return embed(response, body);
   send(response, 404, { error: { message: `the fake model server has no ${path}` } });
 }
@@ -93,13 +100,14 @@ function chat(response: ServerResponse, body: Body, call: number): void {
 }
 
 function toolCall(name: string, call: number) {
-  return { id: `call_${call}`, type: 'function', function: { name, arguments: ARGUMENTS } };
+  return { id: `call_${call}`, type: 'function', function: { name, arguments: argumentsOf(name) } };
 }
 
 /** The tool that this answer calls. */
 function toolOf(body: Body, hasResult: boolean): string | undefined {
-  const [tool] = body.tools ?? [];
-  return hasResult ? undefined : (tool?.function?.name ?? tool?.name);
+  const names = (body.tools ?? []).map((tool) => tool.function?.name ?? tool.name);
+  const shell = names.find((name) => name !== undefined && SHELL_TOOLS.includes(name));
+  return hasResult ? undefined : (shell ?? names[0]);
 }
 
 function respond(response: ServerResponse, body: Body, call: number): void {
@@ -109,13 +117,13 @@ function respond(response: ServerResponse, body: Body, call: number): void {
   const item = tool
     ? {
         ...{ type: 'function_call', id: `fc_${call}`, call_id: `call_${call}` },
-        ...{ name: tool, arguments: ARGUMENTS, status: 'completed' },
+        ...{ name: tool, arguments: argumentsOf(tool), status: 'completed' },
       }
     : {
         ...{ type: 'message', id: `msg_${call}`, role: 'assistant' },
         ...{ status: 'completed', content: [text] },
       };
-  send(response, 200, {
+  const whole = {
     id: `resp_${call}`,
     object: 'response',
     created_at: CREATED,
@@ -132,7 +140,31 @@ function respond(response: ServerResponse, body: Body, call: number): void {
       input_tokens_details: { cached_tokens: CALL_USAGE.cached_tokens },
       output_tokens_details: { reasoning_tokens: CALL_USAGE.reasoning_tokens },
     },
-  });
+  };
+  if (body.stream !== true) {
+    send(response, 200, whole);
+    return;
+  }
+  const event = (type: string, data: object) =>
+    `event: ${type}\ndata: ${JSON.stringify({ type, ...data })}\n\n`;
+  stream(response, [
+    event('response.created', { response: { ...whole, status: 'in_progress', output: [] } }),
+    event('response.output_item.done', { output_index: 0, item }),
+    event('response.completed', { response: whole }),
+  ]);
+}
+
+/** Coding agents take a command, in one of two forms. */
+function argumentsOf(tool: string): string {
+  if (!SHELL_TOOLS.includes(tool)) return JSON.stringify(CITY);
+  const command = tool === 'shell' ? ['sh', '-c', SHELL_COMMAND] : SHELL_COMMAND;
+  return JSON.stringify(tool === 'exec_command' ? { cmd: command } : { command });
+}
+
+function write(response: ServerResponse, body: MessagesBody, call: number): void {
+  response.setHeader('request-id', `req_${call}`);
+  if (body.stream === true) stream(response, messageEvents(body, call));
+  else send(response, 200, messageOf(body, call));
 }
 
 function embed(response: ServerResponse, body: Body): void {
@@ -153,14 +185,12 @@ function embed(response: ServerResponse, body: Body): void {
   });
 }
 
-function failed(response: ServerResponse): void {
-  const error = {
-    message: `The model \`${MISSING_MODEL}\` does not exist`,
-    type: 'invalid_request_error',
-    param: null,
-    code: 'model_not_found',
-  };
-  send(response, 404, { error });
+function failed(response: ServerResponse, isMessage: boolean): void {
+  const message = `The model \`${MISSING_MODEL}\` does not exist`;
+  const error = isMessage
+    ? { type: 'not_found_error', message }
+    : { message, type: 'invalid_request_error', param: null, code: 'model_not_found' };
+  send(response, 404, isMessage ? { type: 'error', error } : { error });
 }
 
 function send(response: ServerResponse, status: number, body: unknown): void {

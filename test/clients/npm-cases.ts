@@ -336,9 +336,93 @@ function openTelemetry(transport: 'HTTP' | 'gRPC'): ClientCase {
   };
 }
 
+function langchain(): ClientCase {
+  const spoken = (...contents: string[]) => ({
+    messages: contents.map((content) => ({ kwargs: { content } })),
+  });
+  const answered = (next: string, more: Partial<Expected> = {}): Expected => ({
+    name: 'agent',
+    kind: 'chain',
+    children: [
+      {
+        name: 'ChatOpenAI',
+        kind: 'llm',
+        model: MODEL,
+        provider: 'openai',
+        usage: CALL_USAGE,
+        hasFirstToken: true,
+        ...more,
+      },
+      // The condition of the edge.
+      { name: 'RunnableLambda', kind: 'chain', outputs: { output: next } },
+    ],
+  });
+  return {
+    client: 'LangChain and LangGraph for JavaScript',
+    page: 'langchain',
+    section: 'javascript',
+    list: 'npm',
+    packages: ['@langchain/core', '@langchain/openai', '@langchain/langgraph', 'langsmith'],
+    prints: /^Troubleshooting URL/,
+    protocol: 'runs, multipart',
+    calls: ['stream', 'tools', 'error'],
+    traces: [
+      {
+        name: 'answer',
+        session: 'session-1',
+        user: 'user-1',
+        usage: TWO_CALLS_USAGE,
+        tree: [
+          {
+            name: 'answer',
+            kind: 'chain',
+            ...WITH_SESSION,
+            inputs: spoken(QUESTION),
+            outputs: spoken(QUESTION, '', JSON.stringify(WEATHER), ANSWER),
+            children: [
+              { name: '__start__', kind: 'chain' },
+              answered('tools', {
+                inputs: { messages: [[{ kwargs: { content: QUESTION } }]] },
+                outputs: {
+                  generations: [[{ generationInfo: { finish_reason: 'tool_calls' } }]],
+                },
+              }),
+              {
+                name: 'tools',
+                kind: 'chain',
+                children: [
+                  {
+                    name: 'get_weather',
+                    kind: 'tool',
+                    inputs: CITY,
+                    outputs: { output: { kwargs: { content: JSON.stringify(WEATHER) } } },
+                  },
+                ],
+              },
+              answered('__end__', { outputs: { generations: [[{ text: ANSWER }]] } }),
+            ],
+          },
+        ],
+      },
+      {
+        name: 'ChatOpenAI',
+        tree: [
+          {
+            name: 'ChatOpenAI',
+            kind: 'llm',
+            model: MISSING_MODEL,
+            error: { type: 'Error', message: NOT_FOUND, stacktrace: /\n {4}at / },
+          },
+        ],
+      },
+    ],
+  };
+}
+
 /** The programs in JavaScript, which `npm test` runs. */
 export const NPM_CASES: readonly ClientCase[] = [
   langsmith(),
+  langchain(),
   langfuse(),
   vercelAiSdk(),
   openInference(),

@@ -60,8 +60,9 @@ function compared(traces: readonly ExpectedTrace[]): string[] {
     [...all, ...traces].some((each) => each[field] !== undefined);
   const some = (field: keyof Expected) => all.some((each) => each[field] !== undefined);
   const counts = new Set(all.flatMap(({ usage }) => Object.keys(usage ?? {})));
-  const kinds = ['cached_tokens', 'reasoning_tokens'].filter((kind) => counts.has(kind));
-  const details = kinds.map((kind) => `, ${kind.replace('_tokens', '')}`).join('');
+  const kinds = ['cached_tokens', 'cache_write_tokens', 'reasoning_tokens'];
+  const sent = kinds.filter((kind) => counts.has(kind));
+  const details = sent.map((kind) => `, ${plainName(kind)}`).join('');
   const fields: readonly (readonly [boolean, string])[] = [
     [true, 'tree'],
     [true, 'names'],
@@ -118,6 +119,10 @@ function tokens(usage: Readonly<Record<string, number>> | undefined): string[] {
   const { input_tokens, output_tokens, total_tokens, ...details } = usage;
   return [
     `${input_tokens ?? 0} + ${output_tokens ?? 0} = ${total_tokens ?? '?'} tokens`,
-    ...Object.entries(details).map(([kind, n]) => `${n} ${kind.replace('_tokens', '')}`),
+    ...Object.entries(details).map(([kind, n]) => `${n} ${plainName(kind)}`),
   ];
+}
+
+function plainName(kind: string): string {
+  return kind.replace('_tokens', '').replace('_', ' ');
 }

@@ -31,6 +31,29 @@ export const TWO_CALLS_USAGE = {
   cached_tokens: 16,
   reasoning_tokens: 8,
 };
+export const CLAUDE = 'claude-sonnet-5';
+/** Of a call, as Anthropic's API counts it: the input without its cached parts. */
+export const ANTHROPIC_USAGE = {
+  input_tokens: 13,
+  cache_read: 5,
+  cache_write: 3,
+  output_tokens: 9,
+};
+/** The same, as tracectl names and counts it. */
+export const ANTHROPIC_CALL_USAGE = {
+  input_tokens: 21,
+  output_tokens: 9,
+  total_tokens: 30,
+  cached_tokens: 5,
+  cache_write_tokens: 3,
+};
+export const TWO_ANTHROPIC_CALLS_USAGE = {
+  input_tokens: 42,
+  output_tokens: 18,
+  total_tokens: 60,
+  cached_tokens: 10,
+  cache_write_tokens: 6,
+};
 export const EMBEDDING_USAGE = { input_tokens: 5, total_tokens: 5 };
 /** Of a client that sends no details. */
 export const COUNTED_USAGE = { input_tokens: 21, output_tokens: 9, total_tokens: 30 };

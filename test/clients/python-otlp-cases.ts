@@ -393,6 +393,73 @@ function pydanticAi(): ClientCase {
   };
 }
 
+function mlflow(): ClientCase {
+  const { reasoning_tokens: _, ...usage } = CALL_USAGE;
+  const { reasoning_tokens: _none, ...twice } = TWO_CALLS_USAGE;
+  const call = {
+    name: 'Completions',
+    kind: 'generation',
+    model: ANSWERING_MODEL,
+    usage,
+  } as const;
+  return {
+    client: 'MLflow',
+    page: 'mlflow',
+    section: 'python',
+    list: 'mlflow',
+    packages: ['mlflow-tracing', 'openai'],
+    protocol: 'OTLP over HTTP, protobuf',
+    calls: ALL_CALLS,
+    traces: [
+      {
+        name: 'answer',
+        ...SESSION,
+        usage: twice,
+        tree: [
+          {
+            name: 'answer',
+            kind: 'span',
+            inputs: { question: QUESTION },
+            outputs: ANSWER,
+            ...SESSION,
+            children: [
+              {
+                ...call,
+                inputs: { messages: [{ role: 'user', content: QUESTION }] },
+                outputs: { choices: [{ message: { tool_calls: [{}] } }] },
+              },
+              { name: 'get_weather', kind: 'tool', inputs: CITY, outputs: WEATHER },
+              {
+                ...call,
+                inputs: { messages: MESSAGES },
+                outputs: { choices: [{ message: { content: ANSWER } }] },
+              },
+              {
+                name: 'Embeddings',
+                kind: 'embedding',
+                model: EMBEDDING_MODEL,
+                inputs: { input: ANSWER },
+              },
+            ],
+          },
+        ],
+      },
+      {
+        name: 'Completions',
+        tree: [
+          {
+            name: 'Completions',
+            kind: 'generation',
+            model: MISSING_MODEL,
+            inputs: { messages: HI },
+            error: { type: 'NotFoundError', message: NOT_FOUND, stacktrace: /^Traceback/ },
+          },
+        ],
+      },
+    ],
+  };
+}
+
 /** The programs in Python that send OTLP of OpenTelemetry's own SDK. */
 export const PYTHON_OTLP_CASES: readonly ClientCase[] = [
   openTelemetry('HTTP'),
@@ -403,4 +470,5 @@ export const PYTHON_OTLP_CASES: readonly ClientCase[] = [
   phoenix('HTTP'),
   traceloop(),
   pydanticAi(),
+  mlflow(),
 ];

@@ -1,4 +1,5 @@
 import type { Test } from 'tap';
+import { fillPlaces, observationJson } from '../../src/store/observation-json.ts';
 import { SEARCHED_TRACES } from '../../src/store/rows/trace-page.ts';
 import type { StoredObservation } from '../../src/store/store.ts';
 import { anObservation, testProject as P } from '../helper/batches.ts';
@@ -112,38 +113,62 @@ export function listings(t: Test, open: OpenStore): void {
   t.test('a tree has the pages of the observations, and their narrow fields', async (t) => {
     const { store } = await open(t);
     const details = { provider: 'p', inputBytes: 7, scope: 's' };
-    const error = { message: 'm', type: 'T', stacktrace: null };
+    const failure = { message: 'm', type: 'T', stacktrace: null };
     await write(store, [
       anObservation({ id: 'root', startTime: at(0), kind: 'chain', details, sessionId: 's' }),
       anObservation({ id: 'b', parentId: 'root', startTime: at(2), usage: { input_tokens: 1 } }),
-      anObservation({ id: 'a', parentId: 'root', startTime: at(1), status: 'error', error }),
+      anObservation({
+        id: 'a',
+        parentId: 'root',
+        startTime: at(1),
+        status: 'error',
+        error: failure,
+      }),
     ]);
     // A second event, so that fields have winners of their own.
     await write(store, [anObservation({ id: 'b', startTime: at(2), model: 'm', version: '1' })]);
-    const read = (cursor?: string) =>
-      store.traces.listTree(P, 'trace-1', { limit: 2, ...(cursor && { cursor }) });
+    const read = (cursor?: string, hasText = true) =>
+      store.traces.listTree(P, 'trace-1', { limit: 2, hasText, ...(cursor && { cursor }) });
     const first = await read();
-    t.match(first.items, [
-      { id: 'root', parentId: null, kind: 'chain', state: 'finished', details },
-      { id: 'a', parentId: 'root', state: 'error', error: JSON.stringify(error) },
-    ]);
     const last = await read(first.nextCursor ?? '');
-    t.match(last.items, [{ id: 'b', model: 'm', usage: '{"input_tokens":1}' }]);
     t.equal(last.nextCursor, null);
-    const { items } = await store.traces.listObservations(P, 'trace-1', { limit: 9 });
-    for (const [i, one] of [...first.items, ...last.items].entries()) {
-      const { startMs, startNs, endMs, endNs, usage, error, ...same } = one;
-      const listed = items[i];
-      t.match(listed, same);
-      t.same([startMs, startNs], [listed?.startTime?.ms, listed?.startTime?.ns]);
-      t.same([endMs, endNs], [listed?.endTime?.ms ?? null, listed?.endTime?.ns ?? null]);
-      t.same(
-        [usage, error].map((text) => JSON.parse(text ?? 'null')),
-        [listed?.usage, listed?.error],
+    const shown = [first, last].flatMap(({ text, nodes }): Record<string, unknown>[] => {
+      fillPlaces(
+        text,
+        nodes.map(({ id }) => ({ counted: id === 'b', cycle: false })),
       );
+      return JSON.parse(`[${text.toString()}]`);
+    });
+    const page = await store.traces.listObservations(P, 'trace-1', { limit: 9 });
+    const listed = page.items.map((one) => JSON.parse(observationJson(one, undefined)));
+    t.same(
+      shown.map(({ id }) => id),
+      ['root', 'a', 'b'],
+    );
+    for (const [i, one] of shown.entries()) {
+      const { counted, cycle, input_bytes: inputBytes, output_bytes, error, ...same } = one;
+      t.match(listed[i], same);
+      t.match([counted, cycle, output_bytes], [one.id === 'b', false, null]);
+      t.equal(inputBytes, one.id === 'root' ? details.inputBytes : null);
+      t.same(error, one.id === 'a' ? { type: failure.type, message: failure.message } : null);
     }
-    t.match(await store.traces.listTree(P, 'none', { limit: 1 }), { items: [], nextCursor: null });
-    t.match(await store.traces.listTree('proj_other', 'trace-1', { limit: 1 }), { items: [] });
+    const nodes = page.items.map(({ id, parentId, startTime, endTime, model, usage }) => {
+      const start = startTime === null ? null : startTime.ms + startTime.ns / 1e6;
+      const end = endTime === null ? null : endTime.ms + endTime.ns / 1e6;
+      const of = { scope: null, responseId: null, usage: null, cost: null };
+      // A node that brings nothing to the totals has its place only.
+      return usage === null
+        ? { id, parentId, start, end: null, model: null, ...of }
+        : { id, parentId, start, end, model, ...of, usage };
+    });
+    t.same([...first.nodes, ...last.nodes], nodes);
+    const bare = await read(undefined, false);
+    t.match(bare, { nextCursor: first.nextCursor, nodes: first.nodes });
+    t.equal(bare.text.length, 0);
+    const none = { nodes: [], nextCursor: null };
+    const asked = { limit: 1, hasText: true };
+    t.match(await store.traces.listTree(P, 'none', asked), none);
+    t.match(await store.traces.listTree('proj_other', 'trace-1', asked), none);
   });
 
   t.test('a step of a search looks at 512 traces, and the next one behind them', async (t) => {

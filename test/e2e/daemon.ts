@@ -6,10 +6,12 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { runCli } from '../../src/cli/program.ts';
 import { escapeControlsInText } from '../../src/telemetry/control-characters.ts';
+import { daemonEntry } from '../helper/daemon-bundle.ts';
 import { PLAIN } from '../helper/plain-process.ts';
 import { type Answer, type Call, oneRequestEach, send } from './client.ts';
 
-const ENTRY = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
+/** The sources of the daemon, which runs from the package's bundles where they are built. */
+export const SOURCE_ENTRY = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
 const START_MS = 60_000;
 const STOP_MS = 30_000;
 /** Commands that run in a process of their own: they serve, write bytes to stdout, or open files that a test damages. */
@@ -23,6 +25,8 @@ export type DaemonOptions = {
   /** Changes the whole configuration, e.g. to leave something out. */
   readonly edit?: (config: Tree) => void;
   readonly env?: Readonly<Record<string, string>>;
+  /** The module to start; the default is the bundled daemon. */
+  readonly entry?: string;
 };
 
 export type Tree = { [key: string]: unknown };
@@ -93,7 +97,7 @@ export async function prepareDaemon(options: DaemonOptions = {}): Promise<Daemon
   const configPath = join(directory, 'tracectl.yaml');
   // JSON is YAML, so a test can read the file back.
   writeFileSync(configPath, JSON.stringify(config, null, 2));
-  return new ChildDaemon(directory, configPath, ports, options.env);
+  return new ChildDaemon(directory, configPath, ports, options);
 }
 
 type Ports = {
@@ -110,7 +114,8 @@ class ChildDaemon implements Daemon {
   readonly adminBase: string;
   readonly directory: string;
   readonly configPath: string;
-  #env: Readonly<Record<string, string>>;
+  readonly #env: Readonly<Record<string, string>>;
+  readonly #entry: string;
   #key = '';
   #child: ChildProcess | undefined;
   #exit: Promise<Exit> | undefined;
@@ -121,7 +126,7 @@ class ChildDaemon implements Daemon {
     directory: string,
     configPath: string,
     { ingest, health, metrics, admin }: Ports,
-    env: Readonly<Record<string, string>> | undefined,
+    { env = {}, entry = daemonEntry() }: DaemonOptions,
   ) {
     this.directory = directory;
     this.configPath = configPath;
@@ -129,7 +134,8 @@ class ChildDaemon implements Daemon {
     this.health = `http://127.0.0.1:${health}`;
     this.metricsBase = `http://127.0.0.1:${metrics}`;
     this.adminBase = `http://127.0.0.1:${admin}`;
-    this.#env = env ?? {};
+    this.#env = env;
+    this.#entry = entry;
   }
 
   get key(): string {
@@ -158,7 +164,7 @@ class ChildDaemon implements Daemon {
     this.#stderr = '';
     const child = spawn(
       process.execPath,
-      [ENTRY, 'run', '--print-key', '--config', this.configPath],
+      [this.#entry, 'run', '--print-key', '--config', this.configPath],
       {
         cwd: this.directory,
         env: { ...process.env, ...PLAIN, ...this.#env },
@@ -236,7 +242,7 @@ class ChildDaemon implements Daemon {
 
   #process(args: readonly string[]): Promise<Run> {
     return new Promise((resolve, reject) => {
-      const child = spawn(process.execPath, [ENTRY, ...args, '--config', this.configPath], {
+      const child = spawn(process.execPath, [this.#entry, ...args, '--config', this.configPath], {
         cwd: this.directory,
         env: { ...process.env, ...PLAIN, ...this.#env },
         stdio: ['ignore', 'pipe', 'pipe'],

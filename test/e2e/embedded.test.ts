@@ -4,7 +4,7 @@ import { Agent } from 'node:http';
 import { promisify } from 'node:util';
 import t, { type Test } from 'tap';
 import { type Answer, eventually, json, list, record, send } from './client.ts';
-import { type Daemon, type Sample, startDaemon, total } from './daemon.ts';
+import { type Daemon, type Sample, SOURCE_ENTRY, startDaemon, total } from './daemon.ts';
 
 t.setTimeout(300_000);
 
@@ -13,7 +13,7 @@ const JSON_HEADERS = { 'content-type': 'application/json' };
 const hasCurl = existsSync('/usr/bin/curl');
 
 t.test('an installation from the first start to a stop', async (t) => {
-  const daemon = await startDaemon(t);
+  const daemon = await startDaemon(t, { entry: SOURCE_ENTRY });
   const first = { key: daemon.key, stdout: daemon.stdout() };
 
   await t.test('the first start prints a key, the endpoints and requests to paste', async (t) => {

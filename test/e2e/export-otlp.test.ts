@@ -3,8 +3,8 @@ import { createHash, randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import t, { type Test } from 'tap';
+import { daemonEntry } from '../helper/daemon-bundle.ts';
 import { PLAIN } from '../helper/plain-process.ts';
 import { json, list, record, send } from './client.ts';
 import { type Daemon, startDaemon } from './daemon.ts';
@@ -14,7 +14,6 @@ import { encodeTraces, type WireSpan, type WireTraces } from './otlp-messages.ts
 
 t.setTimeout(300_000);
 
-const ENTRY = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
 const TRACES = '/api/public/otel/v1/traces';
 const JSON_TYPE = 'application/json';
 
@@ -143,7 +142,7 @@ async function contentOf(daemon: Daemon, key: string, traceId: string, observati
 }
 
 async function runSend(t: Test, ...args: readonly string[]): Promise<string> {
-  const child = spawn(process.execPath, [ENTRY, 'send', 'otlp', ...args, '--json'], {
+  const child = spawn(process.execPath, [daemonEntry(), 'send', 'otlp', ...args, '--json'], {
     ...{ env: { ...process.env, ...PLAIN }, stdio: ['ignore', 'pipe', 'pipe'] },
   });
   const [out, err, [status]] = await Promise.all([

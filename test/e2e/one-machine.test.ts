@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import t, { type Test } from 'tap';
+import { daemonEntry } from '../helper/daemon-bundle.ts';
 import { PLAIN } from '../helper/plain-process.ts';
 import { postgresServer } from '../helper/postgres-server.ts';
 import { redisServer } from '../helper/redis-server.ts';
@@ -15,7 +16,6 @@ import { freePorts } from './daemon.ts';
 t.setTimeout(180_000);
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
-const ENTRY = join(ROOT, 'src/main.ts');
 
 type Env = Readonly<Record<string, string>>;
 type Page = {
@@ -45,7 +45,7 @@ function moved(command: string, base: number): string {
 
 /** A shell in which `tracectl` is this checkout. */
 function shell(command: string, cwd: string, env: Env): ChildProcess {
-  const script = `tracectl() { "${process.execPath}" "${ENTRY}" "$@"; }\n${command}`;
+  const script = `tracectl() { "${process.execPath}" "${daemonEntry()}" "$@"; }\n${command}`;
   const all = { ...process.env, ...PLAIN, ...env };
   return spawn('bash', ['-c', script], { cwd, env: all, detached: true });
 }

@@ -1,9 +1,9 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import t from 'tap';
 import { otlpJsonBody } from '../helper/batches.ts';
+import { daemonEntry } from '../helper/daemon-bundle.ts';
 import { startOtlpServer } from '../helper/otlp-server.ts';
 import { PLAIN } from '../helper/plain-process.ts';
 import { eventually, json } from './client.ts';
@@ -14,10 +14,8 @@ import { treeAt } from './shipped.ts';
 
 t.setTimeout(120_000);
 
-const ENTRY = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
-
 function spawnSend(args: readonly string[], env: Readonly<Record<string, string>> = {}) {
-  return spawn(process.execPath, [ENTRY, 'send', ...args], {
+  return spawn(process.execPath, [daemonEntry(), 'send', ...args], {
     env: { ...process.env, ...PLAIN, ...env },
     stdio: ['pipe', 'pipe', 'pipe'],
   });

@@ -1,8 +1,8 @@
 import { spawn } from 'node:child_process';
 import { readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import t from 'tap';
+import { daemonEntry } from '../helper/daemon-bundle.ts';
 import { PLAIN } from '../helper/plain-process.ts';
 import { dial } from '../helper/wire.ts';
 import { type Answer, send } from './client.ts';
@@ -13,7 +13,6 @@ import { treeAt } from './shipped.ts';
 
 t.setTimeout(120_000);
 
-const ENTRY = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
 const fixture = (name: string) => join(import.meta.dirname, '../fixtures/tls', name);
 const SESSION = '/api/v1/session';
 const PROJECTS = '/api/v1/projects';
@@ -303,7 +302,7 @@ t.test('without the extension admin there is no page and no link', async (t) => 
 t.test('a start in a terminal prints a link that signs in', async (t) => {
   const daemon = await prepareDaemon();
   t.teardown(() => daemon.remove());
-  const command = `exec "${process.execPath}" "${ENTRY}" run --config "${daemon.configPath}"`;
+  const command = `exec "${process.execPath}" "${daemonEntry()}" run --config "${daemon.configPath}"`;
   const child = spawn('script', ['-qfec', command, '/dev/null'], {
     cwd: daemon.directory,
     env: { ...process.env, ...PLAIN },

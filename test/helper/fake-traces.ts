@@ -1,8 +1,10 @@
 import { crc32 } from 'node:zlib';
 import type { SealedBatch } from '../../src/model/batch.ts';
 import { StoreError } from '../../src/model/errors.ts';
+import type { NarrowObservation } from '../../src/store/observation-json.ts';
+import { treeJson } from '../../src/store/observation-json.ts';
+import { usageNodeOf } from '../../src/store/rows/tree.ts';
 import type {
-  NarrowObservation,
   Page,
   Store,
   StoredObservation,
@@ -75,13 +77,16 @@ export function fakeTraces(
           .map(sourceOf),
         wanted,
       ),
-    listTree: async (projectId, traceId, wanted) =>
-      pageOf(
+    listTree: async (projectId, traceId, wanted) => {
+      const { items, nextCursor } = pageOf(
         ours(projectId, held.observations)
           .filter((one) => one.traceId === traceId)
           .map(narrowOf),
         wanted,
-      ),
+      );
+      const text = wanted.hasText ? items.map(treeJson).join() : '';
+      return { text: Buffer.from(text), nodes: items.map(usageNodeOf), nextCursor };
+    },
     getRoot: async (projectId, traceId) =>
       ours(projectId, held.observations).find((one) => one.traceId === traceId),
     getObservation: async (projectId, id, traceId) => {

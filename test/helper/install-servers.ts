@@ -1,4 +1,5 @@
 import { npmClients } from '../clients/install.ts';
+import { removeLeftData } from './postgres-server.ts';
 import { givenServer, serverBinaries } from './server-binaries.ts';
 
 /**
@@ -15,6 +16,7 @@ for (const kind of ['redis', 'postgres', 'chromium'] as const) {
   }
 }
 
+removeLeftData();
 try {
   await npmClients();
 } catch (error) {

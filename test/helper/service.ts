@@ -213,7 +213,7 @@ export function serviceConfig(
       extensions: (declared.extensions ?? []).map(({ id }) => id),
       pipelines: Object.entries(pipelines).map(([id, text]) => pipelineOf(id, text)),
       telemetry: {
-        logs: { level: 'error', encoding: 'json' },
+        logs: { level: 'error', encoding: 'json', repeated_lines: 100 },
         metrics: {
           ...{ level: 'none', address: '127.0.0.1:8888', addressIsConfigured: false },
           allowed_hosts: [],

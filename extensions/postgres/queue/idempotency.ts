@@ -8,6 +8,7 @@ import type {
 import type { SealedBatch, Tenant } from '../../../src/model/batch.ts';
 import { tooLate } from '../../../src/model/errors.ts';
 import type { KeyedAnswer, StoredAnswer } from '../../../src/model/request-context.ts';
+import { bodyToKeep } from '../../../src/model/request-context.ts';
 import { ulid } from '../../../src/model/ulid.ts';
 import type { PostgresTransaction } from '../connection/pool.ts';
 import { row, rows } from '../connection/statement.ts';
@@ -96,10 +97,10 @@ export function keptAnswer(
   now: number,
 ): AnswerToKeep | undefined {
   if (answer === undefined) return undefined;
-  const { key, requestHash, status, contentType, body, keptFor, isUnclaimed } = answer;
+  const { key, requestHash, status, contentType, keptFor, isUnclaimed } = answer;
   return {
     ...{ hash: keyHash(tenant, key), requestHash, projectId: tenant.projectId },
-    ...{ status, contentType, body, expiresAt: now + (keptFor ?? KEPT_MS) },
+    ...{ status, contentType, body: bodyToKeep(answer), expiresAt: now + (keptFor ?? KEPT_MS) },
     looksFrom: isUnclaimed === true ? now : undefined,
   };
 }

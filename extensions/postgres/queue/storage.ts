@@ -138,16 +138,17 @@ async function branchIds(
   database: StoreDatabase,
   { name, branches }: QueueOptions,
 ): Promise<BranchIds> {
+  await database.query(
+    `INSERT INTO queue_branches (queue, branch)
+     SELECT $1, b FROM unnest($2::text[]) WITH ORDINALITY AS g (b, place) ORDER BY place
+     ON CONFLICT DO NOTHING`,
+    [name, branches],
+  );
+  // A statement of its own: the INSERT waits for a process that adds the same branch, whose row its snapshot lacks.
   const found = await rows<{ id: number; branch: string }>(
     database,
-    `WITH given AS (
-       INSERT INTO queue_branches (queue, branch)
-       SELECT $1, b FROM unnest($2::text[]) WITH ORDINALITY AS g (b, place) ORDER BY place
-       ON CONFLICT DO NOTHING RETURNING id, branch
-     )
-     SELECT id, branch FROM given
-     UNION SELECT id, branch FROM queue_branches WHERE queue = $1 ORDER BY id`,
-    [name, branches],
+    'SELECT id, branch FROM queue_branches WHERE queue = $1 ORDER BY id',
+    [name],
   );
   return new Map(found.map(({ id, branch }) => [branch, id]));
 }

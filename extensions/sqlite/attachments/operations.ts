@@ -28,9 +28,10 @@ type Walked<Row> = { readonly found: readonly Row[]; readonly next: Row | null }
 
 const NO_BYTES = new Uint8Array(0);
 
+// Cross joins keep the planner from reading all traces of the project first.
 /** Whether an observation, or an update that waits for its run, has the key of a reference `r`. */
 const IS_REFERRED = `(
-  EXISTS (SELECT 1 FROM observations o JOIN traces t ON t.n = o.trace AND t.project = r.project
+  EXISTS (SELECT 1 FROM observations o CROSS JOIN traces t ON t.n = o.trace AND t.project = r.project
     WHERE o.key = r.key AND substr(o.key, 1, 1) <> ':')
   OR EXISTS (SELECT 1 FROM pending_updates u WHERE u.project = r.project AND u.key = r.key))`;
 /** Whether a batch or an observation holds a content `a`. */
@@ -171,8 +172,8 @@ export function attachmentReadOperations(db: DatabaseSync) {
     `SELECT bytes, content_type AS contentType FROM attachments a
      WHERE project = ?1 AND sha256 = ?2 AND is_complete = 1 AND EXISTS (
        SELECT 1 FROM attachment_refs r
-       JOIN observations o ON o.key = r.key AND substr(o.key, 1, 1) <> ':'
-       JOIN traces t ON t.n = o.trace AND t.project = ?1 AND t.updated_at >= ?3
+       CROSS JOIN observations o ON o.key = r.key AND substr(o.key, 1, 1) <> ':'
+       CROSS JOIN traces t ON t.n = o.trace AND t.project = ?1 AND t.updated_at >= ?3
        WHERE r.project = ?1 AND r.sha256 = ?2)`,
   );
   const piece = cell<Uint8Array>(

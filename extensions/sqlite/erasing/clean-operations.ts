@@ -86,7 +86,7 @@ function itemSelection(db: DatabaseSync) {
   const isStored = finds(db, 'SELECT 1 FROM traces WHERE project = ? AND key = ?');
   const traceOfRun = rows<{ key: Key }>(
     db,
-    `SELECT t.key FROM observations o JOIN traces t ON t.n = o.trace
+    `SELECT t.key FROM observations o CROSS JOIN traces t ON t.n = o.trace
      WHERE o.key = ? AND substr(o.key, 1, 1) <> ':' AND t.project = ?`,
   );
   return (

@@ -16,6 +16,8 @@ import { scoresById } from './0014-score-ids.ts';
 import { clientOfRejection } from './0015-rejection-clients.ts';
 import { textSearchTables } from './0016-text-search.ts';
 import { attachmentTables } from './0017-attachments.ts';
+import { recentGroups } from './0018-recent-groups.ts';
+import { groupSums } from './0019-group-sums.ts';
 
 /** The migrations of a store, in their order. */
 export const STORE_MIGRATIONS: readonly FileMigration[] = [
@@ -36,4 +38,6 @@ export const STORE_MIGRATIONS: readonly FileMigration[] = [
   clientOfRejection,
   textSearchTables,
   attachmentTables,
+  recentGroups,
+  groupSums,
 ];

@@ -28,7 +28,7 @@ export function rankOperations(db: DatabaseSync) {
   const byNumber = tuples<TraceRow>(
     db,
     `SELECT ${LISTED_TRACE} FROM traces t
-     WHERE t.n IN (SELECT value FROM json_each(?)) AND t.project = ? AND t.updated_at >= ?`,
+     WHERE t.n IN (SELECT value FROM json_each(?)) AND +t.project = ? AND t.updated_at >= ?`,
   );
   return {
     'ranks.find': (scope: TraceScope, look: RankStepLook): RankStep => {

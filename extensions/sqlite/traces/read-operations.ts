@@ -19,7 +19,7 @@ import {
   rowBytes,
 } from '../../../src/store/rows/listed.ts';
 import type { Key, ObservationRow, RowState } from '../../../src/store/rows/observation-row.ts';
-import { eventMarks, payloadMarks } from '../../../src/store/rows/observation-row.ts';
+import { eventMarks, keyOfId, payloadMarks } from '../../../src/store/rows/observation-row.ts';
 import type { FoundRows } from '../../../src/store/rows/page.ts';
 import { takeRows } from '../../../src/store/rows/page.ts';
 import type { Place } from '../../../src/store/rows/place.ts';
@@ -30,8 +30,8 @@ import type { SummarizedTrace } from '../../../src/store/rows/trace-columns.ts';
 import type { TraceStep } from '../../../src/store/rows/trace-page.ts';
 import { summarize } from '../../../src/store/rows/trace-summary.ts';
 import { traceTerms } from '../../../src/store/rows/trace-terms.ts';
-import type { TreeCells } from '../../../src/store/rows/tree.ts';
-import { TREE_COLUMNS } from '../../../src/store/rows/tree.ts';
+import type { PackedTree, TreeCells } from '../../../src/store/rows/tree.ts';
+import { packTree, TREE_COLUMNS } from '../../../src/store/rows/tree.ts';
 import type { EventRef } from '../../../src/store/store.ts';
 import { dialectIn } from '../search/dialect.ts';
 import { SCORES_OF_TRACE } from './score-operations.ts';
@@ -132,11 +132,14 @@ export type FoundCells = [
 ];
 
 const JOINED = 'FROM observations o JOIN traces t ON t.n = o.trace';
+// A cross join keeps the planner from reading all traces of the project by their age.
+const JOINED_BY_KEY =
+  'FROM observations o INDEXED BY observations_by_key CROSS JOIN traces t ON t.n = o.trace';
 const SELECT_OBSERVATIONS = selectOf((column) => `o.${column}`);
 
-function selectOf(cellOf: (column: string) => string): string {
+function selectOf(cellOf: (column: string) => string, from = JOINED): string {
   const cells = OBSERVATION_COLUMN_NAMES.map(cellOf).join(', ');
-  return `SELECT t.key, t.long_id, t.newest_ms, ${cells} ${JOINED}`;
+  return `SELECT t.key, t.long_id, t.newest_ms, ${cells} ${from}`;
 }
 
 /** Observations of a trace behind a place. The index `observations_in_order` gives the order. */
@@ -230,16 +233,22 @@ export function sourceRow(db: DatabaseSync): (found: FoundCells) => SourceRow {
   };
 }
 
+/** The part of a tree that is wanted. `staleBefore`: see `traceOf`. */
+type TreeAsked = {
+  readonly traceId: string;
+  readonly after: Place | null;
+  readonly limit: number;
+  readonly staleBefore: number;
+  readonly hasText: boolean;
+};
+
 function treeOperation(db: DatabaseSync) {
   const page = tuples<TreeCells>(db, PAGE_OF_TRACE.tree);
-  return (
-    { project, since }: TraceScope,
-    key: Key,
-    after: Place | null,
-    limit: number,
-  ): FoundRows<TreeCells> => {
-    const { ms, ns, n } = after ?? FIRST_PLACE;
-    return takeRows(page.iterate(project, since, key, ms, ns, n, limit + 1), limit, rowBytes);
+  return ({ project, since }: TraceScope, tree: TreeAsked): PackedTree => {
+    const { traceId, limit, staleBefore, hasText } = tree;
+    const { ms, ns, n } = tree.after ?? FIRST_PLACE;
+    const found = page.iterate(project, since, keyOfId(traceId), ms, ns, n, limit + 1);
+    return packTree(takeRows(found, limit, rowBytes), traceId, staleBefore, hasText);
   };
 }
 
@@ -308,7 +317,7 @@ function observationOperations(db: DatabaseSync) {
   );
   const anywhere = tuples<FoundCells>(
     db,
-    `${SELECT_OBSERVATIONS}
+    `${selectOf((column) => `o.${column}`, JOINED_BY_KEY)}
      WHERE t.project = ? AND t.updated_at >= ? AND o.key = ? AND substr(o.key, 1, 1) <> ':'
      ORDER BY o.updated_at DESC, o.n DESC LIMIT 1`,
   );
@@ -375,7 +384,7 @@ function batchOperations(db: DatabaseSync) {
   const find = cell<number>(
     db,
     `SELECT seq FROM raw_batches r WHERE id = ?3 AND project = ?1 AND (received_at >= ?2 OR EXISTS (
-       SELECT 1 FROM batch_traces b JOIN traces t ON t.n = b.trace
+       SELECT 1 FROM batch_traces b CROSS JOIN traces t ON t.n = b.trace
        WHERE b.batch = r.seq AND t.project = ?1 AND t.updated_at >= ?2))`,
   );
   const read = bodyReader(db);

@@ -19,16 +19,16 @@ import { pageOfRows } from '../../../src/store/rows/page.ts';
 import { cursorOf, placeOfCursor, placeOfRow } from '../../../src/store/rows/place.ts';
 import { idOfTrace, observationOf, traceOf } from '../../../src/store/rows/stored.ts';
 import { lookOf, placeOfTrace, traceInId, tracePage } from '../../../src/store/rows/trace-page.ts';
-import { placeInTrace, treeObservationOf } from '../../../src/store/rows/tree.ts';
+import { treePage } from '../../../src/store/rows/tree.ts';
 import type {
   LinePage,
-  NarrowObservation,
   Page,
   RowCursors,
   StoredObservation,
   StoredTrace,
   TraceSource,
   TraceStore,
+  TreePage,
 } from '../../../src/store/store.ts';
 import type { TermMetrics } from '../../../src/store/term-metrics.ts';
 import type { Retention } from '../../../src/tenancy/retention.ts';
@@ -177,12 +177,11 @@ async function listTree(
   database: StoreDatabase,
   scope: TraceScope,
   traceId: string,
-  { limit, cursor }: { limit: number; cursor?: string },
-  before: number,
-): Promise<Page<NarrowObservation>> {
-  const after = placeOfCursor(cursor);
-  const found = await database.search('traces.tree', [scope, keyOfId(traceId), after, limit]);
-  return pageOfRows(found, placeInTrace, (cells) => treeObservationOf(traceId, before, cells));
+  { limit, cursor, hasText }: { limit: number; cursor?: string; hasText: boolean },
+  staleBefore: number,
+): Promise<TreePage> {
+  const tree = { traceId, after: placeOfCursor(cursor), limit, staleBefore, hasText };
+  return treePage(await database.search('traces.tree', [scope, tree]));
 }
 
 async function findMatching(

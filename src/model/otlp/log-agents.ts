@@ -48,14 +48,19 @@ function ruleOf(
 ): EventRule | undefined {
   const rule = Object.hasOwn(LOG_EVENTS, name) ? (LOG_EVENTS[name] ?? OTHER_EVENT) : OTHER_EVENT;
   const { only, role, key } = rule;
-  if (only !== undefined && attributes.text(only.key) !== only.value) {
-    return isFailed ? OTHER_EVENT : undefined;
-  }
+  if (only !== undefined && !isChosen(attributes, only)) return isFailed ? OTHER_EVENT : undefined;
   // Without the key of its observation, an update is an event of its own.
   if (role === 'update' && attributes.text(key ?? '') === undefined) {
     return { attributes: rule.attributes, kind: 'event' } satisfies EventRule;
   }
   return rule;
+}
+
+function isChosen(attributes: EventAttributes, only: NonNullable<EventRule['only']>): boolean {
+  return (
+    attributes.text(only.key) === only.value &&
+    (only.with === undefined || attributes.has(only.with))
+  );
 }
 
 /** The message of a failed event, which may be empty; undefined for one that did not fail. */

@@ -36,7 +36,7 @@ export const EXPORT: StoredRequest = {
 async function exportRows(reading: StoreReading): Promise<void> {
   const { exchange, query, store, tenant, reads, read } = reading;
   const request = exportRequest(query);
-  const giveBack = reads.exports.take(tenant.keyId);
+  const giveBack = reads.exports.take(tenant);
   try {
     if (request.format === 'parquet') read.hold(PARQUET_BYTES);
     const start = await exportStart(reading, request);

@@ -6,8 +6,8 @@ import { cell } from '../rows.ts';
 import { deletedProjects } from './lookups.ts';
 import type { WrittenParts } from './part-operations.ts';
 import { partClaim } from './part-operations.ts';
-import type { RecentRow } from './recent-operations.ts';
-import { recentRequestLog } from './recent-operations.ts';
+import type { ItemizedAnswer } from './recent-log.ts';
+import { recentLog } from './recent-log.ts';
 import { ledgerEntry } from './usage-operations.ts';
 
 /** The answer to a request with an `Idempotency-Key`, as a row of `idempotency`. */
@@ -35,12 +35,12 @@ export function appendOperations(db: DatabaseSync) {
   const isDeleted = deletedProjects(db);
   const pending = db.prepare('INSERT OR IGNORE INTO queue_pending VALUES (?, ?, ?, ?, ?, 0, 0)');
   const remember = answerKeeping(db);
-  const log = recentRequestLog(db);
+  const log = recentLog(db);
   return {
     /**
      * Returns the number of the new entry: an object for each request costs a measurable part of the accept path. Null
      * if the project was deleted. `bytes` is the size of the body, which is in `parts` if it is large. A request has an
-     * `answer` to its `Idempotency-Key`, or is `recent`, or neither.
+     * `answer` to its `Idempotency-Key`, or a `tag`, or neither; with a tag, `itemized` is the answer if some items were not accepted.
      */
     'queue.append': (
       branches: readonly number[],
@@ -49,7 +49,9 @@ export function appendOperations(db: DatabaseSync) {
       usageAt: number,
       bytes: number,
       parts: WrittenParts | null,
-      recent: RecentRow | null,
+      tag: string | null,
+      expiresAt: number,
+      itemized: ItemizedAnswer | null,
     ): number | KnownEntry | null => {
       if (isDeleted(record[RECORD.PROJECT])) return null;
       const { seq, isNew } = keep(record, usageAt, parts);
@@ -60,7 +62,10 @@ export function appendOperations(db: DatabaseSync) {
         if (!isNew && changes > 0) added.push(branch);
       }
       if (answer !== null) remember(answer);
-      if (recent !== null) log(seq, recent, record);
+      if (tag !== null) {
+        if (isNew && itemized === null) log.add(seq, tag, expiresAt, record);
+        else log.addRow(seq, tag, expiresAt, record, itemized);
+      }
       return isNew ? seq : { seq, added, waited: added.length < branches.length };
     },
     'queue.remember': (answer: AnswerRecord): void => {
@@ -124,7 +129,8 @@ const sequences = new WeakMap<DatabaseSync, Sequence>();
 const LAST_SEQ = `
   SELECT max(
     coalesce((SELECT max(seq) FROM raw_batches), 0),
-    coalesce((SELECT max(seq) FROM recent_requests), 0))`;
+    coalesce((SELECT max(seq) FROM recent_requests), 0),
+    coalesce((SELECT max(last_seq) FROM recent_groups), 0))`;
 
 /** Counts here and not by SQLite, which gives the number of a deleted last row again. */
 function sequence(db: DatabaseSync): Sequence {

@@ -2,12 +2,15 @@
 import type { DatabaseSync } from 'node:sqlite';
 import { QUEUE_MIGRATIONS } from './migrations/index.ts';
 import { QUEUE_GROWING, queueReadOperations, queueWriteOperations } from './operations.ts';
+import { recentLog } from './recent-log.ts';
 
 export function writeOperations(db: DatabaseSync) {
   // Overwrites deleted data in the pages that a deletion writes anyway. An erasure gives the free pages back to the disk.
   db.exec('PRAGMA secure_delete = FAST');
   return queueWriteOperations(db, { keepsBodies: false });
 }
+
+export const groupEnd = recentLog;
 
 export function readOperations(db: DatabaseSync) {
   return queueReadOperations(db);

@@ -1,13 +1,12 @@
 import type { Clock, IdempotencyClaim, IdempotencyLedger } from '../../component/component.ts';
 import type { SealedBatch, Tenant } from '../../model/batch.ts';
 import type { KeyedAnswer } from '../../model/request-context.ts';
-import { isImplicitKey } from '../../model/request-context.ts';
+import { implicitTag, isImplicitKey } from '../../model/request-context.ts';
 import type { Database } from '../database.ts';
 import type { AnswerRecord } from './append-operations.ts';
 import { keyHash } from './key-hash.ts';
 import type { QueueOperations } from './operations.ts';
 import type { RecentRequests } from './recent-requests.ts';
-import { recentTag } from './recent-requests.ts';
 
 /** The time that the answer to an `Idempotency-Key` is kept. */
 const KEPT_MS = 24 * 3_600_000;
@@ -48,7 +47,7 @@ export function idempotencyLedger(
     };
     try {
       const earlier = isImplicitKey(key)
-        ? await implicit(recentTag(tenant.projectId, key))
+        ? await implicit(implicitTag(key), tenant.projectId)
         : await explicit(hash, requested);
       if (earlier === undefined) return { state: 'new', release };
       release();
@@ -59,9 +58,9 @@ export function idempotencyLedger(
     }
   }
 
-  async function implicit(tag: string): Promise<IdempotencyClaim | undefined> {
-    if (recent.isInFlight(tag)) return { state: 'in_progress' };
-    const answer = await recent.find(tag);
+  async function implicit(tag: string, project: string): Promise<IdempotencyClaim | undefined> {
+    if (recent.isInFlight(tag, project)) return { state: 'in_progress' };
+    const answer = await recent.find(tag, project);
     return answer && { state: 'replay', answer };
   }
 

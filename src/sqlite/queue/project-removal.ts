@@ -74,6 +74,16 @@ export async function* removeAnswers(database: Database<QueueOperations>, projec
     from = next;
     yield;
   }
+  let group: number | null = 0;
+  while (group !== null) {
+    const { found, next }: WalkedPage<number, number> = await database.search(
+      'recent.groupsOfProject',
+      [project, group],
+    );
+    if (found.length > 0) await database.write('recent.removeFromGroups', [project, found]);
+    group = next;
+    yield;
+  }
   let after: Uint8Array | null = new Uint8Array(0);
   while (after !== null) {
     const { found, next }: WalkedPage<Uint8Array, Uint8Array> = await database.search(

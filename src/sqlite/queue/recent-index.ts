@@ -108,12 +108,17 @@ class Segment {
   }
 }
 
-/** 48 bits of a hash of the tag, whose characters are those of a cryptographic hash in large part. */
-export function fingerprintOf(tag: string): number {
+/** 48 bits of a hash over the tag, which is a hash itself, and over the project. */
+export function fingerprintOf(tag: string, project: string): number {
   let low = 0;
   let high = 0;
   for (let i = 0; i < tag.length; i++) {
     const code = tag.charCodeAt(i);
+    low = Math.imul(low ^ code, 0x01000193);
+    high = Math.imul(high + code, 0x00010dcd);
+  }
+  for (let i = 0; i < project.length; i++) {
+    const code = project.charCodeAt(i);
     low = Math.imul(low ^ code, 0x01000193);
     high = Math.imul(high + code, 0x00010dcd);
   }

@@ -2,47 +2,49 @@ import type { Clock } from '../../component/component.ts';
 import type { SealedBatch } from '../../model/batch.ts';
 import { RepeatedRequest } from '../../model/errors.ts';
 import type { KeyedAnswer, StoredAnswer } from '../../model/request-context.ts';
-import { wholeAnswer, wholeBatchOf } from '../../model/request-context.ts';
+import { implicitTag, wholeAnswer, wholeBatchOf } from '../../model/request-context.ts';
 import type { Database } from '../database.ts';
 import type { QueueOperations } from './operations.ts';
 import { fingerprintOf, RecentIndex } from './recent-index.ts';
-import type { RecentAnswer, RecentRow } from './recent-operations.ts';
+import type { ItemizedAnswer } from './recent-log.ts';
+import type { RecentAnswer, RecentPage } from './recent-operations.ts';
 
 /** A request with an implicit key whose batch is appended. */
 export type RecentRequest = {
   readonly tag: string;
+  readonly project: string;
+  readonly fingerprint: number;
+  readonly expiresAt: number;
   readonly answer: StoredAnswer;
-  readonly row: RecentRow;
+  /** Set while its batch is being appended. */
+  appended: Promise<number> | undefined;
 };
 
 /** A request with an implicit key. `keptFor` is the time for which it is remembered. */
 export function recentRequest(
-  { tenant, id }: SealedBatch,
-  { key, status, contentType, body }: KeyedAnswer,
+  { tenant: { projectId } }: SealedBatch,
+  answer: KeyedAnswer,
   keptFor: number,
   now: number,
 ): RecentRequest {
-  const tag = recentTag(tenant.projectId, key);
-  const answer = { status, contentType, body };
+  const tag = implicitTag(answer.key);
+  const fingerprint = fingerprintOf(tag, projectId);
   const expiresAt = now + keptFor;
-  const row: RecentRow =
-    wholeBatchOf(answer) === id
-      ? [tag, expiresAt, null, null, null]
-      : [tag, expiresAt, status, contentType, new Uint8Array(body)];
-  return { tag, answer, row };
+  return { tag, project: projectId, fingerprint, expiresAt, answer, appended: undefined };
 }
 
-/** Identifies an implicit key of a project, as text. The key tells the requests of one project apart. */
-export function recentTag(projectId: string, key: string): string {
-  return `${key.slice(1)} ${projectId}`;
+/** The answer to keep for a request, null if all items were accepted. */
+export function itemizedAnswer({ answer }: RecentRequest, batchId: string): ItemizedAnswer | null {
+  if (wholeBatchOf(answer) === batchId) return null;
+  return [answer.status, answer.contentType, new Uint8Array(answer.body)];
 }
 
 /**
  * Recognizes requests without an `Idempotency-Key` that repeat an earlier one of the same file.
  *
  *   append ─▶ the same request in flight? ──▶ waits for its commit
- *          ─▶ in the index? ──▶ the row in the log has the answer: `RepeatedRequest`
- *          ─▶ appended with a row in the log, then added to the index
+ *          ─▶ in the index? ──▶ the log has the answer: `RepeatedRequest`
+ *          ─▶ appended and logged, then added to the index
  *
  * The index has durable requests only: it is read from the log at a start, and gets a request after its commit.
  */
@@ -50,8 +52,8 @@ export class RecentRequests {
   readonly #database: Database<QueueOperations>;
   readonly #clock: Clock;
   readonly #index = new RecentIndex();
-  /** The answers of the requests that are being appended, by tag; undefined for one that failed. */
-  readonly #inFlight = new Map<string, Promise<StoredAnswer | undefined>>();
+  /** By fingerprint; of two requests with the same one, the later one. */
+  readonly #inFlight = new Map<number, RecentRequest>();
 
   constructor(database: Database<QueueOperations>, clock: Clock) {
     this.#database = database;
@@ -61,9 +63,14 @@ export class RecentRequests {
   /** Reads the log. Called before the first request. */
   async load(): Promise<void> {
     const now = this.#clock.now();
+    await this.#load('recent.page', now);
+    await this.#load('recent.groupPage', now);
+  }
+
+  async #load(operation: 'recent.page' | 'recent.groupPage', now: number): Promise<void> {
     let after: number | null = 0;
     while (after !== null) {
-      const { entries, next } = await this.#read(after, now);
+      const { entries, next }: RecentPage = await this.#database.read(operation, [after, now]);
       for (let i = 0; i < entries.length; i += 3) {
         const [fingerprint = 0, seq = 0, expiresAt = 0] = entries.subarray(i, i + 3);
         this.#index.add(fingerprint, seq, expiresAt);
@@ -72,55 +79,57 @@ export class RecentRequests {
     }
   }
 
-  #read(after: number, now: number) {
-    return this.#database.read('recent.page', [after, now]);
-  }
-
   /**
    * Appends a request that was not claimed, unless it repeats another one: then rejects with `RepeatedRequest`. `append` resolves
    * with the number of the durable batch.
    */
   async appendOnce(request: RecentRequest, append: () => Promise<number>): Promise<void> {
+    const { tag, project, fingerprint } = request;
     for (;;) {
-      const other = this.#inFlight.get(request.tag);
+      const other = this.#findInFlight(tag, project, fingerprint);
       if (other === undefined) break;
-      const answer = await other;
+      const answer = await answerTo(other);
       if (answer !== undefined) throw new RepeatedRequest(answer);
     }
-    const { promise, resolve } = Promise.withResolvers<StoredAnswer | undefined>();
-    this.#inFlight.set(request.tag, promise);
-    let answer: StoredAnswer | undefined;
+    const earlier = this.#earlier(tag, project, fingerprint);
+    request.appended = earlier === undefined ? append() : appendUnless(earlier, append);
+    this.#inFlight.set(fingerprint, request);
     try {
-      answer = await this.#earlier(request.tag);
-      if (answer !== undefined) throw new RepeatedRequest(answer);
-      this.add(request, await append());
-      answer = request.answer;
+      this.add(request, await request.appended);
     } finally {
-      this.#inFlight.delete(request.tag);
-      resolve(answer);
+      this.#inFlight.delete(fingerprint);
     }
+  }
+
+  #findInFlight(tag: string, project: string, fingerprint: number): RecentRequest | undefined {
+    const other = this.#inFlight.get(fingerprint);
+    return other?.tag === tag && other.project === project ? other : undefined;
   }
 
   /** Adds a request whose batch is durable. */
-  add({ tag, row }: RecentRequest, seq: number): void {
-    const [, expiresAt] = row;
-    this.#index.add(fingerprintOf(tag), seq, expiresAt);
+  add({ fingerprint, expiresAt }: RecentRequest, seq: number): void {
+    this.#index.add(fingerprint, seq, expiresAt);
   }
 
-  isInFlight(tag: string): boolean {
-    return this.#inFlight.has(tag);
+  isInFlight(tag: string, project: string): boolean {
+    return this.#findInFlight(tag, project, fingerprintOf(tag, project)) !== undefined;
   }
 
   /** The answer to the earlier request with the tag; undefined if there is none, or it has expired. */
-  find(tag: string): Promise<StoredAnswer | undefined> {
-    return this.#earlier(tag) ?? Promise.resolve(undefined);
+  async find(tag: string, project: string): Promise<StoredAnswer | undefined> {
+    return this.#earlier(tag, project, fingerprintOf(tag, project));
   }
 
   /** Undefined without a look into the file if the index does not have the tag, as for almost every request. */
-  #earlier(tag: string): Promise<StoredAnswer | undefined> | undefined {
-    const seq = this.#index.find(fingerprintOf(tag));
+  #earlier(
+    tag: string,
+    project: string,
+    fingerprint: number,
+  ): Promise<StoredAnswer | undefined> | undefined {
+    const seq = this.#index.find(fingerprint);
     if (seq === undefined) return undefined;
-    const kept = this.#database.read('recent.answer', [seq, tag, this.#clock.now()]);
+    const now = this.#clock.now();
+    const kept = this.#database.read('recent.answer', [seq, tag, project, now]);
     return kept.then((found) => (found === null ? undefined : answerOf(found)));
   }
 
@@ -130,6 +139,25 @@ export class RecentRequests {
     this.#index.expire(now);
     return this.#database.write('recent.expire', [now], { lazy: true });
   }
+}
+
+/** The answer to a request in flight; undefined if it failed. */
+async function answerTo({ answer, appended }: RecentRequest): Promise<StoredAnswer | undefined> {
+  try {
+    await appended;
+    return answer;
+  } catch (error) {
+    return error instanceof RepeatedRequest ? error.answer : undefined;
+  }
+}
+
+async function appendUnless(
+  earlier: Promise<StoredAnswer | undefined>,
+  append: () => Promise<number>,
+): Promise<number> {
+  const answer = await earlier;
+  if (answer !== undefined) throw new RepeatedRequest(answer);
+  return append();
 }
 
 function answerOf({ batch, status, contentType, body }: RecentAnswer): StoredAnswer {

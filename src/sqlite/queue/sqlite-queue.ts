@@ -2,7 +2,7 @@ import type { Steps } from '../../component/background.ts';
 import type { Clock, IdempotencyLedger, Logger } from '../../component/component.ts';
 import type { SealedBatch } from '../../model/batch.ts';
 import { Refusal, RetryableError } from '../../model/errors.ts';
-import type { RequestContext } from '../../model/request-context.ts';
+import type { KeyedAnswer, RequestContext } from '../../model/request-context.ts';
 import { type BodyCache, bodyCache } from '../../queue/body-cache.ts';
 import type {
   DeadLetter,
@@ -29,9 +29,8 @@ import { eraseItems } from './item-erasing.ts';
 import type { LargeBodies } from './large-bodies.ts';
 import type { QueueOperations } from './operations.ts';
 import type { WrittenParts } from './part-operations.ts';
-import type { RecentRow } from './recent-operations.ts';
-import type { RecentRequests } from './recent-requests.ts';
-import { recentRequest } from './recent-requests.ts';
+import type { RecentRequest, RecentRequests } from './recent-requests.ts';
+import { itemizedAnswer, recentRequest } from './recent-requests.ts';
 import type { RemovedBatch, ShrunkBatch } from './removal-operations.ts';
 import type { UsageLedger } from './usage-ledger.ts';
 
@@ -59,9 +58,6 @@ export type SqliteQueueParts = {
   /** The file, if its queues erase items themselves. */
   readonly erasing?: ErasingFile;
 };
-
-/** The rows of a request with a key, which the transaction of its batch writes. */
-type RequestRows = { readonly answer: AnswerRecord | null; readonly recent: RecentRow | null };
 
 /** A queue in a database file. Leases, and the next entries of each branch, are in memory; all else is on disk. */
 export class SqliteQueue implements DurableQueue {
@@ -127,25 +123,31 @@ export class SqliteQueue implements DurableQueue {
     this.#allNumbers = lines.map((line) => line.number);
   }
 
-  async append(batch: SealedBatch, request?: RequestContext): Promise<void> {
-    const now = this.#clock.now();
+  append(batch: SealedBatch, request?: RequestContext): Promise<void> {
     const given = request?.answer;
-    const { keptFor } = given ?? {};
-    if (given === undefined || keptFor === undefined) {
-      const answer = given === undefined ? null : answerRecord(batch, given, now);
-      if (batch.items > 0) await this.#write(batch, { answer, recent: null });
-      else if (answer !== null) await this.#database.write('queue.remember', [answer]);
-      return;
-    }
-    if (batch.items === 0) return;
-    const recent = recentRequest(batch, given, keptFor, now);
-    const write = (): Promise<number> => this.#write(batch, { answer: null, recent: recent.row });
-    if (given.isUnclaimed === true) await this.#recent.appendOnce(recent, write);
-    else this.#recent.add(recent, await write());
+    if (given?.keptFor === undefined) return this.#append(batch, given);
+    if (batch.items === 0) return Promise.resolve();
+    const recent = recentRequest(batch, given, given.keptFor, this.#clock.now());
+    if (given.isUnclaimed !== true) return this.#appendClaimed(batch, recent);
+    return this.#recent.appendOnce(recent, () => this.#write(batch, null, recent));
   }
 
-  /** Resolves with the number of the durable batch. */
-  async #write(batch: SealedBatch, { answer, recent }: RequestRows): Promise<number> {
+  async #append(batch: SealedBatch, given: KeyedAnswer | undefined): Promise<void> {
+    const answer = given === undefined ? null : answerRecord(batch, given, this.#clock.now());
+    if (batch.items > 0) await this.#write(batch, answer);
+    else if (answer !== null) await this.#database.write('queue.remember', [answer]);
+  }
+
+  async #appendClaimed(batch: SealedBatch, recent: RecentRequest): Promise<void> {
+    this.#recent.add(recent, await this.#write(batch, null, recent));
+  }
+
+  /** Writes the batch, with the answer to its key or the request behind it. Resolves with the number of the durable batch. */
+  async #write(
+    batch: SealedBatch,
+    answer: AnswerRecord | null,
+    recent?: RecentRequest,
+  ): Promise<number> {
     const size = batch.body.byteLength;
     this.#refuseWhenFull(size);
     const usageAt = this.#usage.entering(batch);
@@ -155,9 +157,11 @@ export class SqliteQueue implements DurableQueue {
     try {
       if (this.#largeBodies.isLarge(batch)) parts = await this.#writeParts(batch);
       const record = parts === null ? recordOf(batch) : recordOf(batch, NO_BYTES);
+      const { tag = null, expiresAt = 0 } = recent ?? {};
+      const itemized = recent === undefined ? null : itemizedAnswer(recent, batch.id);
       const appended = await this.#database.write(
         'queue.append',
-        [this.#targetNumbers, answer, record, usageAt, size, parts, recent],
+        [this.#targetNumbers, answer, record, usageAt, size, parts, tag, expiresAt, itemized],
         { weight: record[RECORD.BODY].byteLength + ENTRY_WEIGHT },
       );
       if (appended === null) throw projectDeleted();

@@ -45,6 +45,14 @@ export type TraceTotals = {
 
 /** O(n log n). Ids are distinct. */
 export function traceTotals(nodes: readonly UsageNode[]): TraceTotals {
+  const flat = hasCycle(nodes) ? undefined : flatTotals(nodes);
+  if (flat === undefined) return nestedTotals(nodes);
+  const summed = new Set(nodes.filter(hasUsage).map(({ id }) => id));
+  return { ...flat, summed, cycles: new Set() };
+}
+
+/** The totals by the whole tree, whatever is within what. */
+export function nestedTotals(nodes: readonly UsageNode[]): TraceTotals {
   const tree = new Tree(nodes);
   const order = tree.parentsFirst();
   const sums = new Map<UsageNode, Sum>();
@@ -65,7 +73,7 @@ export function traceTotals(nodes: readonly UsageNode[]): TraceTotals {
 export function summaryTotals(
   nodes: readonly UsageNode[],
 ): Pick<TraceTotals, 'usage' | 'cost' | 'counted'> {
-  return flatTotals(nodes) ?? traceTotals(nodes);
+  return flatTotals(nodes) ?? nestedTotals(nodes);
 }
 
 /**
@@ -97,6 +105,25 @@ function mayNest(calls: readonly UsageNode[], nodes: readonly UsageNode[]): bool
       if (hasUsage(above) || steps-- === 0) return true;
       above = above.parentId === null ? undefined : byId.get(above.parentId);
     }
+  }
+  return false;
+}
+
+const [NEW, ON_PATH, DONE] = [0, 1, 2];
+
+/** Whether the parents of any node lead back to it. */
+function hasCycle(nodes: readonly UsageNode[]): boolean {
+  const indexes = new Map<string, number>();
+  for (const [i, { id }] of nodes.entries()) indexes.set(id, i);
+  const parentOf = ({ parentId }: UsageNode) =>
+    parentId === null ? -1 : (indexes.get(parentId) ?? -1);
+  const parents = Int32Array.from(nodes, parentOf);
+  const states = new Uint8Array(nodes.length);
+  for (let i = 0; i < nodes.length; i++) {
+    let at = i;
+    for (; at >= 0 && states[at] === NEW; at = parents[at] ?? -1) states[at] = ON_PATH;
+    if (at >= 0 && states[at] === ON_PATH) return true;
+    for (at = i; at >= 0 && states[at] === ON_PATH; at = parents[at] ?? -1) states[at] = DONE;
   }
   return false;
 }

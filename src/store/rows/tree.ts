@@ -1,8 +1,9 @@
 import { decodeJsonText } from '../../model/json/decode.ts';
 import { cutText } from '../../model/narrow-limits.ts';
 import type { TokenUsage } from '../../model/observation.ts';
-import type { TreePlace } from '../observation-json.ts';
-import type { NarrowObservation } from '../store.ts';
+import type { NarrowObservation, TreePlace } from '../observation-json.ts';
+import { treeJson } from '../observation-json.ts';
+import type { TreePage } from '../store.ts';
 import { closed } from './listed.ts';
 import type { Key } from './observation-row.ts';
 import {
@@ -13,8 +14,9 @@ import {
   parentFromColumn,
   statusOf,
 } from './observation-row.ts';
+import type { FoundRows } from './page.ts';
 import type { Place } from './place.ts';
-import { NO_START } from './place.ts';
+import { cursorOf, NO_START } from './place.ts';
 import { stateOf } from './stored.ts';
 import type { TraceTotals, UsageNode } from './trace-totals.ts';
 import { hasUsage } from './trace-totals.ts';
@@ -47,12 +49,69 @@ export const TREE_COLUMNS = [
   ...(['start_ns', 'end_ms', 'end_ns', 'model', 'usage', 'error', 'details'] as const),
 ] as const;
 
-export function placeInTrace([n, , , , , , , , startMs, startNs]: TreeCells): Place {
+function placeInTrace([n, , , , , , , , startMs, startNs]: TreeCells): Place {
   return { ms: startMs ?? NO_START, ns: startNs ?? 0, n };
 }
 
-/** `staleBefore`: see `traceOf`. */
-export function treeObservationOf(
+/**
+ * Observations of a tree as they leave a reading thread: their JSON, and what the totals of the trace need of each. Rows of
+ * cells cost several times as much, to copy and to collect.
+ */
+export type PackedTree = {
+  /** Joined with commas; their places are blank, for `fillPlaces`. Empty if no texts are wanted. */
+  readonly text: Uint8Array<ArrayBuffer>;
+  readonly ids: readonly string[];
+  readonly parents: readonly (string | null)[];
+  /** NaN for an unknown one. */
+  readonly starts: Float64Array<ArrayBuffer>;
+  /** The nodes with usage or cost, by their index. */
+  readonly calls: ReadonlyMap<number, UsageNode>;
+  /** The place of the last row; null if there are no further ones. */
+  readonly next: Place | null;
+};
+
+/** Hot path, runs for every observation of a trace. `staleBefore`: see `traceOf`. */
+export function packTree(
+  { rows, hasMore }: FoundRows<TreeCells>,
+  traceId: string,
+  staleBefore: number,
+  hasText: boolean,
+): PackedTree {
+  const [ids, parents]: [string[], (string | null)[]] = [[], []];
+  const starts = new Float64Array(rows.length);
+  const calls = new Map<number, UsageNode>();
+  let text = '';
+  for (const [i, cells] of rows.entries()) {
+    const observation = treeObservationOf(traceId, staleBefore, cells);
+    const node = usageNodeOf(observation);
+    ids.push(node.id);
+    parents.push(node.parentId);
+    starts[i] = node.start ?? Number.NaN;
+    if (hasUsage(node)) calls.set(i, node);
+    if (hasText) text += i === 0 ? treeJson(observation) : `,${treeJson(observation)}`;
+  }
+  const last = rows.at(-1);
+  const next = hasMore && last !== undefined ? placeInTrace(last) : null;
+  return { text: new TextEncoder().encode(text), ids, parents, starts, calls, next };
+}
+
+export function treePage({ text, ids, parents, starts, calls, next }: PackedTree): TreePage {
+  return {
+    text: Buffer.from(text.buffer),
+    nodes: ids.map((id, i) => {
+      const call = calls.get(i);
+      if (call !== undefined) return call;
+      const start = starts[i] ?? Number.NaN;
+      return {
+        ...{ id, parentId: parents[i] ?? null, start: Number.isNaN(start) ? null : start },
+        ...{ end: null, model: null, scope: null, responseId: null, usage: null, cost: null },
+      };
+    }),
+    nextCursor: next === null ? null : cursorOf(next),
+  };
+}
+
+function treeObservationOf(
   traceId: string,
   staleBefore: number,
   [, key, longId, flags, parent, name, kind, status, ...rest]: TreeCells,

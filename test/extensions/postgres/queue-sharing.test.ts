@@ -36,6 +36,34 @@ t.test('leases each entry to one process, and leaves none out', async (t) => {
   t.equal(ids.length, 40);
 });
 
+t.test('opens a queue whose branches another process is just adding', async (t) => {
+  const place = await queueDatabase(t, await server.database());
+  const own = await place.open(systemClock);
+  const other = await place.pool.connect();
+  await other.query('BEGIN');
+  await other.query(`INSERT INTO queue_branches (queue, branch) VALUES ('queue', 'a')`);
+  const opening = own.openQueue({ name: 'queue', branches: ['a', 'b'], maxBytes: 1e9 });
+  const waits = `SELECT 1 FROM pg_stat_activity
+    WHERE datname = current_database() AND wait_event_type = 'Lock'`;
+  await eventually(
+    async () => (await place.pool.query(waits)).rows,
+    (waiting) => waiting.length > 0,
+    'a process that waits for the other one',
+  );
+  await other.query('COMMIT');
+  other.release();
+  const queue = await opening;
+  const batch = nativeBatch(1);
+  await queue.append(batch);
+  for (const branch of ['a', 'b']) {
+    const leased = await queue.lease(branch, 10, ANY_SIZE);
+    t.same(
+      leased.map((entry) => entry.batch.id),
+      [batch.id],
+    );
+  }
+});
+
 t.test('isolates a batch that Postgres rejects from the others of its group', async (t) => {
   const { place, first } = await two(t);
   await place.pool.query(`ALTER TABLE queue_entries ADD CHECK (project <> 'poison')`);

@@ -2,16 +2,19 @@ import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import t from 'tap';
 import { STORE_MIGRATIONS } from '../../../extensions/sqlite/migrations/index.ts';
+import { readOperations } from '../../../extensions/sqlite/operations.ts';
 import { textChangeOperations } from '../../../extensions/sqlite/search/change-operations.ts';
 import { sqliteTextDialect } from '../../../extensions/sqlite/search/dialect.ts';
 import { migrations as INDEX_MIGRATIONS } from '../../../extensions/sqlite/search/index-operations.ts';
 import { sqliteDialect } from '../../../extensions/sqlite/traces/dialect.ts';
 import { exportOperations } from '../../../extensions/sqlite/traces/export-operations.ts';
 import { groupOperations } from '../../../extensions/sqlite/traces/group-operations.ts';
+import { rankOperations } from '../../../extensions/sqlite/traces/rank-operations.ts';
 import { traceReadOperations } from '../../../extensions/sqlite/traces/read-operations.ts';
 import { scoreReadOperations } from '../../../extensions/sqlite/traces/score-operations.ts';
 import { migrateFile } from '../../../src/sqlite/migrate.ts';
 import { rows } from '../../../src/sqlite/rows.ts';
+import { groupSumPlan } from '../../../src/store/plan/groups.ts';
 import {
   everyGroupLook,
   everyLook,
@@ -31,7 +34,7 @@ class Recording extends DatabaseSync {
 
 /** The partial indexes of unfinished work, full-text queries, and rows that another statement has found. */
 const SCANS_OF_FEW =
-  /SCAN (?:stale|\w+(?:\.\w+)? VIRTUAL TABLE INDEX \d+:M\d+|r\b|c\b|\w+ USING (?:COVERING )?INDEX traces_without_terms|found|x\b|p(?![\w ])|CONSTANT ROW)/g;
+  /SCAN (?:stale|\w+(?:\.\w+)? VIRTUAL TABLE INDEX \d+:M\d+|r\b|c\b|json_each VIRTUAL TABLE|\w+ USING (?:COVERING )?INDEX traces_without_terms|found|x\b|p(?![\w ])|CONSTANT ROW)/g;
 
 const SORTS = /TEMP B-TREE (?!FOR json_group_array)/;
 
@@ -51,6 +54,7 @@ t.test('no statement of the reading side scans a table or sorts a list', async (
   }
   db.statements.clear();
   exportOperations(db);
+  rankOperations(db);
   const read = traceReadOperations(db);
   const scope = { project: 'p', since: 0 };
   for (const bytes of [0, 4096]) {
@@ -64,6 +68,12 @@ t.test('no statement of the reading side scans a table or sorts a list', async (
     groups['groups.find'](scope, look);
     groups['groups.sum'](scope, 's', look);
   }
+  const sums = new Set(
+    everyGroupLook()
+      .filter(({ query }) => query.terms.length === 0)
+      .map((look) => groupSumPlan(sqliteDialect, scope, 's', look, 'count(*)').list(null).sql),
+  );
+  for (const sql of sums) db.statements.add(sql);
   const dialects = [sqliteDialect, sqliteTextDialect];
   const statements = dialects.flatMap((dialect) => everyStatement(dialect, 't.name, t.at_ms'));
   for (const { sql } of statements) db.statements.add(sql);
@@ -80,6 +90,12 @@ t.test('no statement of the reading side scans a table or sorts a list', async (
     [],
     'no statement scans a table',
   );
+  t.ok(sums.size > 0);
+  t.same(
+    plans.filter(({ sql, steps }) => sums.has(sql) && !steps.includes('COVERING INDEX traces_by_')),
+    [],
+    'sums of sessions and users read no rows',
+  );
   // Sorted are the observations of one trace, the newest observation of an id, and the traces of one step.
   const isInOrder = ({ sql }: { sql: string }): boolean =>
     /FROM (?:traces t INDEXED BY|trace_terms p)/.test(sql) &&
@@ -90,5 +106,28 @@ t.test('no statement of the reading side scans a table or sorts a list', async (
     plans.filter((plan) => isInOrder(plan) && SORTS.test(plan.steps)),
     [],
     'no listing sorts its rows',
+  );
+});
+
+t.test('no statement reads all traces of a project', async (t) => {
+  const db = new Recording(join(t.testdir(), 'store.db'));
+  t.teardown(() => db.close());
+  migrateFile(db, STORE_MIGRATIONS);
+  db.statements.clear();
+  readOperations(db);
+  const plans = [...db.statements].map((sql) => ({
+    sql,
+    steps: rows<{ detail: string }>(db, `EXPLAIN QUERY PLAN ${sql}`)
+      .all()
+      .map(({ detail }) => detail),
+  }));
+  // One request counts them.
+  const isExpected = (sql: string): boolean => sql.startsWith('SELECT count(*) FROM traces');
+  const ofProject = /^SEARCH (?:t|traces) USING .*\(project=\?(?: AND updated_at>\?)?\)$/;
+  t.same(
+    plans.filter(
+      ({ sql, steps }) => steps.some((step) => ofProject.test(step)) && !isExpected(sql),
+    ),
+    [],
   );
 });

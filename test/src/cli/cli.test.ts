@@ -358,7 +358,12 @@ function collect(child: ChildProcess, name: 'stdout' | 'stderr') {
 }
 
 t.test('signals', async (t) => {
-  const quiet = createLogger({ level: 'error', encoding: 'json', write: () => {} });
+  const quiet = createLogger({
+    level: 'error',
+    repeated_lines: 100,
+    encoding: 'json',
+    write: () => {},
+  });
   const isPending = async (promise: Promise<unknown>) =>
     (await Promise.race([promise, new Promise((resolve) => setImmediate(resolve, 'pending'))])) ===
     'pending';
@@ -406,7 +411,7 @@ t.test('signals', async (t) => {
     const script = `
       import { watchProcess } from './src/cli/process-events.ts';
       import { createLogger } from './src/telemetry/logger.ts';
-      const logger = createLogger({ level: 'info', encoding: 'json', write: console.log });
+      const logger = createLogger({ level: 'info', repeated_lines: 100, encoding: 'json', write: console.log });
       const events = watchProcess(logger);
       setInterval(() => {}, 1000);
       Promise.reject(new Error('boom'));

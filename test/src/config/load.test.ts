@@ -98,7 +98,7 @@ t.test('loads a valid file with every default', async (t) => {
   });
   t.same(config?.service.extensions, ['sqlite']);
   t.same(config?.service.telemetry, {
-    logs: { level: 'info', encoding: 'console' },
+    logs: { level: 'info', encoding: 'console', repeated_lines: 100 },
     metrics: {
       level: 'normal',
       address: '127.0.0.1:8888',

@@ -44,6 +44,13 @@ t.test('takes the error of JavaScript apart, with and without a stack', async (t
   const parts = { message: 'boom\n\nmore', type: 'TypeError', stacktrace: stack };
   t.same(errorOfText(`boom\n\nmore\n\n${stack}`), parts, 'LangChain repeats the message');
   t.same(errorOfText(stack), parts);
+  const hint = 'boom\n\nSee https://example.com/\n';
+  const hinted = `Error: ${hint}\n    at f (a.mjs:1:2)`;
+  t.same(
+    errorOfText(`${hint}\n\n${hinted}`),
+    { message: hint.trimEnd(), type: 'Error', stacktrace: hinted },
+    'with a line break at the end of the message',
+  );
 });
 
 t.test('leaves any other text as the message', async (t) => {

@@ -1,12 +1,10 @@
 import type { Test } from 'tap';
 import t from 'tap';
 import { offer } from '../../../src/component/capability.ts';
-import { followPlaces } from '../../../src/read/follow-places.ts';
 import { Gathered, MOST_WAITING } from '../../../src/read/stream.ts';
 import { ChangeFeed } from '../../../src/store/changes.ts';
 import type { Store } from '../../../src/store/store.ts';
 import { STORE } from '../../../src/store/store.ts';
-import { aTenant } from '../../helper/batches.ts';
 import { fakeClock } from '../../helper/clock.ts';
 import { aTrace, fakeTraces } from '../../helper/fake-traces.ts';
 import { testListeners, USUAL_LIMITS, urlOf } from '../../helper/http.ts';
@@ -61,23 +59,6 @@ t.test(
     t.equal(reads, 3, 'a client that has gone ends the wait');
   },
 );
-
-t.test('streams are bounded for a key, for a project and for all', (t) => {
-  const places = followPlaces({ streams_per_key: 2, streams_per_project: 3, streams: 4 });
-  const of = (projectId: string, keyId: string) => aTenant({ projectId, keyId });
-  const leave = places.take(of('p', 'k1'));
-  places.take(of('p', 'k1'));
-  t.throws(() => places.take(of('p', 'k1')), { code: 'rate_limited', message: /key has 2/ });
-  places.take(of('p', 'k2'));
-  t.throws(() => places.take(of('p', 'k2')), { code: 'rate_limited', message: /project has 3/ });
-  places.take(of('q', 'k3'));
-  t.throws(() => places.take(of('q', 'k3')), { code: 'unavailable', status: 503 });
-  leave();
-  leave();
-  t.equal(places.taken, 3);
-  places.take(of('q', 'k3'));
-  t.end();
-});
 
 /** A listener with a store whose changes the test publishes. */
 async function streaming(t: Test, traceIds: readonly string[]) {

@@ -36,13 +36,13 @@ t.test('rows behind the kept texts are read again, and written once', async (t) 
     };
     const source = {
       read,
-      fetch: async (limit: number, cursor?: string) => {
+      fetch: async (limit: number, cursor: string | undefined, hasText: boolean) => {
         const page = await traces.listTree?.('proj_test', 'trace-1', {
-          limit,
+          ...{ limit, hasText },
           ...(cursor === undefined ? {} : { cursor }),
         });
         if (page === undefined) throw new Error('there are no traces');
-        fetched += page.items.length;
+        fetched += page.nodes.length;
         return page;
       },
     };

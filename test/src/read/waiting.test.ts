@@ -1,6 +1,6 @@
 import t from 'tap';
 import type { TraceWait } from '../../../src/read/waiting.ts';
-import { boundedPlaces, waitForTrace } from '../../../src/read/waiting.ts';
+import { waitForTrace } from '../../../src/read/waiting.ts';
 import type { StoredTrace } from '../../../src/store/store.ts';
 import { fakeClock } from '../../helper/clock.ts';
 import { aTrace } from '../../helper/fake-traces.ts';
@@ -99,19 +99,4 @@ t.test('a client that goes away ends its wait at once', async (t) => {
   await until(() => wait.outcome() !== undefined);
   t.match(wait.outcome(), 'the client is gone');
   await wait.done;
-});
-
-t.test('places are bounded for a key and for all', (t) => {
-  const places = boundedPlaces({ what: 'requests', owner: 'key', each: 2, all: 3 });
-  const first = places.take('a');
-  places.take('a');
-  t.throws(() => places.take('a'), { code: 'rate_limited', status: 429, retryAfterMs: 1000 });
-  places.take('b');
-  t.throws(() => places.take('b'), { code: 'unavailable', status: 503 });
-  first();
-  first();
-  t.equal(places.taken, 2);
-  places.take('b');
-  t.throws(() => places.take('c'), { code: 'unavailable' });
-  t.end();
 });

@@ -18,6 +18,7 @@ t.test('a log line is one JSON object with the message and its fields', async (t
   const lines: string[] = [];
   const logger = createLogger({
     level: 'info',
+    repeated_lines: 100,
     encoding: 'json',
     write: (line) => void lines.push(line),
   });
@@ -36,11 +37,63 @@ t.test('a log line is one JSON object with the message and its fields', async (t
   });
 });
 
+t.test(
+  'bounds the lines of one component and text, and counts those that it suppresses',
+  async (t) => {
+    const lines: string[] = [];
+    let now = 0;
+    const root = createLogger({
+      level: 'debug',
+      encoding: 'json',
+      repeated_lines: 3,
+      write: (line) => void lines.push(line),
+      now: () => now,
+    });
+    const logger = withFields(root, { component: 'otlp' });
+    const written = () => lines.splice(0).map((line) => JSON.parse(line));
+
+    for (let n = 1; n <= 3; n++) logger.warn({ n }, 'Refused');
+    t.match(
+      written(),
+      [{ n: 1 }, { n: 2 }, { n: 3 }],
+      'exactly at the bound every line is written',
+    );
+    now = 4_000;
+    for (let n = 4; n <= 9; n++) logger.warn({ n }, 'Refused');
+    const [note, ...others] = written();
+    t.match(note, { message: 'Further lines suppressed', line: 'Refused', seconds: 6 });
+    t.match(note, { level: 'warn', component: 'otlp' });
+    t.same(others, [], 'the bound is noted once');
+
+    logger.warn({}, 'Another text');
+    withFields(root, { component: 'runs' }).warn({}, 'Refused');
+    for (let n = 0; n < 9; n++) logger.debug({}, 'Details');
+    t.equal(written().length, 11, 'other texts, other components and debug lines are written');
+
+    now = 9_999;
+    logger.warn({}, 'Refused');
+    t.same(written(), []);
+    now = 10_000;
+    logger.warn({ n: 11 }, 'Refused');
+    logger.warn({ n: 12 }, 'Refused');
+    const [after, next] = written();
+    t.match(after, { message: 'Refused', n: 11, suppressed: 7 });
+    t.equal(next.suppressed, undefined);
+
+    logger.warn({}, 'Refused');
+    logger.warn({}, 'Refused');
+    now = 9_000;
+    logger.warn({ n: 15 }, 'Refused');
+    t.match(written().at(-1), { n: 15, suppressed: 1 }, 'a clock that goes back does not suppress');
+  },
+);
+
 t.test('masks credentials in every part of a log line', async (t) => {
   for (const encoding of ['json', 'console'] as const) {
     const lines: string[] = [];
     const logger = createLogger({
       level: 'debug',
+      repeated_lines: 100,
       encoding,
       write: (line) => void lines.push(line),
     });
@@ -63,6 +116,7 @@ t.test('logs an error with its code and causes, and the stack of an internal err
   const lines: string[] = [];
   const logger = createLogger({
     level: 'info',
+    repeated_lines: 100,
     encoding: 'json',
     write: (line) => void lines.push(line),
   });
@@ -83,6 +137,7 @@ t.test('the console encoding renders readable lines', async (t) => {
   const lines: string[] = [];
   const logger = createLogger({
     level: 'info',
+    repeated_lines: 100,
     encoding: 'console',
     write: (line) => void lines.push(line),
   });
@@ -102,6 +157,7 @@ t.test('escapes control characters in every encoding', async (t) => {
     const lines: string[] = [];
     const logger = createLogger({
       level: 'info',
+      repeated_lines: 100,
       encoding,
       write: (line) => void lines.push(line),
     });
@@ -121,7 +177,7 @@ t.test('escapes control characters in every encoding', async (t) => {
 t.test('writes the log to standard error and nothing to standard output', async (t) => {
   const script = `
     import { createLogger } from '${join(process.cwd(), 'src/telemetry/logger.ts')}';
-    const logger = createLogger({ level: 'info', encoding: 'json' });
+    const logger = createLogger({ level: 'info', repeated_lines: 100, encoding: 'json' });
     logger.info({}, 'Here.');
     logger.flush();
   `;

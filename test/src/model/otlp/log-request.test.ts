@@ -315,11 +315,13 @@ t.test('the events of a Codex conversation are one trace', (t) => {
       codex('user_prompt', { prompt: 'Fix it', prompt_length: '6' }),
       codex('api_request', { duration_ms: '900', 'http.response.status_code': 200, attempt: 1 }),
       codex('sse_event', { 'event.kind': 'response.output_text.delta', duration_ms: '1' }),
+      codex('sse_event', { 'event.kind': 'response.completed', duration_ms: '1' }),
       codex('sse_event', {
         'event.kind': 'response.completed',
         input_token_count: '100',
         output_token_count: '20',
         cached_token_count: 64,
+        cache_write_token_count: 16,
         reasoning_token_count: 8,
         tool_token_count: '120',
       }),
@@ -343,7 +345,13 @@ t.test('the events of a Codex conversation are one trace', (t) => {
   t.match(call, {
     kind: 'generation',
     model: 'gpt-5-codex',
-    usage: { input_tokens: 100, output_tokens: 20, cached_tokens: 64, reasoning_tokens: 8 },
+    usage: {
+      input_tokens: 100,
+      output_tokens: 20,
+      cached_tokens: 64,
+      cache_write_tokens: 16,
+      reasoning_tokens: 8,
+    },
     userId: 'ada@example.com',
     sessionId: '019f3d5f-3dc4-7f01-b42c-d19d98e1d13d',
   });

@@ -212,10 +212,10 @@ function endless(onStep = () => {}) {
   return { data, options: { traces: { listTraces } } };
 }
 
-t.test('bounds the exports of a key and of all keys', async (t) => {
+t.test('bounds the exports of a key and of a project', async (t) => {
   for (const [limits, status] of [
     [{ exports_per_key: 1 }, 429],
-    [{ concurrent_exports: 1 }, 503],
+    [{ concurrent_exports: 2 }, 429],
   ] as const) {
     const { data, options } = endless();
     const { get, open, listeners } = await exporting(t, data, { ...options, limits });

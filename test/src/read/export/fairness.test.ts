@@ -25,7 +25,7 @@ t.test('exports of a project delay the list of another by one step', async (t) =
     };
   };
   const store = { traces: { listTraces } as Partial<TraceStore> } as Store;
-  const limits = { ...READ_LIMITS, concurrent_reads: 1, concurrent_exports: 3, exports_per_key: 3 };
+  const limits = { ...READ_LIMITS, concurrent_reads: 1, concurrent_exports: 4, exports_per_key: 3 };
   const reads = createReads(limits, recordingMetrics());
   const requests = projectReads({ reads, scanner: createScanner(), logger: recordingLogger() });
   const get = (projectId: string, target: string) => {

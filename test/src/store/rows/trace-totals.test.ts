@@ -1,7 +1,11 @@
 import fc from 'fast-check';
 import t from 'tap';
 import type { NodeCost, UsageNode } from '../../../../src/store/rows/trace-totals.ts';
-import { summaryTotals, traceTotals } from '../../../../src/store/rows/trace-totals.ts';
+import {
+  nestedTotals,
+  summaryTotals,
+  traceTotals,
+} from '../../../../src/store/rows/trace-totals.ts';
 
 type Usage = Readonly<Record<string, number>>;
 
@@ -275,13 +279,18 @@ t.test('any parents, scopes and times give the same totals in any order', async 
   const shown = ({ usage, cost, counted }: ReturnType<typeof summaryTotals>) =>
     JSON.stringify({ usage, cost, counted: [...counted].sort() });
   const ofSummary = (nodes: readonly UsageNode[]) => shown(summaryTotals(nodes));
-  const ofTree = (nodes: readonly UsageNode[]) => shown(traceTotals(nodes));
+  const ofTree = (nodes: readonly UsageNode[]) => shown(nestedTotals(nodes));
+  const cyclesIn = ({ cycles }: ReturnType<typeof traceTotals>) => [...cycles].sort().join();
   fc.assert(
     fc.property(
       graph.chain((nodes) =>
         fc.tuple(fc.constant(nodes), fc.shuffledSubarray(nodes, { minLength: 6 })),
       ),
-      ([nodes, order]) => totalsOf(nodes) === totalsOf(order) && ofSummary(order) === ofTree(order),
+      ([nodes, order]) =>
+        totalsOf(nodes) === totalsOf(order) &&
+        ofSummary(order) === ofTree(order) &&
+        shown(traceTotals(order)) === ofTree(order) &&
+        cyclesIn(traceTotals(order)) === cyclesIn(nestedTotals(order)),
     ),
     { numRuns: 2000 },
   );
