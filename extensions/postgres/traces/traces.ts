@@ -1,15 +1,20 @@
 import { batchOf } from '../../../src/queue/record.ts';
 import { ErasureBlocks } from '../../../src/store/erasing/blocks.ts';
 import type { Dialect } from '../../../src/store/plan/dialect.ts';
+import type { LineRow } from '../../../src/store/rows/line-page.ts';
+import { linePage, packLines } from '../../../src/store/rows/line-page.ts';
+import type { LineMaker } from '../../../src/store/rows/observation-line.ts';
+import { lineMaker } from '../../../src/store/rows/observation-line.ts';
 import { keyOfId, observationKey } from '../../../src/store/rows/observation-row.ts';
 import { countedPage } from '../../../src/store/rows/observed-values.ts';
 import type { FoundRows } from '../../../src/store/rows/page.ts';
 import { pageOfRows } from '../../../src/store/rows/page.ts';
-import { cursorOf, placeOfCursor } from '../../../src/store/rows/place.ts';
+import { cursorOf, placeOfCursor, placeOfRow } from '../../../src/store/rows/place.ts';
 import { traceOf } from '../../../src/store/rows/stored.ts';
 import { lookOf, placeOfTrace, traceInId, tracePage } from '../../../src/store/rows/trace-page.ts';
 import { packTree, treePage } from '../../../src/store/rows/tree.ts';
 import type {
+  LinePage,
   Page,
   RowCursors,
   StoredObservation,
@@ -23,6 +28,7 @@ import type { GroupBound } from '../grouping.ts';
 import { postgresDialect } from './dialect.ts';
 import { groupedWrites } from './groups.ts';
 import { countValues } from './observed-reading.ts';
+import { findLines, findTree } from './packed-reading.ts';
 import type { ScopeValues } from './reading.ts';
 import * as queries from './reading.ts';
 
@@ -97,7 +103,7 @@ export function postgresTraces(
     async listTree(projectId, traceId, { limit, cursor, hasText }) {
       const range = { after: placeOfCursor(cursor), limit };
       const scope = scopeOf(projectId);
-      const found = await queries.findTree(reading, scope, keyOfId(traceId), range);
+      const found = await findTree(reading, scope, keyOfId(traceId), range);
       return treePage(packTree(found, traceId, staleBefore(), hasText));
     },
     async listObservationsOf(projectId, traceIds, limit) {
@@ -109,6 +115,8 @@ export function postgresTraces(
       const scope = scopeOf(projectId);
       return pageOfSources(await queries.findObservationsOf(reading, scope, keys, limit));
     },
+    listLinesOf: (projectId, traceIds, page) =>
+      listLinesOf(reading, scopeOf(projectId), traceIds, page, staleBefore()),
     async countValues(project, field, filter) {
       const scope = { project, since: retention.since(project) };
       const begun = now();
@@ -131,6 +139,27 @@ export function postgresTraces(
     },
     batchStamps: (projectId, ids) => queries.findStamps(reading, scopeOf(projectId), ids),
   };
+}
+
+async function listLinesOf(
+  reading: PostgresClient,
+  scope: ScopeValues,
+  traceIds: readonly string[],
+  { limit, cursor }: { limit: number; cursor?: string },
+  staleBefore: number,
+): Promise<LinePage> {
+  const [projectId] = scope;
+  const range = { after: placeOfCursor(cursor), limit };
+  const found = await findLines(reading, scope, traceIds.map(keyOfId), range);
+  const makers = new Map<number, LineMaker>();
+  const rows = found.rows.map(({ n, trace, newestMs, row, ...times }): LineRow => {
+    const traceId = traceIds[trace] ?? '';
+    const known = makers.get(trace);
+    const lineOf = known ?? lineMaker({ projectId, traceId, newestMs, staleBefore });
+    if (known === undefined) makers.set(trace, lineOf);
+    return { trace, place: placeOfRow(n, row), line: lineOf(row, times) };
+  });
+  return linePage(packLines({ rows, hasMore: found.hasMore }), traceIds);
 }
 
 async function rowCursors(
