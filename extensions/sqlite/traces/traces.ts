@@ -40,7 +40,7 @@ import type { Summarizing } from './summarizing.ts';
 import type { WrittenTraces } from './write-operations.ts';
 
 /** The weight of a row in its group: the bytes of a body that take as long to write. */
-const ROW_WEIGHT = 8192;
+const ROW_WEIGHT = 4096;
 /** Rows of one call: a bound on how long a large batch delays other calls. */
 const CALL_ROWS = 200;
 const NO_BYTES = new Uint8Array(0);
