@@ -67,7 +67,10 @@ function head(index: OtlpIndex, position: number): ItemHead {
 
 /** The validation processor rejects spans without valid ids; not every pipeline has one. */
 function checkIds(index: OtlpIndex, position: number): void {
-  if (itemId(index, position) === undefined) {
+  const hasIds =
+    spanField(index, position, OtlpField.TRACE_ID) !== 0 &&
+    spanField(index, position, OtlpField.SPAN_ID) !== 0;
+  if (!hasIds) {
     throw new PermanentError('invalid_span', 'A span has no valid trace id and span id.');
   }
 }

@@ -27,12 +27,14 @@ import { OtlpField, OtlpFlag } from './fields.ts';
 import {
   type Field,
   isScalar,
+  KEY_VALUE,
   LOGS_REQUEST,
   type Message,
   type Note,
   REQUEST,
   type ScalarType,
 } from './json-shape.ts';
+import { plain, skipPlainAttribute } from './plain-attribute.ts';
 import { Recorder, type RecorderMark } from './recorder.ts';
 import { MAX_VALUE_DEPTH } from './wire.ts';
 
@@ -230,7 +232,8 @@ function walkList(
   let at = spaceFrom(text, start + 1);
   if (bytes[at] !== CLOSE_BRACKET) {
     for (;;) {
-      at = spaceFrom(text, walkMessage(walk, at, depth, message, lists));
+      const end = message === KEY_VALUE ? skipAttribute(walk, at, depth) : 0;
+      at = spaceFrom(text, end === 0 ? walkMessage(walk, at, depth, message, lists) : end);
       count++;
       if (bytes[at] === CLOSE_BRACKET) break;
       if (bytes[at] !== COMMA) fail(text, at);
@@ -239,6 +242,15 @@ function walkList(
   }
   listCount = count;
   return at + 1;
+}
+
+/** The end of a plain attribute; 0 for any other one. */
+function skipAttribute(walk: Walk, start: number, depth: number): number {
+  const end = skipPlainAttribute(walk.text, start, depth);
+  if (end !== 0 && !walk.customFields) {
+    walk.customFields = mayHoldCustomFields(walk.text.bytes, plain.keyStart, plain.keyEnd);
+  }
+  return end;
 }
 
 /** Notes a value of a wrong type and skips it. The scan goes on, because the body may also be invalid JSON. */
