@@ -34,7 +34,7 @@ import {
   REQUEST,
   type ScalarType,
 } from './json-shape.ts';
-import { plain, skipPlainAttribute } from './plain-attribute.ts';
+import { plainKey, skipPlainAttribute } from './plain-attribute.ts';
 import { Recorder, type RecorderMark } from './recorder.ts';
 import { MAX_VALUE_DEPTH } from './wire.ts';
 
@@ -248,7 +248,7 @@ function walkList(
 function skipAttribute(walk: Walk, start: number, depth: number): number {
   const end = skipPlainAttribute(walk.text, start, depth);
   if (end !== 0 && !walk.customFields) {
-    walk.customFields = mayHoldCustomFields(walk.text.bytes, plain.keyStart, plain.keyEnd);
+    walk.customFields = mayHoldCustomFields(walk.text.bytes, plainKey.keyStart, plainKey.keyEnd);
   }
   return end;
 }

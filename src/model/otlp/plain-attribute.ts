@@ -17,10 +17,10 @@ const SHORTEST = '{"key":"","value":{"stringValue":""}}'.length;
 const MAX_DIGITS = 15;
 
 /** The place of the key of the attribute that was found last, without its quotes. */
-export const plain = { keyStart: 0, keyEnd: 0 };
+export const plainKey = { keyStart: 0, keyEnd: 0 };
 
 /**
- * The position behind the plain attribute at `start`, and the place of its key in `plain`; 0 for any other value, of which
+ * The position behind the plain attribute at `start`, and the place of its key in `plainKey`; 0 for any other value, of which
  * nothing is counted in `text`. `depth` is the number of containers around it. Throws for an invalid string.
  */
 export function skipPlainAttribute(text: Text, start: number, depth: number): number {
@@ -37,8 +37,8 @@ export function skipPlainAttribute(text: Text, start: number, depth: number): nu
     text.escapes = escapes;
     return 0;
   }
-  plain.keyStart = keyStart;
-  plain.keyEnd = keyEnd;
+  plainKey.keyStart = keyStart;
+  plainKey.keyEnd = keyEnd;
   return end;
 }
 
