@@ -21,6 +21,7 @@ import type {
   TraceSource,
   TraceStore,
 } from '../../../src/store/store.ts';
+import { releaseStatement } from '../attachments/attachments.ts';
 import type { PostgresClient } from '../connection/statement.ts';
 import type { StoreDatabase } from '../database.ts';
 import { withoutErased } from '../erasing/in-flight.ts';
@@ -73,7 +74,9 @@ export function postgresTraces(
     );
   };
   return {
-    write: withoutErased(groupedWrites(database, groups), blocks),
+    write: withoutErased(groupedWrites(database, groups), blocks, async (...released) => {
+      await database.query(...releaseStatement(...released));
+    }),
     async listTraces(projectId, filter) {
       const look = lookOf(filter, staleBefore());
       const begun = now();
