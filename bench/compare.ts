@@ -22,6 +22,8 @@ export type Comparison = {
   readonly floor: Side;
   /** Costs are compared per item instead of per request. */
   readonly perItem?: boolean;
+  /** How often both servers are started, 1 by default: two processes of one program differ by some percent. */
+  readonly starts?: number;
 };
 
 export type Result = {
@@ -48,43 +50,65 @@ export type Effort = {
  * two neighbouring windows, so that other load of the machine affects both.
  */
 export async function compare(row: Comparison, effort: Effort): Promise<Result> {
-  const floor = await Runner.start(row.floor, effort);
-  const subject = await Runner.start(row.subject, effort);
+  const measured: Measured = {
+    ...{ ratios: [], subject: [], floor: [], latencies: [] },
+    ...{ seconds: 0, residentMegabytes: 0 },
+  };
+  for (let start = 0; start < (row.starts ?? 1); start++) {
+    await measure(row, effort, measured, start % 2 === 0);
+  }
+  const ratios = measured.ratios.sort((a, b) => a - b);
+  const latencies = measured.latencies.sort((a, b) => a - b);
+  return {
+    name: row.name,
+    target: row.target,
+    subject: median(measured.subject),
+    floor: median(measured.floor),
+    ratio: { median: median(ratios), low: quantile(ratios, 0.25), high: quantile(ratios, 0.75) },
+    requestsPerSecond: latencies.length / measured.seconds,
+    latency: { p50: quantile(latencies, 0.5), p99: quantile(latencies, 0.99) },
+    residentMegabytes: measured.residentMegabytes,
+  };
+}
+
+type Measured = {
+  readonly ratios: number[];
+  readonly subject: number[];
+  readonly floor: number[];
+  readonly latencies: number[];
+  seconds: number;
+  residentMegabytes: number;
+};
+
+/** Starts both servers, and adds their windows. */
+async function measure(
+  row: Comparison,
+  effort: Effort,
+  measured: Measured,
+  isFloorFirst: boolean,
+): Promise<void> {
+  const sides = isFloorFirst ? [row.floor, row.subject] : [row.subject, row.floor];
+  const runners: Runner[] = [];
   try {
-    await floor.window(2 * effort.requests);
-    await subject.window(2 * effort.requests);
-    const ratios: number[] = [];
-    const costs: { subject: number[]; floor: number[] } = { subject: [], floor: [] };
-    const latencies: number[] = [];
-    let seconds = 0;
+    for (const side of sides) runners.push(await Runner.start(side, effort));
+    for (const runner of runners) await runner.window(2 * effort.requests);
     for (let round = 0; round < effort.rounds; round++) {
-      const first = round % 2 === 0 ? floor : subject;
-      const second = first === floor ? subject : floor;
-      const windows = new Map([[first, await first.window(effort.requests)]]);
-      windows.set(second, await second.window(effort.requests));
-      const cost = (runner: Runner, side: Side) =>
-        (windows.get(runner)?.cpu ?? 0) / (row.perItem === true ? side.payload.itemsPerRequest : 1);
-      const pair = { subject: cost(subject, row.subject), floor: cost(floor, row.floor) };
-      ratios.push(pair.subject / pair.floor);
-      costs.subject.push(pair.subject);
-      costs.floor.push(pair.floor);
-      latencies.push(...(windows.get(subject)?.latencies ?? []));
-      seconds += windows.get(subject)?.seconds ?? 0;
+      const inTurn = round % 2 === 0 ? runners : runners.toReversed();
+      const windows = new Map<Side, Window>();
+      for (const runner of inTurn) windows.set(runner.side, await runner.window(effort.requests));
+      const cost = (side: Side) =>
+        (windows.get(side)?.cpu ?? 0) / (row.perItem === true ? side.payload.itemsPerRequest : 1);
+      const [subject, floor] = [cost(row.subject), cost(row.floor)];
+      measured.ratios.push(subject / floor);
+      measured.subject.push(subject);
+      measured.floor.push(floor);
+      measured.latencies.push(...(windows.get(row.subject)?.latencies ?? []));
+      measured.seconds += windows.get(row.subject)?.seconds ?? 0;
     }
-    ratios.sort((a, b) => a - b);
-    latencies.sort((a, b) => a - b);
-    return {
-      name: row.name,
-      target: row.target,
-      subject: median(costs.subject),
-      floor: median(costs.floor),
-      ratio: { median: median(ratios), low: quantile(ratios, 0.25), high: quantile(ratios, 0.75) },
-      requestsPerSecond: latencies.length / seconds,
-      latency: { p50: quantile(latencies, 0.5), p99: quantile(latencies, 0.99) },
-      residentMegabytes: memory(subject.pid).now / 1e6,
-    };
+    const subject = runners.find(({ side }) => side === row.subject);
+    measured.residentMegabytes = memory(subject?.pid ?? 0).now / 1e6;
   } finally {
-    await Promise.all([floor.stop(), subject.stop()]);
+    await Promise.all(runners.map((runner) => runner.stop()));
   }
 }
 
@@ -98,11 +122,11 @@ type Window = {
 class Runner {
   readonly #server: Server;
   readonly #connections: number;
-  readonly #side: Side;
+  readonly side: Side;
 
   private constructor(server: Server, side: Side, connections: number) {
     this.#server = server;
-    this.#side = side;
+    this.side = side;
     this.#connections = connections;
   }
 
@@ -115,12 +139,12 @@ class Runner {
   }
 
   async window(count: number): Promise<Window> {
-    const bodies = Array.from({ length: count }, () => this.#side.payload.next());
+    const bodies = Array.from({ length: count }, () => this.side.payload.next());
     const send = await this.#sender(bodies);
     const started = performance.now();
     const before = cpuMicros(this.#server.pid);
     const latencies = await send();
-    if (this.#side.untilIdle === true) await this.#server.idle();
+    if (this.side.untilIdle === true) await this.#server.idle();
     const cpu = (cpuMicros(this.#server.pid) - before) / count;
     return { cpu, seconds: (performance.now() - started) / 1000, latencies };
   }
@@ -130,7 +154,7 @@ class Runner {
    * silent client.
    */
   async #sender(bodies: readonly Buffer[]): Promise<() => Promise<number[]>> {
-    const { payload, overGrpc } = this.#side;
+    const { payload, overGrpc } = this.side;
     const { port, grpcPort = 0, key, keys = [] } = this.#server;
     const requests = bodies.map((body, i) =>
       wireRequest(payload, body, keys[i % keys.length] ?? key),

@@ -32,8 +32,8 @@ const STARTS = QUICK ? 3 : 9;
 const RATE_SECONDS = QUICK ? 8 : 20;
 const SATURATED_SECONDS = QUICK ? 5 : 15;
 const QUIET_MS = 60_000;
-/** Longer than a thread without work remains. */
-const IDLE_MS = 35_000;
+/** Longer than the first trim takes. */
+const IDLE_MS = 60_000;
 const RATE = 100;
 const BACKLOG_REQUESTS = QUICK ? 1000 : 10_000;
 const LARGE_BYTES = 25_000_000;

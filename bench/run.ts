@@ -35,6 +35,9 @@ const senders = 1000;
 const small = { projects: 1, keysPerProject: senders, senders };
 const large = { projects: 10_000, keysPerProject: 10, senders };
 
+/** Of rows that compare a daemon with itself, where some percent matter. */
+const STARTS = 4;
+
 const rows: readonly Comparison[] = [
   {
     name: `control: floor against floor, ${light.name}`,
@@ -91,14 +94,22 @@ const rows: readonly Comparison[] = [
     floor: { start: () => startAccepting({ isOpen: true }), payload: light },
   },
   {
+    name: `repeated requests, control: accept with against with, ${light.name}`,
+    starts: STARTS,
+    subject: { start: accepting, payload: light },
+    floor: { start: accepting, payload: light },
+  },
+  {
     name: `repeated requests: accept with against without, ${light.name}`,
     target: 1.03,
+    starts: STARTS,
     subject: { start: accepting, payload: light },
     floor: { start: forgetting, payload: light },
   },
   {
     name: `repeated requests: accept with against without, ${hundred.name}`,
     target: 1.03,
+    starts: STARTS,
     subject: { start: accepting, payload: hundred },
     floor: { start: forgetting, payload: hundred },
   },

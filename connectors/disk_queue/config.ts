@@ -28,7 +28,7 @@ export const config = z
       .max(1000)
       .default(2)
       .describe(
-        'Batches in delivery at the same time, for each exporter behind the queue. One more is delivered beside them if it is small and its project has none in delivery.',
+        'Batches in delivery at the same time, for each exporter behind the queue. An exporter into SQLite takes up to 8 small batches in the place of one. One more is delivered beside them if it is small and its project has none in delivery.',
       ),
     initial_interval: duration('1s').describe(
       'Wait before the first retry. Each further wait is twice as long.',

@@ -3,6 +3,9 @@ import type { Store } from '../../src/store/store.ts';
 import { STORE } from '../../src/store/store.ts';
 import type { SqliteExporterConfig } from './config.ts';
 
+/** A transaction of eight batches writes about half as many pages as eight of one batch. */
+const BATCHES_TOGETHER = 8;
+
 /** observations ──▶ merged into their rows, in one transaction with the raw batch if the store lacks it */
 export function createExporter(
   settings: Settings,
@@ -10,6 +13,7 @@ export function createExporter(
 ): Exporter<'observations'> {
   let store: Store | undefined;
   return {
+    batchesTogether: BATCHES_TOGETHER,
     async start() {
       store = settings.host.extension(config.store, STORE);
     },

@@ -4,6 +4,8 @@ import { LruCache } from '../../src/component/lru.ts';
 import type { Cost } from '../../src/model/details.ts';
 import type { Pricing } from '../../src/store/pricing.ts';
 import { pricingOptions } from './config.ts';
+import type { FlatCost, FlatPrice } from './flat-price.ts';
+import { flatCostOf, flatPriceOf } from './flat-price.ts';
 import { configuredPrices } from './overrides.ts';
 import type { Tokens } from './usage.ts';
 import { tokensOf } from './usage.ts';
@@ -30,12 +32,11 @@ export function createPricing(options: unknown): Pricing {
   }
 
   function findTariff(model: string, provider: string | undefined): Tariff | null {
-    const own = configured(model, provider).map(({ from, price }) => ({
-      from,
-      provider: soleProvider('configured', { id: model, match: ANY, prices: price }),
-    }));
-    const bundled = bundledProvider(model, provider);
-    const all = bundled === undefined ? own : [...own, { from: ALWAYS, provider: bundled }];
+    const all = configured(model, provider).map(({ from, price }) =>
+      pricedFrom(from, 'configured', { id: model, match: ANY, prices: price }),
+    );
+    const bundled = bundledPrice(model, provider);
+    if (bundled !== undefined) all.push(bundled);
     return all.length === 0 ? null : all;
   }
 
@@ -44,12 +45,20 @@ export function createPricing(options: unknown): Pricing {
     if (tokens === undefined) return undefined;
     const tariff = tariffOf(call.model, call.provider)?.find(({ from }) => from <= call.at);
     if (tariff === undefined) return 'unknown_price';
-    return costOf(tokens, tariff.provider, call.at) ?? 'unknown_price';
+    return costOf(tokens, tariff, call.at) ?? 'unknown_price';
   };
 }
 
-/** The prices of one model, the first one that is valid counts. A price is a provider with this model only. */
-type Tariff = readonly { readonly from: number; readonly provider: Provider }[];
+/** The prices of one model, the first one that is valid counts. */
+type Tariff = readonly TariffPrice[];
+
+type TariffPrice = {
+  readonly from: number;
+  /** A provider with this model only. */
+  readonly provider: Provider;
+  /** Set if the cost does not need the library. */
+  readonly flat: FlatPrice | undefined;
+};
 
 const ALWAYS = Number.NEGATIVE_INFINITY;
 
@@ -57,15 +66,16 @@ const ALWAYS = Number.NEGATIVE_INFINITY;
 const MODEL = 'model';
 const ANY = { equals: MODEL };
 
-/** A provider that the library finds without a search. */
-function soleProvider(id: string, model: ModelInfo): Provider {
-  return { id, name: id, api_pattern: '', models: [{ ...model, match: ANY }] };
+/** The library finds the model of the provider without a search. */
+function pricedFrom(from: number, id: string, model: ModelInfo): TariffPrice {
+  const provider = { id, name: id, api_pattern: '', models: [{ ...model, match: ANY }] };
+  return { from, provider, flat: flatPriceOf(model) };
 }
 
-function bundledProvider(model: string, provider: string | undefined): Provider | undefined {
+function bundledPrice(model: string, provider: string | undefined): TariffPrice | undefined {
   for (const [name, providerId] of lookups(model, provider)) {
     const found = calcPrice({}, name, providerId === undefined ? {} : { providerId });
-    if (found !== null) return soleProvider(found.provider.id, found.model);
+    if (found !== null) return pricedFrom(ALWAYS, found.provider.id, found.model);
   }
   return undefined;
 }
@@ -88,7 +98,9 @@ function* lookups(
   yield [model.slice(slash + 1), isVendor ? vendor : isKnown ? provider : undefined];
 }
 
-function costOf(tokens: Tokens, provider: Provider, at: number): Cost | undefined {
+function costOf(tokens: Tokens, { provider, flat }: TariffPrice, at: number): Cost | undefined {
+  const cost = flat === undefined ? undefined : flatCostOf(flat, tokens);
+  if (cost !== undefined) return costOfPrice(cost);
   const options = { provider, timestamp: new Date(at) };
   for (const usage of usagesOf(tokens)) {
     try {
@@ -135,7 +147,7 @@ function audioOf({ inputAudio, outputAudio }: Tokens): Usage {
 const NANOS_PER_USD = 1e9;
 
 /** The total is the sum of the parts, and of fees that belong to neither side. */
-function costOfPrice(price: NonNullable<ReturnType<typeof calcPrice>>): Cost {
+function costOfPrice(price: FlatCost): Cost {
   const input = Math.round(price.input_price * NANOS_PER_USD);
   const output = Math.round(price.output_price * NANOS_PER_USD);
   const fees = price.total_price - price.input_price - price.output_price;

@@ -43,11 +43,12 @@ const PLACES = [
   'extra.metadata.custom_fields',
   'context_metadata.custom_fields',
 ] as const;
+const SLOTS: readonly number[] = PLACES.map((place) => COMMON[place]);
 
 function invalidPlace(index: JsonIndex, position: number): string | undefined {
-  for (const place of PLACES) {
-    const type = typeAt(index, position, COMMON[place]);
-    if (type !== 'absent' && type !== 'null' && type !== 'object') return place;
+  for (let i = 0; i < SLOTS.length; i++) {
+    const type = typeAt(index, position, SLOTS[i] ?? 0);
+    if (type !== 'absent' && type !== 'null' && type !== 'object') return PLACES[i];
   }
   return undefined;
 }

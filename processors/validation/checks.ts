@@ -140,7 +140,7 @@ export function optionalInteger(name: string, slot: number): Rule {
 }
 
 /** The common case, checked without building a string: only digits, at most 15. */
-function isSmallInteger(index: JsonIndex, position: number, slot: number): boolean {
+export function isSmallInteger(index: JsonIndex, position: number, slot: number): boolean {
   const start = startOf(index, position, slot);
   const end = endOf(index, position, slot);
   if (start === end || end - start > 15) return false;

@@ -8,14 +8,15 @@ import { otlpRejections } from '../../src/model/otlp/rules.ts';
 import { isOpen, reject } from '../../src/model/verbs.ts';
 import type { Rule } from './checks.ts';
 import { NATIVE_RULES } from './native.ts';
+import { isPlainEvent, isPlainRun } from './plain.ts';
 import { RUN_RULES } from './runs.ts';
 
 /**
  * Judges every event separately (spec 4.1): the client reads the first rule that it breaks. A large batch is
  * judged in turns, so that it does not block the event loop.
  *
- *   batch ── its index ─┬─ native, runs: an object? ── rules in their order ──┐
- *                       └─ OTLP: ids, attribute sizes ────────────────────────┴─ reject
+ *   batch ── its index ─┬─ native, runs: not plain? ── an object? ── rules in their order ──┐
+ *                       └─ OTLP: ids, attribute sizes ──────────────────────────────────────┴─ reject
  */
 export function createProcessor({ clock }: Pick<Settings, 'clock'>): RequestProcessor {
   return {
@@ -51,7 +52,8 @@ function rulesOf({ type }: JsonIndex): readonly Rule[] {
 }
 
 function judge(batch: ReceivedBatch, index: JsonIndex, item: number, rules: readonly Rule[]): void {
-  if (!isOpen(batch, item)) return;
+  const isPlain = index.type === 'native' ? isPlainEvent : isPlainRun;
+  if (!isOpen(batch, item) || isPlain(index, item)) return;
   if (!isObjectItem(index, item)) {
     reject(batch, item, 'invalid_event', 'must be an object', pathOf(index, item));
     return;

@@ -1,5 +1,6 @@
 import type { Command } from 'commander';
 import { offer } from '../component/capability.ts';
+import { systemClock } from '../component/clock.ts';
 import { PROCESS_END } from '../component/process-end.ts';
 import type { ServiceConfig } from '../config/config.ts';
 import { type FileTexts, keepingReader, readerOf } from '../config/file-texts.ts';
@@ -14,6 +15,8 @@ import { createQueues, QUEUE_REGISTRY, type Queues } from '../queue/registry.ts'
 import { STORE } from '../store/store.ts';
 import { workerPart } from '../supervisor/parts.ts';
 import { createLogger, type ServiceLogger } from '../telemetry/logger.ts';
+import { collectGarbage } from '../thread/idle-memory.ts';
+import { startTrimming, trimProcess, unexplainedBytes } from '../thread/trim.ts';
 import { type ConfigOptions, loadAgain, loadOrFail, withConfigOptions } from './configuration.ts';
 import { makeControlDirectory } from './daemon.ts';
 import { EXIT } from './exit-status.ts';
@@ -78,6 +81,10 @@ async function serve({ config, options, terminal, channel }: Serving): Promise<n
   const queues = createQueues();
   const events = watchProcess(logger);
   const leaveHeap = tuneHeap();
+  const endTrimming = startTrimming({
+    after: systemClock.after,
+    ...{ unexplained: unexplainedBytes, collect: collectGarbage, trim: trimProcess },
+  });
   let handler: ControlHandler = notStarted;
   try {
     const service = await createService({
@@ -96,6 +103,7 @@ async function serve({ config, options, terminal, channel }: Serving): Promise<n
     return await daemon.run(events);
   } finally {
     leaveHeap();
+    endTrimming();
     events.close();
     channel?.close();
     logger.flush();

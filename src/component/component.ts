@@ -41,6 +41,11 @@ type BatchOf<Kind extends DataKind> = Extract<ReceivedBatch | Batch, { kind: Kin
  * `request` is the request behind the batch while its client waits; a batch from a queue has none.
  */
 export type Consumer<Accepted extends Batch = Batch> = {
+  /**
+   * Small batches that a queue delivers in one place, for a consumer that saves what arrives together at little more than the cost of
+   * one. Undefined: 1.
+   */
+  readonly batchesTogether?: number | undefined;
   consume(batch: Accepted, request?: RequestContext): Promise<void>;
 };
 

@@ -14,6 +14,7 @@ export function createSink(exporterId: string, exporter: Exporter, edge: Exporte
   return {
     exporterId,
     exporter,
+    batchesTogether: exporter.batchesTogether,
     async consume(batch, request) {
       const items = itemsOf(batch);
       const end = edge.begin();

@@ -48,7 +48,7 @@ import type { FeedbackIntake } from './feedback.ts';
 import type { Preparation, Prepared } from './prepare.ts';
 import { logRefusal, logRejections } from './rejection-log.ts';
 import type { Repeats } from './repeats.ts';
-import { tagOf } from './repeats.ts';
+import { requestTypeOf, tagOf } from './repeats.ts';
 import type { RequestDeadline } from './request-deadline.ts';
 import { requestDeadline } from './request-deadline.ts';
 import type { Scanner } from './scan-pool.ts';
@@ -361,15 +361,15 @@ async function accept(
  * several would each take the batch before one of them looks.
  */
 function implicitClaim(
-  { pipeline, repeats, clock }: Ingestion,
+  { pipeline, repeats }: Ingestion,
   { projectId }: Tenant,
   head: RequestHead,
   body: Buffer,
 ): KeyClaim | undefined {
   if (pipeline.idempotency === undefined) return undefined;
-  if (!repeats?.admit(projectId, clock.now())) return undefined;
+  if (!repeats?.admit(projectId, head.receivedAt)) return undefined;
   return {
-    key: implicitKey(tagOf(routeAndType(head), body)),
+    key: implicitKey(tagOf(requestTypeOf(head), body)),
     requestHash: IMPLICIT_HASH,
     keptFor: repeats.window,
     isUnclaimed: pipeline.branches.length === 1,
@@ -433,20 +433,8 @@ async function claimKey(
 
 /** SHA-256 over route, content type, encoding and the hash of the body, which represents it without a copy. */
 function hashRequest(head: RequestHead, bodyHash: string): Buffer {
-  const named = JSON.stringify([...routeAndType(head).split('\0'), bodyHash]);
-  return hash('sha256', named, 'buffer');
-}
-
-/** No header may contain a NUL. */
-function routeAndType({ method, path, headers }: RequestHead): string {
-  const type = headers.get('content-type');
-  const encoding = headers.get('content-encoding') ?? headers.get('grpc-encoding');
-  return `${method}\0${path}\0${joined(type)}\0${joined(encoding)}`;
-}
-
-function joined(values: readonly string[] | undefined): string {
-  if (values === undefined) return '';
-  return values.length === 1 ? (values[0] ?? '') : values.join();
+  const { method, path, contentType, encoding } = requestTypeOf(head);
+  return hash('sha256', JSON.stringify([method, path, contentType, encoding, bodyHash]), 'buffer');
 }
 
 /** Reserves the inflated bytes before they exist, as far as their size is known. */

@@ -1,4 +1,5 @@
 import { hash } from 'node:crypto';
+import type { RequestHead } from '../component/component.ts';
 import { hashOfBody, SEED_BYTES } from './body-hash.ts';
 
 /**
@@ -62,23 +63,62 @@ const TIME = { from: 4, end: 8 } as const;
  * The time in the header of a gzip body counts as 0: the OTLP exporter of Python compresses each retry again, and writes
  * the present time there.
  */
-export function tagOf(routeAndType: string, body: Buffer): string {
-  const seed = seedOf(routeAndType);
+export function tagOf(type: RequestType, body: Buffer): string {
+  const seed = seedOf(type);
   const hasTime = body.length >= TIME.end && body.readUInt16BE(0) === GZIP_MAGIC;
   return hasTime ? hashOfBody(body, seed, TIME.from, TIME.end) : hashOfBody(body, seed);
+}
+
+/** The same for most requests of a client. */
+export type RequestType = {
+  readonly method: string;
+  readonly path: string;
+  readonly contentType: string;
+  readonly encoding: string;
+};
+
+export function requestTypeOf({ method, path, headers }: RequestHead): RequestType {
+  const encoding = headers.get('content-encoding') ?? headers.get('grpc-encoding');
+  return {
+    method,
+    path,
+    contentType: joined(headers.get('content-type')),
+    encoding: joined(encoding),
+  };
+}
+
+function joined(values: readonly string[] | undefined): string {
+  if (values === undefined) return '';
+  return values.length === 1 ? (values[0] ?? '') : values.join();
 }
 
 /** Paths with ids of runs differ in each request, so the map is bounded. */
 const MAX_SEEDS = 1000;
 const seeds = new Map<string, Buffer>();
 
-/** The start of the hash: a hash of route and type, which are the same for most requests. */
-function seedOf(routeAndType: string): Buffer {
-  let seed = seeds.get(routeAndType);
+/** That of the last request, for which no text is made. */
+let last: { readonly type: RequestType; readonly seed: Buffer } | undefined;
+
+/** The start of the hash: a hash of method, path, type and encoding. No header may contain a NUL. */
+function seedOf(type: RequestType): Buffer {
+  if (last !== undefined && isSameType(last.type, type)) return last.seed;
+  const { method, path, contentType, encoding } = type;
+  const text = `${method}\0${path}\0${contentType}\0${encoding}`;
+  let seed = seeds.get(text);
   if (seed === undefined) {
-    seed = hash('sha256', routeAndType, 'buffer').subarray(0, SEED_BYTES);
+    seed = hash('sha256', text, 'buffer').subarray(0, SEED_BYTES);
     if (seeds.size === MAX_SEEDS) seeds.clear();
-    seeds.set(routeAndType, seed);
+    seeds.set(text, seed);
   }
+  last = { type, seed };
   return seed;
+}
+
+function isSameType(a: RequestType, b: RequestType): boolean {
+  return (
+    a.path === b.path &&
+    a.method === b.method &&
+    a.contentType === b.contentType &&
+    a.encoding === b.encoding
+  );
 }

@@ -39,6 +39,7 @@ export const INPUTS = [
   'all_messages_events',
   'tool_arguments',
   'prompt',
+  'user_prompt',
   'gen_ai.retrieval.query.text',
   'gen_ai.memory.query.text',
   'langfuse.trace.input',
@@ -409,6 +410,17 @@ export const KINDS: readonly KindRule[] = [
       rerank: 'retriever',
     },
   },
+  {
+    // Claude Code.
+    key: 'span.type',
+    values: {
+      interaction: 'agent',
+      llm_request: 'generation',
+      tool: 'tool',
+      'tool.execution': 'span',
+      'tool.blocked_on_user': 'span',
+    },
+  },
   { key: 'gen_ai.tool.name', presence: 'tool' },
   { key: 'gen_ai.tool.call.id', presence: 'tool' },
   { key: 'agent_name', presence: 'agent' },
@@ -510,6 +522,7 @@ export const TTFT = [
   { key: 'gen_ai.client.operation.time_to_first_chunk', unitMs: 1000 },
   { key: 'gen_ai.server.time_to_first_token', unitMs: 1000 },
   { key: 'ai.response.msToFirstChunk', unitMs: 1 },
+  { key: 'ttft_ms', unitMs: 1 },
 ] as const;
 
 /** Amounts in USD. */

@@ -182,7 +182,7 @@ function withoutAttachments(
 ): readonly IgnoredValue[] | undefined {
   if (!Array.isArray(attachments) || attachments.length === 0) return ignored;
   const noted = new IgnoredValues(ignored);
-  noted.add('attachments', 'attachmentPlace');
+  noted.add('attachments', 'attachmentHop');
   return noted.list;
 }
 

@@ -1,4 +1,4 @@
-import { NESTED_COUNTS, TOKEN_KINDS } from './conventions.ts';
+import { COST_NAMES, NESTED_COUNTS, TOKEN_KINDS } from './conventions.ts';
 import type { TokenUsage } from './observation.ts';
 
 export type TokenKind = keyof typeof TOKEN_KINDS;
@@ -46,7 +46,9 @@ export class UsageCounts {
   add(name: string, count: number, keepsUnknown: boolean): void {
     const known = KINDS_BY_NAME.get(name);
     if (known !== undefined) this.#offer(known.kind, { count, rank: known.rank, name });
-    else if (keepsUnknown) this.#offer(name, { count, rank: 0, name });
+    // An amount of money, such as `total_cost`, is no count, even if it is a whole number.
+    else if (keepsUnknown && !Object.hasOwn(COST_NAMES, name))
+      this.#offer(name, { count, rank: 0, name });
   }
 
   /** A count within an object such as `prompt_tokens_details`. A count of its own precedes it. */

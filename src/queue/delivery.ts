@@ -1,3 +1,4 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Branch, Consumer, Pipeline } from '../component/component.ts';
 import { LruCache } from '../component/lru.ts';
 import { WaitTimeout } from '../component/waits.ts';
@@ -138,6 +139,8 @@ class BranchLoop {
   readonly #unsubscribe: () => void;
   /** Leased entries whose delivery has not ended. */
   readonly #inFlight = new Set<QueueEntry>();
+  /** Entries of a lease that share a place. */
+  readonly #together: number;
   /** Entries in flight that share the place of another entry. */
   #sharing = 0;
   /** The entry in the place beside those of `concurrency`. */
@@ -158,6 +161,7 @@ class BranchLoop {
   ) {
     this.#options = options;
     this.#branch = branch;
+    this.#together = branch.consumer.batchesTogether ?? 1;
     this.#policy = new DeliveryPolicy(branch.name, options);
     this.#processing = processing;
     this.#onRoom = onRoom;
@@ -231,12 +235,22 @@ class BranchLoop {
   #lease(room: number): Promise<readonly QueueEntry[]> {
     const { name } = this.#branch;
     return this.#step(`lease in ${name}`, async (abandoned) => {
-      const entries = await (room > 0
-        ? this.#options.queue.lease(name, room, LEASE_BYTES)
-        : this.#leaseBeside());
-      if (abandoned?.aborted) for (const entry of entries) void this.begin(entry);
+      const entries = await (room > 0 ? this.#leaseFor(name, room) : this.#leaseBeside());
+      if (abandoned?.aborted) this.#beginLeased(entries);
       return entries;
     });
+  }
+
+  #leaseFor(name: string, room: number): Promise<readonly QueueEntry[]> {
+    const { queue } = this.#options;
+    return this.#together === 1
+      ? queue.lease(name, room, LEASE_BYTES)
+      : queue.lease(name, this.#together, SMALL_BODY_BYTES);
+  }
+
+  #beginLeased(entries: readonly QueueEntry[]): void {
+    if (this.#together > 1) this.beginTogether(entries);
+    else for (const entry of entries) void this.begin(entry);
   }
 
   async #leaseBeside(): Promise<readonly QueueEntry[]> {
@@ -254,7 +268,7 @@ class BranchLoop {
   #leased(entries: readonly QueueEntry[]): void {
     this.#isLeasing = false;
     if (entries.length > 0) this.#options.progress?.taken();
-    for (const entry of entries) void this.begin(entry);
+    this.#beginLeased(entries);
     if (entries.length === 0 && this.#inFlight.size === 0) this.#onIdle?.();
     if (entries.length > 0 || this.#mayHaveMore) this.#fill();
   }
@@ -263,17 +277,19 @@ class BranchLoop {
   beginTogether(entries: readonly QueueEntry[]): Promise<void>[] {
     let left = entries.length;
     this.#sharing += Math.max(0, left - 1);
-    return entries.map((entry) =>
-      this.begin(entry, () => {
+    return entries.map((entry, i) => {
+      const onEnd = (): void => {
         left--;
         if (left > 0) this.#sharing--;
-      }),
-    );
+      };
+      return this.begin(entry, onEnd, i);
+    });
   }
 
-  begin(entry: QueueEntry, onEnd = (): void => {}): Promise<void> {
+  /** Begins after so many turns of the event loop, because the processing of a batch takes some milliseconds of it. */
+  begin(entry: QueueEntry, onEnd = (): void => {}, turns = 0): Promise<void> {
     this.#inFlight.add(entry);
-    return this.#deliver(entry).finally(() => {
+    return this.#deliver(entry, turns).finally(() => {
       this.#inFlight.delete(entry);
       onEnd();
       if (this.#beside === entry) this.#beside = undefined;
@@ -284,7 +300,8 @@ class BranchLoop {
   }
 
   /** Never rejects: an entry whose outcome could not be saved is delivered again after a restart. */
-  async #deliver(entry: QueueEntry): Promise<void> {
+  async #deliver(entry: QueueEntry, turns: number): Promise<void> {
+    for (let turn = 0; turn < turns; turn++) await nextTurn();
     if (this.#isStopped) return this.#return(entry);
     const { queue } = this.#options;
     const { name } = this.#branch;

@@ -84,8 +84,8 @@ const WORKING_BYTES = 262_144;
 const RETRY_MS = 1_000;
 const EXPORT_RETRY_MS = 5_000;
 
-export function createReads(limits: ReadLimits, metrics: Metrics): Reads {
-  const budget = readBudget(limits.read_bytes);
+/** Places of requests that stay for long. */
+function placesIn(limits: ReadLimits): Pick<Reads, 'waits' | 'streams' | 'exports'> {
   const waits = createPlaces({
     ...{ what: 'requests that wait', key: limits.waits_per_key },
     ...{ project: projectShare(limits.waits), all: limits.waits, retryMs: RETRY_MS },
@@ -94,12 +94,18 @@ export function createReads(limits: ReadLimits, metrics: Metrics): Reads {
     ...{ what: 'streams of traces', key: limits.streams_per_key },
     ...{ project: limits.streams_per_project, all: limits.streams, retryMs: RETRY_MS },
   });
-  const turns = fairTurns(limits.concurrent_reads);
   const exports = createPlaces({
     ...{ what: 'exports in progress', key: limits.exports_per_key },
     project: projectShare(limits.concurrent_exports),
     ...{ all: limits.concurrent_exports, retryMs: EXPORT_RETRY_MS },
   });
+  return { waits, streams, exports };
+}
+
+export function createReads(limits: ReadLimits, metrics: Metrics): Reads {
+  const budget = readBudget(limits.read_bytes);
+  const { waits, streams, exports } = placesIn(limits);
+  const turns = fairTurns(limits.concurrent_reads);
   /** Only keys with reads in progress. */
   const ofKey = new Map<string, number>();
   const removers = [

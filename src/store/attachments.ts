@@ -18,21 +18,21 @@ export type NewAttachment = {
 type StoredAttachment = { readonly bytes: number; readonly contentType: string };
 
 /**
- * The bytes of attachments, each once for a project. A content is held by the batch that brought it, until the batch's observations are
- * written, and from then on by those that refer to it. A content that nothing holds is removed in the background.
+ * The bytes of attachments, each once for a project. A content is held by the batch that brought it, as long as the batch waits or is a dead
+ * letter, until its observations are written, and from then on by those that refer to it. A content that nothing holds is removed in the background.
  */
 export type AttachmentStore = {
   /** Resolves when the contents are durable. Rejects with `StoreError('unknown_project')` if the project was deleted. */
   put(projectId: string, batchId: string, contents: readonly NewAttachment[]): Promise<void>;
-  /** The batch holds its contents no longer: it was not accepted. */
-  release(batchId: string): Promise<void>;
+  /** The batch holds its contents, or some of them, no longer: it was not accepted, or items of it are not stored. */
+  release(batchId: string, contents?: readonly Buffer[]): Promise<void>;
   /** Undefined unless an observation of the project refers to it. */
   find(projectId: string, sha256: Buffer): Promise<StoredAttachment | undefined>;
   /** The piece of `PIECE_BYTES` at a position; undefined if the content is gone. */
   read(projectId: string, sha256: Buffer, piece: number): Promise<Buffer | undefined>;
 };
 
-/** A batch that is not written after this time holds its attachments no longer. */
+/** How long a batch that the store does not have holds its contents: it may wait in a queue elsewhere. */
 const HELD_MS = 30 * 86_400_000;
 
 /** The reference of an observation to a content. */
@@ -49,9 +49,24 @@ export function attachmentRefs(observations: ObservationBatch['observations']): 
   return refs;
 }
 
+/** The contents that only observations have that are left out of a batch. */
+export function contentsLeftOut(
+  all: ObservationBatch['observations'],
+  left: ObservationBatch['observations'],
+): readonly Buffer[] {
+  const kept = hashesOf(left);
+  return [...hashesOf(all)].filter((one) => !kept.has(one)).map((one) => Buffer.from(one, 'hex'));
+}
+
+function hashesOf(observations: ObservationBatch['observations']): ReadonlySet<string> {
+  return new Set(
+    observations.flatMap(({ details }) => (details?.attachments ?? []).map(({ sha256 }) => sha256)),
+  );
+}
+
 /** The steps of removing contents that nothing holds. `project`: all by default. */
 export type AttachmentSweep = {
-  /** Removes the holds of batches below an id. Resolves with whether there may be more. */
+  /** Removes the holds of batches below an id that the store does not have. Resolves with whether there may be more. */
   removeHolds(beforeBatch: string): Promise<boolean>;
   /** Removes the references, of a page, of observations that are gone. Resolves with whether there are more pages. */
   removeRefs(): Promise<boolean>;

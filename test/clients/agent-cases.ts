@@ -75,6 +75,53 @@ function claudeCode(): ClientCase {
   };
 }
 
+/** Each call is there twice, as a span and as an event. */
+function withTraces(): ClientCase {
+  const traces = claudeCode().traces.map(({ usage, tree }) => {
+    const [root] = tree;
+    const { inputs, children: events = [] } = root ?? {};
+    const isError = events.some(({ error }) => error !== undefined);
+    const name = 'claude_code.interaction';
+    const prompt: Expected = { name: 'claude_code.user_prompt', kind: 'event', inputs };
+    const children = [prompt, ...events, ...(isError ? [FAILED_SPAN] : SPANS)];
+    return { name, ...(usage && { usage }), tree: [{ name, kind: 'agent', inputs, children }] };
+  });
+  return {
+    ...claudeCode(),
+    client: 'Claude Code, with traces',
+    variant: 'traces',
+    protocol: 'OTLP over HTTP, protobuf; logs and spans',
+    traces,
+  };
+}
+
+const FAILED_SPAN: Expected = {
+  name: 'claude_code.llm_request',
+  kind: 'generation',
+  model: MISSING_MODEL,
+  ...ANTHROPIC,
+  error: { message: NOT_FOUND },
+};
+const CALL_SPAN: Expected = {
+  name: 'claude_code.llm_request',
+  kind: 'generation',
+  model: CLAUDE,
+  ...ANTHROPIC,
+  hasFirstToken: true,
+};
+const SPANS: readonly Expected[] = [
+  CALL_SPAN,
+  {
+    name: 'claude_code.tool',
+    kind: 'tool',
+    children: [
+      { name: 'claude_code.tool.blocked_on_user', kind: 'span' },
+      { name: 'claude_code.tool.execution', kind: 'span' },
+    ],
+  },
+  CALL_SPAN,
+];
+
 /** The settings of the model; Codex reads no variable for its address. */
 const CODEX_CONFIG = `mkdir -p ~/.codex
 cat >~/.codex/config.toml <<END
@@ -151,4 +198,4 @@ function codex(): ClientCase {
 }
 
 /** The programs of coding agents, which `npm run test:clients` runs. */
-export const AGENT_CASES: readonly ClientCase[] = [claudeCode(), codex()];
+export const AGENT_CASES: readonly ClientCase[] = [claudeCode(), withTraces(), codex()];

@@ -2,7 +2,8 @@ import { AGENT_CASES } from './agent-cases.ts';
 import { ANTHROPIC_CASES } from './anthropic-cases.ts';
 import type { ClientCase } from './client-case.ts';
 import { COLLECTOR_CASE } from './collector-case.ts';
-import { codingAgents, npmClients, pythonClients } from './install.ts';
+import { codingAgents, npmClients, pythonClients, traceloopForNode } from './install.ts';
+import { INSTRUMENTED_CASES } from './instrumented-cases.ts';
 import type { Runtime } from './lab.ts';
 import { NPM_CASES } from './npm-cases.ts';
 import { PYTHON_CASES } from './python-cases.ts';
@@ -15,6 +16,7 @@ export const ALL_CASES: readonly ClientCase[] = [
   ...AGENT_CASES,
   ...PYTHON_CASES,
   ...ANTHROPIC_CASES,
+  ...INSTRUMENTED_CASES,
 ];
 
 /** The rows of the matrix. */
@@ -26,10 +28,11 @@ export async function runtimeOf({ list }: ClientCase): Promise<Runtime> {
     const programs = await codingAgents();
     return { file: 'program.sh', command: 'sh -eu program.sh', programs };
   }
-  if (list !== 'npm') {
+  if (list !== 'npm' && list !== 'traceloop-js') {
     const python = await pythonClients(list);
     return { file: 'program.py', command: `'${python}' program.py` };
   }
-  const modules = `${await npmClients()}/node_modules`;
+  const place = await (list === 'npm' ? npmClients() : traceloopForNode());
+  const modules = `${place}/node_modules`;
   return { file: 'program.mjs', command: `'${process.execPath}' program.mjs`, modules };
 }

@@ -1,5 +1,7 @@
 import type { ExpectedTrace } from './compare.ts';
 
+type NpmList = 'npm' | 'agents' | 'traceloop-js';
+
 /** A program of a page, and the traces that it stores. */
 export type ClientCase = {
   /** As the matrix names it. */
@@ -16,8 +18,8 @@ export type ClientCase = {
   readonly edit?: readonly [string, string];
   /** A shell script that runs before the settings, and is no part of the page. */
   readonly prelude?: string;
-  /** The list of packages: `npm/package.json`, `agents/package.json`, or `python/LIST.txt`. */
-  readonly list: 'npm' | 'agents' | 'main' | 'anthropic' | 'litellm' | 'mlflow' | 'traceloop';
+  /** The list of packages: `LIST/package.json`, or `python/LIST.txt`. */
+  readonly list: NpmList | 'main' | 'anthropic' | 'litellm' | 'mlflow' | 'traceloop';
   /** The packages whose versions the matrix shows. */
   readonly packages: readonly string[];
   readonly protocol: string;

@@ -21,6 +21,7 @@ import { run } from '../interop/toolchain.ts';
 const NPM = fileURLToPath(new URL('./npm/', import.meta.url));
 const NPM_FILES = ['package.json', 'package-lock.json', '.npmrc'];
 const AGENTS = fileURLToPath(new URL('./agents/', import.meta.url));
+const TRACELOOP = fileURLToPath(new URL('./traceloop-js/', import.meta.url));
 const COLLECTOR = fileURLToPath(new URL('../interop/collector-builder.yaml', import.meta.url));
 const PYTHON = fileURLToPath(new URL('./python/', import.meta.url));
 /** Of a loaded machine; an idle one takes less than a minute. */
@@ -29,6 +30,11 @@ const INSTALL_MS = 600_000;
 /** Installs the npm clients if they are missing; returns the directory with their `node_modules`. */
 export function npmClients(): Promise<string> {
   return npmPackages('the npm clients', 'npm', NPM);
+}
+
+/** The same for Traceloop, which is apart because of its size and its versions of OpenTelemetry. */
+export function traceloopForNode(): Promise<string> {
+  return npmPackages('Traceloop for JavaScript', 'traceloop-js', TRACELOOP);
 }
 
 /** Installs the coding agents if they are missing; returns the directory with their programs. */
@@ -146,7 +152,11 @@ function keyOf(files: readonly string[]): string {
 
 /** The pinned versions: `LIST PACKAGE` → version. */
 export function packageVersions(): ReadonlyMap<string, string> {
-  const versions = new Map([...npmVersions('npm', NPM), ...npmVersions('agents', AGENTS)]);
+  const versions = new Map([
+    ...npmVersions('npm', NPM),
+    ...npmVersions('agents', AGENTS),
+    ...npmVersions('traceloop-js', TRACELOOP),
+  ]);
   const collector = /^ {2}version: (.+)$/m.exec(readFileSync(COLLECTOR, 'utf8'))?.[1] ?? '';
   versions.set('npm otelcol', collector);
   for (const file of readdirSync(PYTHON)) {

@@ -374,12 +374,98 @@ function litellmOtel(): ClientCase {
   };
 }
 
+function litellmLangsmith(): ClientCase {
+  const tags = ['demo'];
+  const call = {
+    name: 'answer',
+    kind: 'llm',
+    model: ANSWERING_MODEL,
+    usage: CALL_USAGE,
+    cost: { total: 0.00000795 },
+    tags,
+  } as const;
+  const trace = { name: 'answer', tags, usage: CALL_USAGE };
+  return {
+    client: 'LiteLLM, langsmith',
+    page: 'litellm',
+    section: 'langsmith',
+    list: 'litellm',
+    packages: ['litellm'],
+    protocol: 'runs, JSON',
+    calls: ['chat', 'tools', 'error'],
+    traces: [
+      {
+        ...trace,
+        tree: [
+          {
+            ...call,
+            inputs: { messages: [{ role: 'user', content: QUESTION }] },
+            outputs: { choices: [{ message: { tool_calls: [{}] } }] },
+          },
+        ],
+      },
+      {
+        ...trace,
+        tree: [
+          {
+            ...call,
+            inputs: { messages: MESSAGES },
+            outputs: { choices: [{ message: { content: ANSWER } }] },
+          },
+        ],
+      },
+      {
+        name: 'LLMRun',
+        usage: NO_TOKENS,
+        tree: [
+          {
+            name: 'LLMRun',
+            kind: 'llm',
+            model: MISSING_MODEL,
+            usage: NO_TOKENS,
+            inputs: { messages: HI },
+            error: { message: NOT_FOUND },
+          },
+        ],
+      },
+    ],
+  };
+}
+
+const NO_TOKENS = { input_tokens: 0, output_tokens: 0, total_tokens: 0 };
+
+/** The spans have the model that answered, and neither the attachment nor the id that the feedback names. */
+function langsmithOverOtlp(): ClientCase {
+  const traces = langsmith().traces.map(({ scores: _, ...trace }) => ({
+    ...trace,
+    tree: trace.tree.map(asSpan),
+  }));
+  return {
+    ...langsmith(),
+    client: 'LangSmith for Python, over OpenTelemetry',
+    variant: 'OpenTelemetry',
+    packages: ['langsmith', 'opentelemetry-sdk', 'openai'],
+    protocol: 'OTLP over HTTP, protobuf',
+    traces,
+  };
+}
+
+function asSpan({ attachments: _, hasFirstToken: _none, ...each }: Expected): Expected {
+  return {
+    ...each,
+    ...(each.model === MODEL && { model: ANSWERING_MODEL }),
+    ...(each.children && { children: each.children.map(asSpan) }),
+  };
+}
+
 /** The programs in Python, which `npm run test:clients` runs. */
 export const PYTHON_CASES: readonly ClientCase[] = [
   langsmith(),
+  langsmithOverOtlp(),
   langchain(),
   langfuse(),
   litellmLangfuse(),
   litellmOtel(),
+  litellmLangsmith(),
   ...PYTHON_OTLP_CASES,
 ];

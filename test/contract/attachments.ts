@@ -1,6 +1,7 @@
 import { hash } from 'node:crypto';
 import type { Test } from 'tap';
-import type { SealedBatch } from '../../src/model/batch.ts';
+import type { ObservationBatch, SealedBatch } from '../../src/model/batch.ts';
+import { observe } from '../../src/model/formats.ts';
 import { ulid } from '../../src/model/ulid.ts';
 import type { NewAttachment } from '../../src/store/attachments.ts';
 import { PIECE_BYTES } from '../../src/store/attachments.ts';
@@ -28,6 +29,36 @@ function batchAt(receivedAt: number, projectId = P): SealedBatch {
   const body = Buffer.from('{"post":[{"id":"run"}],"patch":[]}');
   const tenant = aTenant({ projectId });
   return rawBatch('runs', body, 1, { id: ulid(receivedAt), receivedAt, tenant });
+}
+
+/** A batch of whole traces of one run each, with the attachments that its receiver noted. */
+function runsBatch(
+  receivedAt: number,
+  projectId: string,
+  runs: readonly { readonly id: string; readonly contents: readonly NewAttachment[] }[],
+): SealedBatch {
+  const post = runs.map(({ id, contents }) => ({
+    ...{ id, trace_id: id, dotted_order: `20240101T000000000000Z${id}`, name: id },
+    ...{ run_type: 'chain', start_time: '2024-01-01T00:00:00Z' },
+    attachments: Object.fromEntries(
+      contents.map(({ sha256, contentType, content: { length } }, i) => [
+        `file ${i}`,
+        { mime_type: contentType, bytes: length, sha256: sha256.toString('hex') },
+      ]),
+    ),
+  }));
+  const tenant = aTenant({ projectId });
+  const body = Buffer.from(JSON.stringify({ post, patch: [] }));
+  return rawBatch('runs', body, runs.length, { id: ulid(receivedAt), receivedAt, tenant });
+}
+
+function observed(source: SealedBatch): ObservationBatch {
+  return { kind: 'observations', source, observations: observe(source) };
+}
+
+async function firstProject(store: Store): Promise<string> {
+  const [project] = await store.projects.list();
+  return project?.id ?? '';
 }
 
 type Writing = { readonly traceId?: string | null; readonly parentId?: string };
@@ -200,6 +231,85 @@ export function attachments(t: Test, open: OpenForAttachments): void {
     t.equal(await bytesIn(store, own, id), undefined);
     t.ok(await store.attachments.find(id, shared.sha256));
     t.equal(await bytesIn(store, shared, id), 5);
+  });
+
+  t.test('a batch in a queue, and a dead letter, hold their attachments for longer', async (t) => {
+    const { store, clock, finish } = await open(t);
+    const project = await firstProject(store);
+    const queue = await store.openQueue({ name: 'q', branches: ['x', 'y'], maxBytes: 1e9 });
+    const dead = content(5, 'dead');
+    const source = runsBatch(clock.now(), project, [{ id: 'late', contents: [dead] }]);
+    await store.attachments.put(project, source.id, [dead]);
+    await queue.append(source);
+    const [waits] = await queue.lease('x', 1, 1e9);
+    const [fails] = await queue.lease('y', 1, 1e9);
+    if (waits === undefined || fails === undefined) throw new Error('the queue is empty');
+    await queue.deadLetter('y', fails, { code: 'bad', message: 'bad' });
+    for (const ends of ['waits', 'is a dead letter']) {
+      clock.set(clock.now() + 31 * DAY);
+      await finish();
+      t.equal(await bytesIn(store, dead, project), 5, ends);
+      await queue.ack('x', ends === 'waits' ? [waits] : []);
+    }
+    await queue.replay('all');
+    const [again] = await queue.lease('y', 1, 1e9);
+    if (again === undefined) throw new Error('the dead letter is gone');
+    await store.traces.write(observed(again.batch));
+    await store.traces.write(observed(again.batch));
+    await queue.ack('y', [again]);
+    clock.set(clock.now() + 2 * HOUR);
+    await finish();
+    t.ok(await store.attachments.find(project, dead.sha256), 'served after the replay');
+  });
+
+  t.test('an erasure removes the attachments of what waits in a queue', async (t) => {
+    const { store, clock, finish } = await open(t);
+    const project = await firstProject(store);
+    const queue = await store.openQueue({ name: 'q', branches: ['x'], maxBytes: 1e9 });
+    const [own, shared, lone] = [content(5, 'own'), content(6, 'shared'), content(7, 'lone')];
+    const both = runsBatch(clock.now(), project, [
+      { id: 'erased', contents: [own, shared] },
+      { id: 'kept', contents: [shared] },
+    ]);
+    const alone = runsBatch(clock.now(), project, [{ id: 'erased', contents: [lone] }]);
+    for (const [source, contents] of [
+      [both, [own, shared]],
+      [alone, [lone]],
+    ] as const) {
+      await store.attachments.put(project, source.id, contents);
+      await queue.append(source);
+    }
+    clock.set(clock.now() + 1000);
+    const by = { actor: 'admin-token', address: null };
+    await store.erasures.request(project, { query: aQuery('id:erased'), isDryRun: false }, by);
+    await finish();
+    for (const one of [own, lone]) t.equal(await bytesIn(store, one, project), undefined);
+    t.equal(await bytesIn(store, shared, project), 6, 'the other run of the batch has it');
+    for (const { batch } of await queue.lease('x', 10, 1e9)) {
+      await store.traces.write(observed(batch));
+    }
+    t.ok(await store.attachments.find(project, shared.sha256));
+  });
+
+  t.test('a blocked run that is on its way is stored without its attachments', async (t) => {
+    const { store, clock, finish } = await open(t);
+    const project = await firstProject(store);
+    const [own, shared] = [content(5, 'own'), content(6, 'shared')];
+    const source = runsBatch(clock.now(), project, [
+      { id: 'blocked', contents: [own, shared] },
+      { id: 'kept', contents: [shared] },
+    ]);
+    await store.attachments.put(project, source.id, [own, shared]);
+    const by = { actor: 'admin-token', address: null };
+    const blockUntil = clock.now() + DAY;
+    const request = { query: aQuery('id:blocked'), isDryRun: false, blockUntil };
+    await store.erasures.request(project, request, by);
+    await finish();
+    await store.traces.write(observed(source));
+    clock.set(clock.now() + 2 * HOUR);
+    await finish();
+    t.equal(await bytesIn(store, own, project), undefined);
+    t.ok(await store.attachments.find(project, shared.sha256));
   });
 
   t.test('a deleted project loses its attachments, and takes no more', async (t) => {

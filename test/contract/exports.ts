@@ -8,6 +8,9 @@ import type { OpenForSummaries } from './summaries.ts';
 
 const T0 = Date.UTC(2026, 0, 15, 12);
 
+/** A store may use some of them for itself. */
+const CONTROLS = 'a\u0000\u0001\u0005b\u0001\u0006\u001f\u007f';
+
 /** Observations with many fields, and with none. */
 const MANY_FIELDS: readonly Partial<Observation>[] = [
   {
@@ -136,10 +139,12 @@ export function exports(t: Test, open: OpenForSummaries): void {
     await write(store, [
       { traceId: 'd', id: 'd-0', name: long, customFields: { a: 'b' }, usage: { input_tokens: 1 } },
       ...MANY_FIELDS,
+      { traceId: 'e', id: CONTROLS, name: CONTROLS, model: `${CONTROLS}\\`, parentId: CONTROLS },
+      { traceId: 'e', id: 'e'.repeat(1000), customFields: { a: CONTROLS }, version: '7' },
     ]);
     const { listLinesOf } = store.traces;
     if (listLinesOf === undefined) return;
-    const ids = ['c', 'none', 'd', 'a', 'd'.repeat(32)];
+    const ids = ['c', 'none', 'd', 'a', 'd'.repeat(32), 'e'];
     const rows = await store.traces.listObservationsOf(P, ids, 100);
     const lines = await listLinesOf(P, ids, { limit: 100 });
     t.same(

@@ -10,7 +10,7 @@ import { daemonEntry } from '../helper/daemon-bundle.ts';
 import { PLAIN } from '../helper/plain-process.ts';
 import { type Answer, type Call, oneRequestEach, send } from './client.ts';
 
-/** The module that starts the daemon from its sources; most tests start it from the package's bundles. */
+/** The sources of the daemon, which runs from the package's bundles where they are built. */
 export const SOURCE_ENTRY = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
 const START_MS = 60_000;
 const STOP_MS = 30_000;

@@ -5,7 +5,7 @@ import 'uplot/dist/uPlot.min.css';
 import { theme } from '../state/theme.ts';
 import './chart.css';
 import { NOTHING } from './format.ts';
-import { type Series, stacked } from './series.ts';
+import { isWhole, type Series, stacked, WHOLE_STEPS } from './series.ts';
 
 type Props = {
   /** The accessible name of the figure. */
@@ -35,7 +35,7 @@ export function Chart(props: Props): JSX.Element {
   current.current = props;
   const [at, setAt] = useState<number | undefined>(undefined);
   const chosenTheme = theme.value;
-  const shape = series.map((each) => each.id).join('\n');
+  const shape = [isWhole(series), ...series.map((each) => each.id)].join('\n');
 
   const plot = useRef<uPlot | undefined>(undefined);
   useEffect(() => {
@@ -153,6 +153,7 @@ function optionsOf(
         size: AXIS_WIDTH,
         grid: line,
         ticks: { show: false },
+        ...(isWhole(props().series) && { incrs: WHOLE_STEPS }),
         values: (_, splits) => splits.map((value) => props().format(value)),
       },
     ],

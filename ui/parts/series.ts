@@ -12,6 +12,16 @@ export type Sample = { readonly time: number; readonly group: string; readonly v
 /** The name of the series that sums up the small groups. */
 export const OTHERS = 'Others';
 
+/** Distances of two labels on an axis of counts, ascending: a label between two counts means nothing. */
+export const WHOLE_STEPS: number[] = Array.from({ length: 15 }, (_, power) => power)
+  .flatMap((power) => [1, 2, 2.5, 5].map((step) => step * 10 ** power))
+  .filter(Number.isInteger);
+
+/** Whether all values are whole numbers. */
+export function isWhole(series: readonly Series[]): boolean {
+  return series.every(({ values }) => values.every((value) => Number.isInteger(value ?? 0)));
+}
+
 /** The starts of all periods of `stepMs` between `from` and `to`, milliseconds since 1970; `to` is exclusive. */
 export function periodsBetween(from: number, to: number, stepMs: number): readonly number[] {
   const first = Math.floor(from / stepMs) * stepMs;

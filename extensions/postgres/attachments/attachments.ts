@@ -37,8 +37,8 @@ export function postgresAttachments(
         for (const content of inOrder(contents)) await put(client, projectId, batchId, content);
       });
     },
-    async release(batchId) {
-      await database.query('DELETE FROM attachment_holds WHERE batch = $1', [batchId]);
+    async release(batchId, contents) {
+      await database.query(...releaseStatement(batchId, contents));
     },
     async find(projectId, sha256) {
       const found = await row<{ bytes: number; content_type: string }>(reading, FIND, [
@@ -103,9 +103,14 @@ export function attachmentStatements(
        ON CONFLICT DO NOTHING`,
       [projectId, hashes, keys],
     ],
-    [
-      'DELETE FROM attachment_holds WHERE batch = $1 AND sha256 = ANY ($2::bytea[])',
-      [batchId, hashes],
-    ],
+    releaseStatement(batchId, hashes),
+  ];
+}
+
+/** The batch holds the contents no longer; all of them by default. */
+export function releaseStatement(batchId: string, contents?: readonly Buffer[]): Statement {
+  return [
+    'DELETE FROM attachment_holds WHERE batch = $1 AND ($2::bytea[] IS NULL OR sha256 = ANY ($2))',
+    [batchId, contents ?? null],
   ];
 }

@@ -31,7 +31,9 @@ export function attachmentSweep(database: Database, of: string | null = null): A
     async removeHolds(before) {
       const { rows: removed } = await database.query(
         `DELETE FROM attachment_holds WHERE (batch, sha256) IN (
-           SELECT batch, sha256 FROM attachment_holds WHERE batch < $1 LIMIT ${STEP}) RETURNING 1`,
+           SELECT batch, sha256 FROM attachment_holds h
+           WHERE batch < $1 AND NOT EXISTS (SELECT 1 FROM batches b WHERE b.id = h.batch)
+           LIMIT ${STEP}) RETURNING 1`,
         [before],
       );
       return removed.length === STEP;

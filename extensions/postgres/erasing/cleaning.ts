@@ -2,10 +2,17 @@
 import type { SealedBatch } from '../../../src/model/batch.ts';
 import { batchOf, RECORD, RECORD_COLUMNS, recordOf } from '../../../src/queue/record.ts';
 import type { BatchItem } from '../../../src/store/erasing/items.ts';
+import { contentsOfErased } from '../../../src/store/erasing/items.ts';
 import { tracesNamed } from '../../../src/store/erasing/named.ts';
-import type { CleanedBatches, ErasureScope, Stepping } from '../../../src/store/erasing/tables.ts';
+import type {
+  CleanedBatches,
+  ErasedPart,
+  ErasureScope,
+  Stepping,
+} from '../../../src/store/erasing/tables.ts';
 import type { Key } from '../../../src/store/rows/observation-row.ts';
 import { keyOfId, nameOfKey } from '../../../src/store/rows/observation-row.ts';
+import { releaseStatement } from '../attachments/attachments.ts';
 import type { BatchRow, OnRemoved } from '../batches/batches.ts';
 import { recordIn } from '../batches/batches.ts';
 import type { Postgres, PostgresTransaction } from '../connection/pool.ts';
@@ -91,7 +98,8 @@ async function cleanBatch(
   else {
     const positions = new Set(erased.map(({ position }) => position));
     const rest = await cutter.without(batch, positions);
-    await rewrite(parts, scope, { batch, rest, erased });
+    const contents = contentsOfErased(items, erased);
+    await rewrite(parts, scope, { batch, rest, erased: { items: erased, contents } });
   }
   return { items: erased.length, bytes, unreadable: 0 };
 }
@@ -147,7 +155,7 @@ function keysOf(ids: readonly string[]): Key[] {
 type Rewriting = {
   readonly batch: SealedBatch;
   readonly rest: SealedBatch;
-  readonly erased: readonly BatchItem[];
+  readonly erased: ErasedPart;
 };
 
 async function rewrite(
@@ -165,26 +173,26 @@ async function rewrite(
       batch.id,
       ...[record[RECORD.ITEMS], record[RECORD.POSITIONS], record[RECORD.BODY]],
     ]);
-    await noteErased(client, { id }, { batch, items: erased, now: now() });
+    await noteErased(client, { id }, { ...erased, batch, now: now() });
     return shrinkEntries(client, batch.id, rest.items);
   });
   onRemoved({ bytes: Math.max(0, batch.body.length - rest.body.length) });
   onShrunk(batch.id, entries);
 }
 
-/** Counts the items, and notes them for deliveries that are under way and for the answers that name them. */
+/** Counts the items, releases their attachments, and notes them for deliveries that are under way and for the answers that name them. */
 export async function noteErased(
   client: PostgresTransaction,
   { id }: Pick<ErasureScope, 'id'>,
-  erased: {
-    readonly batch: SealedBatch;
-    readonly items: readonly BatchItem[];
-    readonly now: number;
-  },
+  erased: ErasedPart & { readonly batch: SealedBatch; readonly now: number },
 ): Promise<void> {
-  const { batch, items, now } = erased;
+  const { batch, items, contents, now } = erased;
   const bytes = items.reduce((sum, item) => sum + item.bytes, 0);
   await client.query('UPDATE erasures SET bytes = bytes + $2 WHERE id = $1', [id, bytes]);
+  if (contents.length > 0) {
+    const hashes = contents.map((hash) => Buffer.from(hash, 'hex'));
+    await client.query(...releaseStatement(batch.id, hashes));
+  }
   const indexes = items.map(({ position }) => batch.positions?.[position] ?? position);
   const known = await row<{ positions: string }>(
     client,

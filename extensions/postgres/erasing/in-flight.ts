@@ -1,6 +1,8 @@
 import type { ObservationBatch } from '../../../src/model/batch.ts';
 import { RetryableError } from '../../../src/model/errors.ts';
 import { positionOf } from '../../../src/model/formats.ts';
+import type { AttachmentStore } from '../../../src/store/attachments.ts';
+import { contentsLeftOut } from '../../../src/store/attachments.ts';
 import type { ErasureBlocks } from '../../../src/store/erasing/blocks.ts';
 import { ErasedInFlight } from '../../../src/store/erasing/in-flight.ts';
 import type { Question } from '../connection/statement.ts';
@@ -41,10 +43,11 @@ export function refuseErased(
   if (stale) throw new ErasedMeanwhile(erased);
 }
 
-/** Writes batches without the items that were erased while they were on their way. */
+/** Writes batches without the items that were erased while they were on their way, and releases their attachments. */
 export function withoutErased(
   write: (batch: ObservationBatch) => Promise<void>,
   blocks: Pick<ErasureBlocks, 'left'>,
+  release: AttachmentStore['release'],
 ): (batch: ObservationBatch) => Promise<void> {
   const inFlight = new ErasedInFlight();
   return async (batch) => {
@@ -52,6 +55,9 @@ export function withoutErased(
       try {
         const left = inFlight.left(blocks.left(batch));
         if (left.source.items > 0) await write(left);
+        if (left === batch) return;
+        const contents = contentsLeftOut(batch.observations, left.observations);
+        if (contents.length > 0) await release(batch.source.id, contents);
         return;
       } catch (error) {
         const cause = error instanceof RetryableError ? error.cause : error;

@@ -54,9 +54,9 @@ export function postgresErasing(parts: PostgresErasingParts): ErasingTables {
     itemsOf: (batch) => parts.cutter.items(batch),
     belonging: (scope, items) => erasedItems(database, scope, items),
     without: (batch, positions) => parts.cutter.without(batch, positions),
-    noteErased: (scope, batch, items) =>
+    noteErased: (scope, batch, erased) =>
       database.transaction((client) =>
-        noteErased(client, scope, { batch, items, now: parts.now() }),
+        noteErased(client, scope, { ...erased, batch, now: parts.now() }),
       ),
     clean: (scope) => clean(parts, scope),
     removeTraces: (scope) => removeTraces(parts, scope),

@@ -15,8 +15,8 @@ export type Column<Item> = {
   readonly of: (item: Item) => Cell;
 };
 
-const SEPARATOR = '\u0001\u0005';
-const NULL = '\u0001\u0006';
+export const SEPARATOR = '\u0001\u0005';
+export const NULL = '\u0001\u0006';
 
 /** An SQL expression: the array in the parameter `$place`, which `columnParameter` made. */
 function arrayAt(place: number, type: CellType): string {

@@ -21,8 +21,6 @@ import { FIRST_PLACE, NO_START, placeOfRow } from '../../../src/store/rows/place
 import type { PayloadRefs, TraceRow } from '../../../src/store/rows/stored.ts';
 import { idOfTrace, observationOf, TRACE_ROW_COLUMNS } from '../../../src/store/rows/stored.ts';
 import type { TraceStep } from '../../../src/store/rows/trace-page.ts';
-import type { TreeCells } from '../../../src/store/rows/tree.ts';
-import { TREE_COLUMNS } from '../../../src/store/rows/tree.ts';
 import type { EventRef, StoredObservation } from '../../../src/store/store.ts';
 import type { BatchRow } from '../batches/batches.ts';
 import { recordIn } from '../batches/batches.ts';
@@ -32,7 +30,7 @@ import type { ObservationTableRow } from './rows.ts';
 import { entryOf, OBSERVATION_COLUMNS } from './rows.ts';
 import { LISTED_SCORES } from './scores.ts';
 import type { Entry } from './snapshot.ts';
-import { bytesOfKey, keyOfBytes, textOrNull, unescapeParent } from './text.ts';
+import { bytesOfKey, keyOfBytes, textOrNull } from './text.ts';
 
 /** `since`: milliseconds since the epoch. */
 export type ScopeValues = readonly [project: string, since: number];
@@ -172,10 +170,9 @@ function traceRowOf(trace: ListedTrace): TraceRow {
   ]);
 }
 
-const PLACE = `coalesce(o.start_ms, ${NO_START}), coalesce(o.start_ns, 0), o.n`;
+export const ROW_PLACE = `coalesce(o.start_ms, ${NO_START}), coalesce(o.start_ns, 0), o.n`;
 const OBSERVATIONS = selectOf((column) => `o.${column}`);
-const listedCell = (column: string): string => listedColumn('o', column);
-const LISTED_OBSERVATIONS = selectOf(listedCell);
+const LISTED_OBSERVATIONS = selectOf((column) => listedColumn('o', column));
 
 function selectOf(cellOf: (column: string) => string): string {
   return `SELECT ${OBSERVATION_COLUMNS.map(({ name }) => cellOf(name)).join(', ')},`;
@@ -207,19 +204,21 @@ export type FoundObservation = {
  * Observations of a trace behind a place. The index `observations_in_order` gives the order: Postgres knows that only if the
  * number of the trace is one value of the statement.
  */
-const BEHIND_PLACE = `
+export const BEHIND_PLACE = `
     WHERE o.trace = (SELECT n FROM trace_keys WHERE project = $1 AND key = $3)
       AND t.project = $1 AND t.updated_at >= $2
-      AND (${PLACE}) > ($4::bigint, $5::bigint, $6::bigint)
-    ORDER BY ${PLACE} LIMIT $7`;
-/** The statements of a page, with all columns and with those of a tree. */
-export const OBSERVATION_PAGES = {
-  all: `${LISTED_OBSERVATIONS} ${AND_TRACE} ${BEHIND_PLACE}`,
-  tree: `SELECT ${TREE_COLUMNS.map(listedCell).join(', ')}, t.newest_ms
-    FROM observations o JOIN traces t ON t.n = o.trace ${BEHIND_PLACE}`,
-};
+      AND (${ROW_PLACE}) > ($4::bigint, $5::bigint, $6::bigint)
+    ORDER BY ${ROW_PLACE} LIMIT $7`;
+/** The statement of a page, with all columns. */
+export const OBSERVATION_PAGE = `${LISTED_OBSERVATIONS} ${AND_TRACE} ${BEHIND_PLACE}`;
 
-type PageRange = { readonly after: Place | null; readonly limit: number };
+/** The observations of the traces with the keys $3. */
+export const OF_TRACES = `FROM unnest($3::bytea[]) WITH ORDINALITY AS w(key, place)
+     JOIN trace_keys k ON k.project = $1 AND k.key = w.key
+     JOIN traces t ON t.n = k.n AND t.project = $1 AND t.updated_at >= $2
+     JOIN observations o ON o.trace = t.n`;
+
+export type PageRange = { readonly after: Place | null; readonly limit: number };
 
 export async function findObservations(
   client: PostgresClient,
@@ -228,52 +227,19 @@ export async function findObservations(
   range: PageRange,
 ): Promise<FoundRows<FoundObservation>> {
   const values = pageValues(scope, traceKey, range);
-  const found = await rows<ReadObservation>(client, OBSERVATION_PAGES.all, values);
+  const found = await rows<ReadObservation>(client, OBSERVATION_PAGE, values);
   const listed = found.map((observation) => foundIn(scope, observation, listedRow));
   return takeRows(listed, range.limit, ({ bytes }) => bytes);
 }
 
-export async function findTree(
-  client: PostgresClient,
+/** One row more than the limit, which says whether there are further ones. */
+export function pageValues(
   scope: ScopeValues,
   traceKey: Key,
-  range: PageRange,
-): Promise<FoundRows<TreeCells>> {
-  const values = pageValues(scope, traceKey, range);
-  const found = await rows<TreeRow>(client, OBSERVATION_PAGES.tree, values);
-  return takeRows(found.map(treeCellsOf), range.limit, rowBytes);
-}
-
-/** One row more than the limit, which says whether there are further ones. */
-function pageValues(scope: ScopeValues, traceKey: Key, { after, limit }: PageRange): unknown[] {
+  { after, limit }: PageRange,
+): unknown[] {
   const { ms, ns, n } = after ?? FIRST_PLACE;
   return [...scope, bytesOfKey(traceKey), ms, ns, n, limit + 1];
-}
-
-type TreeRow = Pick<ObservationTableRow, (typeof TREE_COLUMNS)[number]> & {
-  readonly newest_ms: number | null;
-};
-
-function treeCellsOf(found: TreeRow): TreeCells {
-  return [
-    found.n,
-    keyOfBytes(found.key),
-    textOrNull(found.long_id),
-    found.flags,
-    unescapeParent(found.parent),
-    textOrNull(found.name),
-    found.kind,
-    found.status,
-    found.start_ms,
-    found.start_ns,
-    found.end_ms,
-    found.end_ns,
-    textOrNull(found.model),
-    textOrNull(found.usage),
-    textOrNull(found.error),
-    textOrNull(found.details),
-    found.newest_ms,
-  ];
 }
 
 /** The observations of the traces, in the order of the keys. They are sorted: the caller bounds how many the traces have. */
@@ -287,11 +253,7 @@ export async function findObservationsOf(
   const found = await rows<ReadObservation>(
     client,
     `${LISTED_OBSERVATIONS} t.key AS trace_key, t.long_id AS trace_long_id, t.newest_ms AS trace_newest_ms
-     FROM unnest($3::bytea[]) WITH ORDINALITY AS w(key, place)
-     JOIN trace_keys k ON k.project = $1 AND k.key = w.key
-     JOIN traces t ON t.n = k.n AND t.project = $1 AND t.updated_at >= $2
-     JOIN observations o ON o.trace = t.n
-     ORDER BY w.place, ${PLACE} LIMIT $4`,
+     ${OF_TRACES} ORDER BY w.place, ${ROW_PLACE} LIMIT $4`,
     values,
   );
   const listed = found.map((observation) => foundIn(scope, observation, listedRow));

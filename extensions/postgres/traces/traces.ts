@@ -1,21 +1,27 @@
 import { batchOf } from '../../../src/queue/record.ts';
 import { ErasureBlocks } from '../../../src/store/erasing/blocks.ts';
 import type { Dialect } from '../../../src/store/plan/dialect.ts';
+import type { LineRow } from '../../../src/store/rows/line-page.ts';
+import { linePage, packLines } from '../../../src/store/rows/line-page.ts';
+import type { LineMaker } from '../../../src/store/rows/observation-line.ts';
+import { lineMaker } from '../../../src/store/rows/observation-line.ts';
 import { keyOfId, observationKey } from '../../../src/store/rows/observation-row.ts';
 import { countedPage } from '../../../src/store/rows/observed-values.ts';
 import type { FoundRows } from '../../../src/store/rows/page.ts';
 import { pageOfRows } from '../../../src/store/rows/page.ts';
-import { cursorOf, placeOfCursor } from '../../../src/store/rows/place.ts';
+import { cursorOf, placeOfCursor, placeOfRow } from '../../../src/store/rows/place.ts';
 import { traceOf } from '../../../src/store/rows/stored.ts';
 import { lookOf, placeOfTrace, traceInId, tracePage } from '../../../src/store/rows/trace-page.ts';
 import { packTree, treePage } from '../../../src/store/rows/tree.ts';
 import type {
+  LinePage,
   Page,
   RowCursors,
   StoredObservation,
   TraceSource,
   TraceStore,
 } from '../../../src/store/store.ts';
+import { releaseStatement } from '../attachments/attachments.ts';
 import type { PostgresClient } from '../connection/statement.ts';
 import type { StoreDatabase } from '../database.ts';
 import { withoutErased } from '../erasing/in-flight.ts';
@@ -23,6 +29,7 @@ import type { GroupBound } from '../grouping.ts';
 import { postgresDialect } from './dialect.ts';
 import { groupedWrites } from './groups.ts';
 import { countValues } from './observed-reading.ts';
+import { findLines, findTree } from './packed-reading.ts';
 import type { ScopeValues } from './reading.ts';
 import * as queries from './reading.ts';
 
@@ -67,7 +74,9 @@ export function postgresTraces(
     );
   };
   return {
-    write: withoutErased(groupedWrites(database, groups), blocks),
+    write: withoutErased(groupedWrites(database, groups), blocks, async (...released) => {
+      await database.query(...releaseStatement(...released));
+    }),
     async listTraces(projectId, filter) {
       const look = lookOf(filter, staleBefore());
       const begun = now();
@@ -97,7 +106,7 @@ export function postgresTraces(
     async listTree(projectId, traceId, { limit, cursor, hasText }) {
       const range = { after: placeOfCursor(cursor), limit };
       const scope = scopeOf(projectId);
-      const found = await queries.findTree(reading, scope, keyOfId(traceId), range);
+      const found = await findTree(reading, scope, keyOfId(traceId), range);
       return treePage(packTree(found, traceId, staleBefore(), hasText));
     },
     async listObservationsOf(projectId, traceIds, limit) {
@@ -109,6 +118,8 @@ export function postgresTraces(
       const scope = scopeOf(projectId);
       return pageOfSources(await queries.findObservationsOf(reading, scope, keys, limit));
     },
+    listLinesOf: (projectId, traceIds, page) =>
+      listLinesOf(reading, scopeOf(projectId), traceIds, page, staleBefore()),
     async countValues(project, field, filter) {
       const scope = { project, since: retention.since(project) };
       const begun = now();
@@ -131,6 +142,27 @@ export function postgresTraces(
     },
     batchStamps: (projectId, ids) => queries.findStamps(reading, scopeOf(projectId), ids),
   };
+}
+
+async function listLinesOf(
+  reading: PostgresClient,
+  scope: ScopeValues,
+  traceIds: readonly string[],
+  { limit, cursor }: { limit: number; cursor?: string },
+  staleBefore: number,
+): Promise<LinePage> {
+  const [projectId] = scope;
+  const range = { after: placeOfCursor(cursor), limit };
+  const found = await findLines(reading, scope, traceIds.map(keyOfId), range);
+  const makers = new Map<number, LineMaker>();
+  const rows = found.rows.map(({ n, trace, newestMs, row, ...times }): LineRow => {
+    const traceId = traceIds[trace] ?? '';
+    const known = makers.get(trace);
+    const lineOf = known ?? lineMaker({ projectId, traceId, newestMs, staleBefore });
+    if (known === undefined) makers.set(trace, lineOf);
+    return { trace, place: placeOfRow(n, row), line: lineOf(row, times) };
+  });
+  return linePage(packLines({ rows, hasMore: found.hasMore }), traceIds);
 }
 
 async function rowCursors(

@@ -18,7 +18,8 @@ export function sqliteAttachments(database: StoreDatabase, retention: Retention)
       const put = new Put(database, projectId, batchId);
       for (const group of groupsOf(contents)) await put.add(group);
     },
-    release: (batchId) => database.write('attachments.release', [batchId]),
+    release: (batchId, contents) =>
+      database.write('attachments.release', [batchId, contents ?? null]),
     async find(project, sha256) {
       const scope = { project, since: retention.since(project) };
       return (await database.read('attachments.find', [scope, sha256])) ?? undefined;

@@ -46,7 +46,7 @@ export function attachmentOperations(db: DatabaseSync) {
 function storing(db: DatabaseSync) {
   const isDeleted = deletedProjects(db);
   const hold = db.prepare('INSERT OR IGNORE INTO attachment_holds VALUES (?, ?, ?)');
-  const release = db.prepare('DELETE FROM attachment_holds WHERE batch = ?');
+  const release = attachmentReleasing(db);
   const add = db.prepare('INSERT OR IGNORE INTO attachments VALUES (?, ?, ?, ?, 0)');
   const isComplete = finds(
     db,
@@ -88,9 +88,7 @@ function storing(db: DatabaseSync) {
       addPiece.run(project, sha256, piece, bytes);
       return complete.run(project, sha256).changes > 0;
     },
-    'attachments.release': (batch: string): void => {
-      release.run(batch);
-    },
+    'attachments.release': release,
   };
 }
 
@@ -102,19 +100,35 @@ export function attachmentReferring(
     `INSERT OR IGNORE INTO attachment_refs
      SELECT project, sha256, ?3 FROM attachments WHERE project = ?1 AND sha256 = ?2`,
   );
-  const release = db.prepare('DELETE FROM attachment_holds WHERE batch = ? AND sha256 = ?');
+  const release = attachmentReleasing(db);
   return (project, batch, refs) => {
-    for (const [key, sha256] of refs) {
-      refer.run(project, sha256, key);
-      release.run(batch, sha256);
-    }
+    for (const [key, sha256] of refs) refer.run(project, sha256, key);
+    if (refs.length > 0)
+      release(
+        batch,
+        refs.map(([, sha256]) => sha256),
+      );
+  };
+}
+
+/** Returns a function that ends the holds of a batch on some contents, or on all (null). */
+export function attachmentReleasing(
+  db: DatabaseSync,
+): (batch: string, contents: readonly Uint8Array[] | null) => void {
+  const all = db.prepare('DELETE FROM attachment_holds WHERE batch = ?');
+  const one = db.prepare('DELETE FROM attachment_holds WHERE batch = ? AND sha256 = ?');
+  return (batch, contents) => {
+    if (contents === null) all.run(batch);
+    else for (const sha256 of contents) one.run(batch, sha256);
   };
 }
 
 function removing(db: DatabaseSync) {
   const oldHolds = db.prepare(
     `DELETE FROM attachment_holds WHERE (batch, sha256) IN (
-       SELECT batch, sha256 FROM attachment_holds WHERE batch < ? LIMIT ${STEP_ROWS})`,
+       SELECT batch, sha256 FROM attachment_holds h
+       WHERE batch < ? AND NOT EXISTS (SELECT 1 FROM raw_batches r WHERE r.id = h.batch)
+       LIMIT ${STEP_ROWS})`,
   );
   const removeRef = db.prepare(
     `DELETE FROM attachment_refs AS r

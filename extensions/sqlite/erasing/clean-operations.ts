@@ -8,11 +8,12 @@ import type { ShrunkBatch } from '../../../src/sqlite/queue/removal-operations.t
 import { batchReplacing } from '../../../src/sqlite/queue/shrinking.ts';
 import { finds, rows } from '../../../src/sqlite/rows.ts';
 import type { BatchItem } from '../../../src/store/erasing/items.ts';
-import { tracedItems, withoutItems } from '../../../src/store/erasing/items.ts';
+import { contentsOfErased, tracedItems, withoutItems } from '../../../src/store/erasing/items.ts';
 import type { NamedValues } from '../../../src/store/erasing/named.ts';
 import { tracesNamed } from '../../../src/store/erasing/named.ts';
 import type { Key } from '../../../src/store/rows/observation-row.ts';
 import { keyOfId } from '../../../src/store/rows/observation-row.ts';
+import { attachmentReleasing } from '../attachments/operations.ts';
 import { traceHiding, traceRemoval } from '../batches/purge-operations.ts';
 import { DeltaLog } from '../traces/rollup-operations.ts';
 
@@ -27,6 +28,8 @@ export type CleanedBatch = {
   /** Request positions of the items. */
   readonly indexes: readonly number[];
   readonly ids: readonly string[];
+  /** The hashes of attachments that only these items of the batch have, in hex. */
+  readonly contents: readonly string[];
   /** Bytes of the items, without compression. */
   readonly bytes: number;
   /** Bytes by which the body is shorter without them. */
@@ -68,6 +71,7 @@ export function cleanReadOperations(db: DatabaseSync) {
         batchId: batch.id,
         indexes: erased.map(({ position }) => batch.positions?.[position] ?? position),
         ids: erased.flatMap((item) => item.id ?? []),
+        contents: contentsOfErased(items, erased),
         bytes: erased.reduce((sum, { bytes }) => sum + bytes, 0),
         unstored,
       };
@@ -117,12 +121,19 @@ export function cleanOperations(db: DatabaseSync) {
   );
   const count = db.prepare('UPDATE erasures SET bytes = bytes + ? WHERE id = ?');
   const replace = batchReplacing(db);
+  const release = attachmentReleasing(db);
   const free = db.prepare(
     `INSERT OR IGNORE INTO free_batches
      SELECT ?1 WHERE NOT EXISTS (SELECT 1 FROM batch_traces WHERE batch = ?1)`,
   );
   return {
-    'erasing.addBytes': (id: string, bytes: number): void => {
+    'erasing.note': (
+      id: string,
+      batchId: string,
+      contents: readonly string[],
+      bytes: number,
+    ): void => {
+      release(batchId, hashesOf(contents));
       count.run(bytes, id);
     },
     'erasing.cleaned': (id: string, seq: number): void => {
@@ -134,9 +145,10 @@ export function cleanOperations(db: DatabaseSync) {
       seq: number,
       record: BatchRecord,
       parts: WrittenParts | null,
-      bytes: number,
+      { bytes, contents }: Pick<CleanedBatch, 'bytes' | 'contents'>,
     ): ShrunkBatch | null => {
       close.run(id, seq);
+      release(record[RECORD.ID], hashesOf(contents));
       const shrunk = replace(seq, record, parts);
       if (shrunk === null) return null;
       count.run(bytes, id);
@@ -145,6 +157,10 @@ export function cleanOperations(db: DatabaseSync) {
     },
     ...removalOperations(db),
   };
+}
+
+function hashesOf(contents: readonly string[]): Uint8Array[] {
+  return contents.map((hash) => Buffer.from(hash, 'hex'));
 }
 
 type RemovedStep = {

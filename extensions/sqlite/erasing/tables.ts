@@ -15,6 +15,7 @@ import type { BatchItem } from '../../../src/store/erasing/items.ts';
 import { tracedItems, withoutItems } from '../../../src/store/erasing/items.ts';
 import type {
   CleanedBatches,
+  ErasedPart,
   ErasingTables,
   ErasureScope,
   Stepping,
@@ -60,7 +61,7 @@ export function sqliteErasing(parts: SqliteErasingParts): ErasingTables {
     itemsOf: async (batch) => tracedItems(batch),
     belonging: (scope, items) => belonging(database, scope, items),
     without: async (batch, positions) => withoutItems(batch, positions),
-    noteErased: (scope, batch, items) => noteErased(parts, scope, batch, items),
+    noteErased: (scope, batch, erased) => noteErased(parts, scope, batch, erased),
     clean: (scope) => clean(parts, scope),
     removeTraces: (scope) => removeTraces(parts, scope),
     keys: (...args) => search('erasing.keys', args),
@@ -121,14 +122,14 @@ async function noteErased(
   { database, inFlight, clock }: SqliteErasingParts,
   { id }: ErasureScope,
   { id: batchId, receivedAt, positions }: SealedBatch,
-  items: readonly BatchItem[],
+  { items, contents }: ErasedPart,
 ): Promise<void> {
   inFlight.add(
     batchId,
     items.map(({ position }) => positions?.[position] ?? position),
   );
   const bytes = items.reduce((sum, item) => sum + item.bytes, 0);
-  await database.write('erasing.addBytes', [id, bytes]);
+  await database.write('erasing.note', [id, batchId, contents, bytes]);
   if (clock.now() - receivedAt >= ANSWERS_MS) return;
   await database.write('erasing.addItems', [id, items.flatMap((item) => item.id ?? [])]);
 }
@@ -161,7 +162,7 @@ async function rewrite(
   { database, queues, inFlight, removed, clock }: SqliteErasingParts,
   { id, project }: ErasureScope,
   seq: number,
-  { batchId, indexes, ids, bytes, freed }: CleanedBatch,
+  { batchId, indexes, ids, contents, bytes, freed }: CleanedBatch,
   record: BatchRecord,
 ): Promise<void> {
   const { largeBodies } = queues;
@@ -178,9 +179,13 @@ async function rewrite(
     // The project was deleted.
     if (isLarge && written === null) return;
     const stored = written === null ? record : recordOf(rest, NO_BYTES);
-    const shrunk = await database.write('erasing.rewrite', [id, seq, stored, written, bytes], {
-      weight: stored[RECORD.BODY].byteLength,
-    });
+    const shrunk = await database.write(
+      'erasing.rewrite',
+      [id, seq, stored, written, { bytes, contents }],
+      {
+        weight: stored[RECORD.BODY].byteLength,
+      },
+    );
     if (shrunk === null) return;
     queues.shrink(shrunk);
     removed.add('bytes', freed, 'erasure');

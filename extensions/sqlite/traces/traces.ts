@@ -5,6 +5,7 @@ import { batchOf, RECORD, recordOf } from '../../../src/queue/record.ts';
 import type { Database } from '../../../src/sqlite/database.ts';
 import type { WrittenParts } from '../../../src/sqlite/queue/part-operations.ts';
 import type { SqliteQueueStorage } from '../../../src/sqlite/queue/storage.ts';
+import { contentsLeftOut } from '../../../src/store/attachments.ts';
 import type { ChangeFeed } from '../../../src/store/changes.ts';
 import type { ErasureBlocks } from '../../../src/store/erasing/blocks.ts';
 import type { ErasedInFlight } from '../../../src/store/erasing/in-flight.ts';
@@ -39,7 +40,7 @@ import type { Summarizing } from './summarizing.ts';
 import type { WrittenTraces } from './write-operations.ts';
 
 /** The weight of a row in its group: the bytes of a body that take as long to write. */
-const ROW_WEIGHT = 8192;
+const ROW_WEIGHT = 4096;
 /** Rows of one call: a bound on how long a large batch delays other calls. */
 const CALL_ROWS = 200;
 const NO_BYTES = new Uint8Array(0);
@@ -71,7 +72,7 @@ export function sqliteTraces(parts: SqliteTracesParts): TraceStore {
     return (stored) => storedOf(scope, stored, before);
   };
   return {
-    write: (batch) => write(parts, parts.inFlight.left(parts.blocks.left(batch))),
+    write: (batch) => writeLeft(parts, batch),
     async listTraces(projectId, filter) {
       const look = lookOf(filter, staleBefore());
       const found = await database.search('traces.list', [scopeOf(projectId), look]);
@@ -194,6 +195,17 @@ async function findMatching(
   if (ids.length === 0) return [];
   const rows = await database.search('traces.match', [scope, query, ids, before]);
   return rows.map((row) => traceOf(row, before));
+}
+
+/** Writes what erasures and blocks leave of a batch, and releases the attachments of the rest. */
+async function writeLeft(parts: SqliteTracesParts, batch: ObservationBatch): Promise<void> {
+  const left = parts.inFlight.left(parts.blocks.left(batch));
+  await write(parts, left);
+  if (left === batch) return;
+  const contents = contentsLeftOut(batch.observations, left.observations);
+  if (contents.length > 0) {
+    await parts.database.write('attachments.release', [batch.source.id, contents]);
+  }
 }
 
 /** Writes a batch in calls of bounded length. After a crash between two calls, repeating the first changes nothing. */

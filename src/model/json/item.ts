@@ -165,16 +165,21 @@ export function payloadMaskOf(index: JsonIndex, position: number): number {
 
 /** Compact bytes of the five payload fields, of which metadata is the effective metadata. */
 export function usageBytesOf(index: JsonIndex, position: number): number {
-  const first = position * SIZED_COUNT;
   let bytes = 0;
-  for (const field of PAYLOAD_FIELDS) {
-    const slot = slotOfPayload(index, position, field);
-    if (!isPresent(index, position, slot)) continue;
-    const place = slot === COMMON['extra.metadata'] ? SIZED['extra.metadata'] : SIZED[field];
-    bytes += index.sizes[first + place] ?? 0;
+  for (let i = 0; i < SIZED_ALONE.length; i += 2) {
+    if (!isPresent(index, position, SIZED_ALONE[i] ?? 0)) continue;
+    bytes += compactSize(index, position, SIZED_ALONE[i + 1] ?? 0);
   }
-  return bytes;
+  const slot = metadataSlot(index, position);
+  if (!isPresent(index, position, slot)) return bytes;
+  const place = slot === COMMON.metadata ? SIZED.metadata : SIZED['extra.metadata'];
+  return bytes + compactSize(index, position, place);
 }
+
+/** Slot and place of the payload fields, except metadata. A flat list: the loop runs for every item of every request. */
+const SIZED_ALONE: readonly number[] = PAYLOAD_FIELDS.filter(
+  (field) => field !== 'metadata',
+).flatMap((field) => [COMMON[field], SIZED[field]]);
 
 /** Compact bytes of the inputs or outputs; undefined if they are absent. */
 export function payloadBytes(

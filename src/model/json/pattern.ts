@@ -9,6 +9,8 @@ export type PatternNode = {
   readonly key: Uint8Array;
   /** The key as in compact JSON: in quotes, with its colon. */
   readonly token: Uint8Array;
+  /** The token as words of four bytes; the last word overlaps the one before. */
+  readonly words: Int32Array;
   /**
    * The known key that followed this one last time. Clients send their keys in a fixed order, so the scanner tries
    * it first; a wrong prediction costs one comparison.
@@ -60,9 +62,11 @@ function tableOf(
     if (!path.startsWith(prefix) || name.includes('.')) continue;
     const key = Buffer.from(name);
     const below = `${path}.`;
+    const token = Buffer.from(`"${name}":`);
     const node: PatternNode = {
       key,
-      token: Buffer.from(`"${name}":`),
+      token,
+      words: wordsOf(token),
       next: undefined,
       slot,
       sized: sized.indexOf(path),
@@ -126,11 +130,21 @@ function hasEscapes(bytes: Uint8Array, start: number, end: number): boolean {
   return false;
 }
 
-/** The bytes at `start` are the key of `node` as in compact JSON, colon included. */
-export function isTokenAt(node: PatternNode, bytes: Uint8Array, start: number): boolean {
-  const token = node.token;
-  for (let i = 1; i < token.length; i++) {
-    if (token[i] !== bytes[start + i]) return false;
+/** Hot path: the bytes at `start` are the key of `node` as in compact JSON, colon included. */
+export function isTokenAt({ words, token }: PatternNode, view: DataView, start: number): boolean {
+  const lastWord = start + token.length - 4;
+  if (lastWord + 4 > view.byteLength) return false;
+  const last = words.length - 1;
+  for (let i = 0; i < last; i++) {
+    if (words[i] !== view.getInt32(start + 4 * i, true)) return false;
   }
-  return true;
+  return words[last] === view.getInt32(lastWord, true);
+}
+
+/** A token has at least four bytes. */
+function wordsOf(token: Buffer): Int32Array {
+  const count = Math.ceil(token.length / 4);
+  return Int32Array.from({ length: count }, (_, i) =>
+    token.readInt32LE(Math.min(4 * i, token.length - 4)),
+  );
 }

@@ -202,7 +202,7 @@ function scanObject(
   for (;;) {
     if (bytes[at] !== QUOTE) fail(text, at);
     let node: PatternNode | undefined = before.next;
-    if (node !== undefined && isTokenAt(node, bytes, at)) {
+    if (node !== undefined && isTokenAt(node, text.view, at)) {
       at = spaceFrom(text, at + node.token.length);
       before = node;
     } else {

@@ -96,18 +96,21 @@ function wrongOfResource(index: OtlpIndex, resource: number): string | undefined
 }
 
 function invalidId(index: OtlpIndex, position: number): string | undefined {
-  const [trace, span] =
-    index.type === 'otlp_proto' ? ['16 bytes', '8 bytes'] : ['32 hex digits', '16 hex digits'];
   if (spanField(index, position, OtlpField.TRACE_ID) === 0) {
-    return `traceId must be ${trace}, not all zero`;
+    return `traceId must be ${idSizes(index).trace}, not all zero`;
   }
   if (spanField(index, position, OtlpField.SPAN_ID) === 0) {
-    return `spanId must be ${span}, not all zero`;
+    return `spanId must be ${idSizes(index).span}, not all zero`;
   }
   if ((spanField(index, position, OtlpField.FLAGS) & OtlpFlag.BAD_PARENT) !== 0) {
-    return `parentSpanId must be ${span}, or empty`;
+    return `parentSpanId must be ${idSizes(index).span}, or empty`;
   }
   return undefined;
+}
+
+function idSizes({ type }: OtlpIndex): { readonly trace: string; readonly span: string } {
+  if (type === 'otlp_proto') return { trace: '16 bytes', span: '8 bytes' };
+  return { trace: '32 hex digits', span: '16 hex digits' };
 }
 
 /** The JSON size of a resource's attributes, and their keys. They are in the metadata of all its spans. */

@@ -16,6 +16,8 @@ export type RecentRequest = {
   readonly fingerprint: number;
   readonly expiresAt: number;
   readonly answer: StoredAnswer;
+  /** Set while its batch is being appended. */
+  appended: Promise<number> | undefined;
 };
 
 /** A request with an implicit key. `keptFor` is the time for which it is remembered. */
@@ -27,7 +29,8 @@ export function recentRequest(
 ): RecentRequest {
   const tag = implicitTag(answer.key);
   const fingerprint = fingerprintOf(tag, projectId);
-  return { tag, project: projectId, fingerprint, expiresAt: now + keptFor, answer };
+  const expiresAt = now + keptFor;
+  return { tag, project: projectId, fingerprint, expiresAt, answer, appended: undefined };
 }
 
 /** The answer to keep for a request, null if all items were accepted. */
@@ -35,9 +38,6 @@ export function itemizedAnswer({ answer }: RecentRequest, batchId: string): Item
   if (wholeBatchOf(answer) === batchId) return null;
   return [answer.status, answer.contentType, new Uint8Array(answer.body)];
 }
-
-/** A request whose batch is being appended. */
-type InFlight = { readonly answer: StoredAnswer; readonly appended: Promise<number> };
 
 /**
  * Recognizes requests without an `Idempotency-Key` that repeat an earlier one of the same file.
@@ -52,7 +52,8 @@ export class RecentRequests {
   readonly #database: Database<QueueOperations>;
   readonly #clock: Clock;
   readonly #index = new RecentIndex();
-  readonly #inFlight = new Map<string, InFlight>();
+  /** By fingerprint; of two requests with the same one, the later one. */
+  readonly #inFlight = new Map<number, RecentRequest>();
 
   constructor(database: Database<QueueOperations>, clock: Clock) {
     this.#database = database;
@@ -83,21 +84,26 @@ export class RecentRequests {
    * with the number of the durable batch.
    */
   async appendOnce(request: RecentRequest, append: () => Promise<number>): Promise<void> {
-    const id = idOf(request.tag, request.project);
+    const { tag, project, fingerprint } = request;
     for (;;) {
-      const other = this.#inFlight.get(id);
+      const other = this.#findInFlight(tag, project, fingerprint);
       if (other === undefined) break;
       const answer = await answerTo(other);
       if (answer !== undefined) throw new RepeatedRequest(answer);
     }
-    const earlier = this.#earlier(request);
-    const appended = earlier === undefined ? append() : appendUnless(earlier, append);
-    this.#inFlight.set(id, { answer: request.answer, appended });
+    const earlier = this.#earlier(tag, project, fingerprint);
+    request.appended = earlier === undefined ? append() : appendUnless(earlier, append);
+    this.#inFlight.set(fingerprint, request);
     try {
-      this.add(request, await appended);
+      this.add(request, await request.appended);
     } finally {
-      this.#inFlight.delete(id);
+      this.#inFlight.delete(fingerprint);
     }
+  }
+
+  #findInFlight(tag: string, project: string, fingerprint: number): RecentRequest | undefined {
+    const other = this.#inFlight.get(fingerprint);
+    return other?.tag === tag && other.project === project ? other : undefined;
   }
 
   /** Adds a request whose batch is durable. */
@@ -106,22 +112,20 @@ export class RecentRequests {
   }
 
   isInFlight(tag: string, project: string): boolean {
-    return this.#inFlight.has(idOf(tag, project));
+    return this.#findInFlight(tag, project, fingerprintOf(tag, project)) !== undefined;
   }
 
   /** The answer to the earlier request with the tag; undefined if there is none, or it has expired. */
   async find(tag: string, project: string): Promise<StoredAnswer | undefined> {
-    return this.#earlier({ tag, project, fingerprint: fingerprintOf(tag, project) });
+    return this.#earlier(tag, project, fingerprintOf(tag, project));
   }
 
   /** Undefined without a look into the file if the index does not have the tag, as for almost every request. */
-  #earlier({
-    tag,
-    project,
-    fingerprint,
-  }: Pick<RecentRequest, 'tag' | 'project' | 'fingerprint'>):
-    | Promise<StoredAnswer | undefined>
-    | undefined {
+  #earlier(
+    tag: string,
+    project: string,
+    fingerprint: number,
+  ): Promise<StoredAnswer | undefined> | undefined {
     const seq = this.#index.find(fingerprint);
     if (seq === undefined) return undefined;
     const now = this.#clock.now();
@@ -137,13 +141,8 @@ export class RecentRequests {
   }
 }
 
-/** A tag has no space. */
-function idOf(tag: string, project: string): string {
-  return `${tag} ${project}`;
-}
-
 /** The answer to a request in flight; undefined if it failed. */
-async function answerTo({ answer, appended }: InFlight): Promise<StoredAnswer | undefined> {
+async function answerTo({ answer, appended }: RecentRequest): Promise<StoredAnswer | undefined> {
   try {
     await appended;
     return answer;

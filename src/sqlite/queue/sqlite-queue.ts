@@ -2,7 +2,7 @@ import type { Steps } from '../../component/background.ts';
 import type { Clock, IdempotencyLedger, Logger } from '../../component/component.ts';
 import type { SealedBatch } from '../../model/batch.ts';
 import { Refusal, RetryableError } from '../../model/errors.ts';
-import type { RequestContext } from '../../model/request-context.ts';
+import type { KeyedAnswer, RequestContext } from '../../model/request-context.ts';
 import { type BodyCache, bodyCache } from '../../queue/body-cache.ts';
 import type {
   DeadLetter,
@@ -123,21 +123,23 @@ export class SqliteQueue implements DurableQueue {
     this.#allNumbers = lines.map((line) => line.number);
   }
 
-  async append(batch: SealedBatch, request?: RequestContext): Promise<void> {
-    const now = this.#clock.now();
+  append(batch: SealedBatch, request?: RequestContext): Promise<void> {
     const given = request?.answer;
-    const { keptFor } = given ?? {};
-    if (given === undefined || keptFor === undefined) {
-      const answer = given === undefined ? null : answerRecord(batch, given, now);
-      if (batch.items > 0) await this.#write(batch, answer);
-      else if (answer !== null) await this.#database.write('queue.remember', [answer]);
-      return;
-    }
-    if (batch.items === 0) return;
-    const recent = recentRequest(batch, given, keptFor, now);
-    const write = (): Promise<number> => this.#write(batch, null, recent);
-    if (given.isUnclaimed === true) await this.#recent.appendOnce(recent, write);
-    else this.#recent.add(recent, await write());
+    if (given?.keptFor === undefined) return this.#append(batch, given);
+    if (batch.items === 0) return Promise.resolve();
+    const recent = recentRequest(batch, given, given.keptFor, this.#clock.now());
+    if (given.isUnclaimed !== true) return this.#appendClaimed(batch, recent);
+    return this.#recent.appendOnce(recent, () => this.#write(batch, null, recent));
+  }
+
+  async #append(batch: SealedBatch, given: KeyedAnswer | undefined): Promise<void> {
+    const answer = given === undefined ? null : answerRecord(batch, given, this.#clock.now());
+    if (batch.items > 0) await this.#write(batch, answer);
+    else if (answer !== null) await this.#database.write('queue.remember', [answer]);
+  }
+
+  async #appendClaimed(batch: SealedBatch, recent: RecentRequest): Promise<void> {
+    this.#recent.add(recent, await this.#write(batch, null, recent));
   }
 
   /** Writes the batch, with the answer to its key or the request behind it. Resolves with the number of the durable batch. */

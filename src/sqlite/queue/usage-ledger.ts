@@ -393,10 +393,16 @@ function scopesOf(limits: QuotaLimits): Scope[] {
   return project === undefined ? [organization] : [organization, { scope: PROJECT, ...project }];
 }
 
-/** Ids contain no space. */
+/** The name of a project's windows. Ids contain no space. */
 function scopeOf(organizationId: string, projectId: string): string {
-  return `${organizationId} ${projectId}`;
+  if (last.organizationId !== organizationId || last.projectId !== projectId) {
+    last = { organizationId, projectId, name: `${organizationId} ${projectId}` };
+  }
+  return last.name;
 }
+
+/** The name that was asked for last: each request asks for that of its project several times, and a map finds a new text more slowly. */
+let last = { organizationId: '', projectId: '', name: ' ' };
 
 function isOrganization(name: string): boolean {
   return !name.includes(' ');

@@ -21,6 +21,8 @@ export type BatchItem = {
   readonly userId: string | null;
   /** Bytes of the item as it was sent, without compression. */
   readonly bytes: number;
+  /** The hashes of its attachments, in hex. */
+  readonly contents: readonly string[];
 };
 
 /** The items of a batch. An item that cannot be normalized belongs to the trace that it names, if that is readable. */
@@ -30,14 +32,27 @@ export function tracedItems(batch: SealedBatch): BatchItem[] {
   const items: BatchItem[] = observations.map((observation) => {
     const { id, traceId, userId } = observation;
     const position = positionOf(batch, observation.index) ?? 0;
-    return { position, traceId, id, userId, bytes: bytesOfItem(index, position) };
+    const contents = (observation.details?.attachments ?? []).map(({ sha256 }) => sha256);
+    return { position, traceId, id, userId, bytes: bytesOfItem(index, position), contents };
   });
   for (const failure of failures) {
     const position = positionOf(batch, failure.index) ?? 0;
     const traceId = namedTrace(index, position);
-    items.push({ position, traceId, id: null, userId: null, bytes: bytesOfItem(index, position) });
+    const bytes = bytesOfItem(index, position);
+    items.push({ position, traceId, id: null, userId: null, bytes, contents: [] });
   }
   return items.sort((a, b) => a.position - b.position);
+}
+
+/** The hashes of attachments that no other item of the batch has than the erased ones. */
+export function contentsOfErased(
+  items: readonly BatchItem[],
+  erased: readonly BatchItem[],
+): readonly string[] {
+  const gone = new Set(erased);
+  const kept = new Set(items.filter((item) => !gone.has(item)).flatMap(({ contents }) => contents));
+  const hashes = new Set(erased.flatMap(({ contents }) => contents));
+  return [...hashes].filter((hash) => !kept.has(hash));
 }
 
 function bytesOfItem(index: BatchIndex, position: number): number {

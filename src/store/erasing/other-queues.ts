@@ -1,7 +1,14 @@
 import type { SealedBatch } from '../../model/batch.ts';
 import type { ItemErasing, QueueAdmin } from '../../queue/queue.ts';
 import type { BatchItem } from './items.ts';
-import type { CleanedBatches, ErasingTables, ErasureScope, Stepping } from './tables.ts';
+import { contentsOfErased } from './items.ts';
+import type {
+  CleanedBatches,
+  ErasedPart,
+  ErasingTables,
+  ErasureScope,
+  Stepping,
+} from './tables.ts';
 
 /** The queues outside of the store's tables; the service sets them. */
 export type OtherQueues = { all: () => Iterable<QueueAdmin> };
@@ -19,12 +26,13 @@ export async function* cleanQueues(
     async rest(batch) {
       const erased = await erasedItems(tables, scope, batch);
       if (erased === undefined) sum.unreadable++;
-      if (erased === undefined || erased.length === 0) return undefined;
-      sum.items += erased.length;
-      sum.bytes += erased.reduce((bytes, item) => bytes + item.bytes, 0);
+      if (erased === undefined || erased.items.length === 0) return undefined;
+      const { items } = erased;
+      sum.items += items.length;
+      sum.bytes += items.reduce((bytes, item) => bytes + item.bytes, 0);
       if (scope.isDryRun) return undefined;
       await tables.noteErased(scope, batch, erased);
-      return tables.without(batch, new Set(erased.map(({ position }) => position)));
+      return tables.without(batch, new Set(items.map(({ position }) => position)));
     },
   };
   for (const queue of all()) {
@@ -38,12 +46,13 @@ async function erasedItems(
   tables: ErasingTables,
   scope: ErasureScope,
   batch: SealedBatch,
-): Promise<readonly BatchItem[] | undefined> {
+): Promise<ErasedPart | undefined> {
   let items: readonly BatchItem[];
   try {
     items = await tables.itemsOf(batch);
   } catch {
     return undefined;
   }
-  return tables.belonging(scope, items);
+  const erased = await tables.belonging(scope, items);
+  return { items: erased, contents: contentsOfErased(items, erased) };
 }

@@ -41,6 +41,12 @@ export type CleanedBatches = {
   readonly unreadable: number;
 };
 
+export type ErasedPart = {
+  readonly items: readonly BatchItem[];
+  /** The hashes of attachments that only these items of the batch have, in hex. */
+  readonly contents: readonly string[];
+};
+
 /** The tables of a store that erasures use. An operation that is repeated after a crash changes nothing. */
 export type ErasingTables = {
   add(row: ErasureRow, change: AuditRow, blocks: readonly BlockRow[]): Promise<void>;
@@ -65,8 +71,8 @@ export type ErasingTables = {
   itemsOf(batch: SealedBatch): Promise<readonly BatchItem[]>;
   belonging(scope: ErasureScope, items: readonly BatchItem[]): Promise<readonly BatchItem[]>;
   without(batch: SealedBatch, positions: ReadonlySet<number>): Promise<SealedBatch>;
-  /** Counts items that are about to be erased, and keeps deliveries that are under way from storing them. */
-  noteErased(scope: ErasureScope, batch: SealedBatch, items: readonly BatchItem[]): Promise<void>;
+  /** Counts items that are about to be erased, releases their attachments, and keeps deliveries that are under way from storing them. */
+  noteErased(scope: ErasureScope, batch: SealedBatch, erased: ErasedPart): Promise<void>;
   /** Cuts the items of listed traces out of the listed batches. */
   clean(scope: ErasureScope): Stepping<CleanedBatches>;
   /** Removes the listed traces; resolves with whether all are gone. False if a trace has got events of further batches. */

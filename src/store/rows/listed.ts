@@ -28,13 +28,19 @@ const LISTED_CHARACTERS: Readonly<Record<string, number>> = {
   other_usage: JSON_CHARACTERS,
 };
 
-/** The SQL of a column in a listing. SQLite's `substr` ends at a NUL, so a short text is read without it. */
+/** The SQL of a column in a listing. */
 export function listedColumn(table: string, column: string): string {
+  const cell = listedCell(table, column);
+  return LISTED_CHARACTERS[column] === undefined ? cell : `${cell} AS ${column}`;
+}
+
+/** The same as an expression without a name. SQLite's `substr` ends at a NUL, so a short text is read without it. */
+export function listedCell(table: string, column: string): string {
   const characters = LISTED_CHARACTERS[column];
   const cell = `${table}.${column}`;
   if (characters === undefined) return cell;
   const beginning = `substr(${cell}, 1, ${characters})`;
-  return `CASE WHEN octet_length(${cell}) <= ${characters} THEN ${cell} ELSE ${beginning} END AS ${column}`;
+  return `CASE WHEN octet_length(${cell}) <= ${characters} THEN ${cell} ELSE ${beginning} END`;
 }
 
 export function listedRow(row: ObservationRow): ObservationRow {

@@ -26,7 +26,10 @@ import type { TraceOfRow } from './stored.ts';
 import { stateOf } from './stored.ts';
 
 /** Makes the JSON of observations of one trace: the text of `observationJson`, without payloads. */
-export type LineMaker = (row: ObservationRow, state: RowState<BatchRef>) => string;
+export type LineMaker = (
+  row: ObservationRow,
+  times: Pick<RowState<BatchRef>, 'createdAt' | 'updatedAt'>,
+) => string;
 
 /**
  * Hot path, runs for every observation of an export. The columns with JSON are spliced in as they are, and no object is made of the

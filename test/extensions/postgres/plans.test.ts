@@ -4,6 +4,7 @@ import type { Result } from '../../../extensions/postgres/connection/statement.t
 import { postgresTextDialect } from '../../../extensions/postgres/search/dialect.ts';
 import { searchTables } from '../../../extensions/postgres/search/tables.ts';
 import { postgresDialect } from '../../../extensions/postgres/traces/dialect.ts';
+import { findLines, findTree } from '../../../extensions/postgres/traces/packed-reading.ts';
 import { ensureTracePartitions } from '../../../extensions/postgres/traces/partitions.ts';
 import {
   findAnywhere,
@@ -16,11 +17,11 @@ import {
   findTrace,
   findTraces,
   findTracesByNumber,
-  findTree,
 } from '../../../extensions/postgres/traces/reading.ts';
 import { findScores, removeLoneScores } from '../../../extensions/postgres/traces/scores.ts';
 import { findGroups, sumGroup } from '../../../extensions/postgres/traces/trace-groups.ts';
 import { countsOf, stepPlan } from '../../../src/store/plan/step.ts';
+import { FIRST_PLACE } from '../../../src/store/rows/place.ts';
 import { NEWEST_PLACE } from '../../../src/store/search/indexer.ts';
 import {
   everyGroupLook,
@@ -88,6 +89,8 @@ t.test('no statement of the reading side scans a table', async (t) => {
     await findTrace(explaining, scope, 't1');
     await findObservations(explaining, scope, 't1', { after: null, limit: 5 });
     await findTree(explaining, scope, 't1', { after: null, limit: 5 });
+    await findLines(explaining, scope, ['t1', 't2'], { after: null, limit: 5 });
+    await findLines(explaining, scope, ['t1', 't2'], { after: FIRST_PLACE, limit: 5 });
     await findObservationsOf(explaining, scope, ['t1', 't2'], 5);
     await findInTrace(explaining, scope, 't1', 'o1');
     await findAnywhere(explaining, scope, 'o1');

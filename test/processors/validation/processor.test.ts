@@ -1,7 +1,11 @@
 import { readFileSync } from 'node:fs';
+import fc from 'fast-check';
 import t from 'tap';
 import { createProcessor as createCustomFields } from '../../../processors/custom_fields/processor.ts';
+import { NATIVE_RULES } from '../../../processors/validation/native.ts';
+import { isPlainEvent, isPlainRun } from '../../../processors/validation/plain.ts';
 import { createProcessor } from '../../../processors/validation/processor.ts';
+import { RUN_RULES } from '../../../processors/validation/runs.ts';
 import type { Format, ReceivedBatch, SealedBatch } from '../../../src/model/batch.ts';
 import { Refusal } from '../../../src/model/errors.ts';
 import { indexOf, observe, scan } from '../../../src/model/formats.ts';
@@ -305,3 +309,103 @@ t.test('judges a large batch in turns, with the same result', async (t) => {
     Array.from({ length: 200 }, (_, i) => [3 * i, `event-${3 * i}`]),
   );
 });
+
+/** JSON texts of a field: usual ones, and ones at and beyond the limits of the rules. */
+const FIELD_TEXTS = fc.constantFrom(
+  ...[
+    'null',
+    '""',
+    '"a"',
+    '"\\u0061"',
+    '"\\u0000"',
+    '"\\ud800"',
+    '7',
+    '-7',
+    '7.5',
+    '1e3',
+    '1234567890123456',
+  ],
+  ...['{}', '[]', 'true', '"llm"', '"l\\u006cm"', '"finish"', '"success"', '"Success"', '"ü"'],
+  ...[255, 256, 257, 4096, 4097].map((length) => JSON.stringify('x'.repeat(length))),
+  ...['{"input_tokens":1}', '{"input_tokens":"1"}', '{"output_tokens":-1}', '{"input_tokens":1.5}'],
+);
+const INSTANT_TEXTS = fc
+  .tuple(
+    fc.constantFrom('2026', '0000', '0100', '9999', '20x6', '26'),
+    fc.constantFrom(
+      '-01-15',
+      '-02-28',
+      '-02-29',
+      '-02-30',
+      '-13-01',
+      '-00-01',
+      '-12-31',
+      '-1-1',
+      '-01-00',
+    ),
+    fc.constantFrom('T', 't', ' '),
+    fc.constantFrom(
+      '00:00:00',
+      '23:59:59',
+      '24:00:00',
+      '12:60:00',
+      '12:00:60',
+      '12-00-00',
+      '1:2:3',
+    ),
+    fc.constantFrom('', '.1', '.123456', '.123456789', '.1234567890', ',5', '.', '.1a', '.-1'),
+    fc.constantFrom('Z', '', '+01:00', '-01:00', 'z', 'ZZ'),
+  )
+  .map((pieces) => `"${pieces.join('')}"`);
+
+const FIELDS = {
+  ...{ id: FIELD_TEXTS, observation_id: FIELD_TEXTS, trace_id: FIELD_TEXTS, name: FIELD_TEXTS },
+  ...{ operation: FIELD_TEXTS, kind: FIELD_TEXTS, run_type: FIELD_TEXTS, status: FIELD_TEXTS },
+  ...{ start_time: INSTANT_TEXTS, end_time: INSTANT_TEXTS, event_version: FIELD_TEXTS },
+  ...{ parent_id: FIELD_TEXTS, parent_observation_id: FIELD_TEXTS, parent_run_id: FIELD_TEXTS },
+  usage: FIELD_TEXTS,
+};
+const VALID = {
+  ...{ id: '"a"', trace_id: '"t"', operation: '"finish"', kind: '"llm"', status: '"success"' },
+  ...{ start_time: '"2026-01-15T12:00:00.123456Z"', end_time: 'null', event_version: '1' },
+};
+
+t.test('a plain item breaks no rule', async (t) => {
+  const changed = fc.record(FIELDS, { requiredKeys: [] });
+  let plain = 0;
+  fc.assert(
+    fc.property(changed, fc.subarray(Object.keys(FIELDS), { maxLength: 3 }), (texts, names) => {
+      const fields = new Map(Object.entries(VALID));
+      for (const [name, text] of Object.entries(texts)) {
+        if (names.includes(name) && text !== undefined) fields.set(name, text);
+      }
+      const item = `{${[...fields].map(([name, text]) => `"${name}":${text}`).join(',')}}`;
+      const event = scan('native', Buffer.from(`{"events":[${item}]}`), { maxItems: 1 });
+      const run = scan('runs', Buffer.from(`{"post":[${item}]}`), { maxItems: 1 });
+      if (event.type !== 'native' || run.type !== 'runs') throw new Error('another format');
+      if (isPlainEvent(event, 0)) {
+        plain++;
+        for (const rule of NATIVE_RULES) t.equal(rule(event, 0), undefined, item);
+      }
+      if (isPlainRun(run, 0)) for (const rule of RUN_RULES) t.equal(rule(run, 0), undefined, item);
+    }),
+    { numRuns: 2000 },
+  );
+  t.ok(plain > 100, 'many are plain');
+});
+
+t.test(
+  'an item as clients send it is plain, and one that is none or has odd fields is not',
+  async (t) => {
+    const plainOf = (item: string) => {
+      const event = scan('native', Buffer.from(`{"events":[${item}]}`), { maxItems: 1 });
+      return event.type === 'native' && isPlainEvent(event, 0);
+    };
+    t.ok(plainOf(JSON.stringify(nativeEvent({}))));
+    t.ok(plainOf(JSON.stringify(nativeEvent({ id: 'x'.repeat(256) }))));
+    t.notOk(plainOf(JSON.stringify(nativeEvent({ id: 'x'.repeat(257) }))));
+    t.notOk(plainOf('7'));
+    const large = 'x'.repeat(FIELD_LIMIT - 100);
+    t.notOk(plainOf(JSON.stringify(nativeEvent({ inputs: large, outputs: large }))));
+  },
+);

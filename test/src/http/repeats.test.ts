@@ -1,7 +1,8 @@
 import fc from 'fast-check';
 import t from 'tap';
 import { HASH_BLOCK } from '../../../src/http/body-hash.ts';
-import { repeatsOf, tagOf } from '../../../src/http/repeats.ts';
+import { repeatsOf, requestTypeOf, tagOf } from '../../../src/http/repeats.ts';
+import { aHead } from '../../helper/sink.ts';
 
 t.test('remembers a bounded number of requests in a window', async (t) => {
   const repeats = repeatsOf({ enabled: true, window: 1000, max_entries: 7 });
@@ -24,7 +25,12 @@ t.test('remembers the only request of a bound of 1, and none if disabled', async
   t.equal(repeatsOf({ enabled: false, window: 1000, max_entries: 1 }), undefined);
 });
 
-const ROUTE = 'POST\0/v1/traces\0application/json\0';
+const ROUTE = {
+  method: 'POST',
+  path: '/v1/traces',
+  contentType: 'application/json',
+  encoding: '',
+};
 const tag = (body: Buffer) => tagOf(ROUTE, body);
 
 t.test('tells bodies apart', async (t) => {
@@ -37,8 +43,19 @@ t.test('tells bodies apart', async (t) => {
 
 t.test('tells the same body apart by the route and type', async (t) => {
   const body = Buffer.from('{}');
-  t.not(tagOf(`${ROUTE}gzip`, body), tag(body));
-  t.equal(tagOf(ROUTE, Buffer.from('{}')), tag(body));
+  const others = [
+    { method: 'PATCH' },
+    { path: '/v1/logs' },
+    { contentType: 'application/x-protobuf' },
+    { encoding: 'gzip' },
+    { contentType: 'application/jsongzip' },
+  ];
+  const tags = others.map((other) => tagOf({ ...ROUTE, ...other }, body));
+  t.equal(new Set([tag(body), ...tags]).size, 6);
+  for (const [i, other] of others.entries()) {
+    t.equal(tagOf({ ...ROUTE, ...other }, Buffer.from('{}')), tags[i], 'the same again');
+    t.equal(tag(Buffer.from('{}')), tag(body));
+  }
 });
 
 t.test('ignores the time of a gzip header, and only that', async (t) => {
@@ -65,4 +82,28 @@ t.test('ignores the time of a gzip header, and only that', async (t) => {
   const flags = at(1);
   flags.writeUInt8(1, 8);
   t.not(tag(flags), tag(at(1)));
+});
+
+t.test('the tags of many paths stay the same', async (t) => {
+  const path = (i: number) => tagOf({ ...ROUTE, path: `/runs/${i}` }, Buffer.from('{}'));
+  const first = path(0);
+  const all = Array.from({ length: 2100 }, (_, i) => path(i));
+  t.equal(new Set(all).size, all.length);
+  t.equal(path(0), first, 'after more paths than are kept');
+});
+
+t.test('the type of a request is that of its headers', async (t) => {
+  const typeOf = (headers: [string, string[]][]) =>
+    requestTypeOf(aHead({ path: '/a', headers: new Map(headers) }));
+  t.same(typeOf([]), { method: 'POST', path: '/a', contentType: '', encoding: '' });
+  t.same(
+    typeOf([
+      ['content-type', ['a', 'b']],
+      ['content-encoding', ['gzip']],
+    ]),
+    {
+      ...{ method: 'POST', path: '/a', contentType: 'a,b', encoding: 'gzip' },
+    },
+  );
+  t.match(typeOf([['grpc-encoding', ['zstd']]]), { encoding: 'zstd' });
 });

@@ -3,12 +3,13 @@ import t from 'tap';
 import type { Batch, SealedBatch } from '../../../src/model/batch.ts';
 import { itemsOf, rawOf } from '../../../src/model/batch.ts';
 import { PermanentError, RetryableError } from '../../../src/model/errors.ts';
+import { SMALL_BODY_BYTES } from '../../../src/model/formats.ts';
 import type { DeliveryBranch } from '../../../src/queue/delivery.ts';
 import { startDelivery } from '../../../src/queue/delivery.ts';
 import type { DurableQueue } from '../../../src/queue/queue.ts';
 import { withoutItems } from '../../../src/store/erasing/items.ts';
 import { leaseAll } from '../../contract/queue.ts';
-import { anObservation, aTenant, nativeBatch } from '../../helper/batches.ts';
+import { anObservation, aTenant, nativeBatch, nativeEvent } from '../../helper/batches.ts';
 import { directoryQueues } from '../../helper/places.ts';
 import { recordingLogger } from '../../helper/settings.ts';
 import { createSink } from '../../helper/sink.ts';
@@ -433,3 +434,79 @@ t.test('a small batch of another project does not wait for a place', async (t) =
   gate.resolve();
   await sink.holds(5);
 });
+
+t.test('delivers small batches together, in one place', async (t) => {
+  const { queue, sink, processed, start, append } = await rig(t);
+  const gate = Promise.withResolvers<void>();
+  let delivered = 0;
+  sink.behave(() => {
+    delivered++;
+    return gate.promise;
+  });
+  const ids = await append(9);
+  const process = async (batch: SealedBatch): Promise<Batch> => {
+    processed.push(batch.id);
+    return batch;
+  };
+  const delivery = start(2, [{ name: 'a', process, consumer: { ...sink, batchesTogether: 3 } }]);
+  await until(() => delivered === 6);
+  t.same(delivery.branchesWithRoom(), [], 'both places are taken');
+  t.match(queue.stats(), { branches: [{ leased: 6 }] });
+  t.same(processed.toSorted(), ids.slice(0, 6).toSorted());
+  gate.resolve();
+  await sink.holds(9);
+  await until(() => queue.stats().bytes === 0);
+});
+
+t.test('delivers a large batch alone in its place', async (t) => {
+  const { queue, sink, start } = await rig(t);
+  const gate = Promise.withResolvers<void>();
+  const delivered: string[] = [];
+  sink.behave((batch) => {
+    delivered.push(rawOf(batch).id);
+    return gate.promise;
+  });
+  const small = nativeBatch(1);
+  const rest = SMALL_BODY_BYTES - small.body.length;
+  const batches = [
+    ...[small, sized(rest), nativeBatch(1)],
+    ...[sized(SMALL_BODY_BYTES + 1), nativeBatch(1)],
+  ];
+  for (const batch of batches) await queue.append(batch);
+  const process = async (batch: SealedBatch): Promise<Batch> => batch;
+  start(1, [{ name: 'a', process, consumer: { ...sink, batchesTogether: 3 } }]);
+  const ids = batches.map(({ id }) => id);
+  await until(() => delivered.length === 2);
+  t.same(delivered, ids.slice(0, 2), 'two that have the size together');
+  gate.resolve();
+  await sink.holds(5);
+  t.same(delivered, ids);
+});
+
+t.test('returns the batches of a place that were not begun when it stops', async (t) => {
+  const { queue, sink, processed, start, append } = await rig(t);
+  await append(3);
+  const process = async (batch: SealedBatch): Promise<Batch> => {
+    processed.push(batch.id);
+    return batch;
+  };
+  const stopped = Promise.withResolvers<void>();
+  const consume = async (): Promise<void> => {
+    await delivery.stop(AbortSignal.abort());
+    stopped.resolve();
+    throw new Error('the pipeline stopped');
+  };
+  const delivery = start(1, [
+    { name: 'a', process, consumer: { ...sink, consume, batchesTogether: 3 } },
+  ]);
+  await stopped.promise;
+  await until(() => queue.stats().branches[0]?.leased === 0);
+  t.equal(processed.length, 1);
+  t.match(queue.stats(), { branches: [{ entries: 3 }] });
+});
+
+/** A batch whose body has so many bytes. */
+function sized(bytes: number): SealedBatch {
+  const empty = nativeBatch([nativeEvent({ inputs: '' })]).body.length;
+  return nativeBatch([nativeEvent({ inputs: 'x'.repeat(bytes - empty) })]);
+}

@@ -1,6 +1,13 @@
 import fc from 'fast-check';
 import t from 'tap';
-import { OTHERS, periodsBetween, seriesOf, stacked } from '../../../ui/parts/series.ts';
+import {
+  isWhole,
+  OTHERS,
+  periodsBetween,
+  seriesOf,
+  stacked,
+  WHOLE_STEPS,
+} from '../../../ui/parts/series.ts';
 
 const HOUR = 3_600_000;
 
@@ -9,6 +16,15 @@ t.test('periods begin at whole steps and end before the end of the range', async
   t.strictSame(periodsBetween(HOUR + 1, 3 * HOUR + 1, HOUR), [HOUR, 2 * HOUR, 3 * HOUR]);
   t.strictSame(periodsBetween(HOUR, HOUR, HOUR), []);
   t.strictSame(periodsBetween(2 * HOUR, HOUR, HOUR), []);
+});
+
+t.test('an axis of counts has labels at whole numbers only', async (t) => {
+  const series = (...values: (number | null)[]) => [{ id: 'a', label: 'a', values }];
+  t.equal(isWhole(series(0, 1, null, 3)), true);
+  t.equal(isWhole([]), true);
+  t.equal(isWhole([...series(1), ...series(0.5)]), false);
+  t.same(WHOLE_STEPS.slice(0, 8), [1, 2, 5, 10, 20, 25, 50, 100]);
+  t.ok(WHOLE_STEPS.every((step, i) => Number.isInteger(step) && step > (WHOLE_STEPS[i - 1] ?? 0)));
 });
 
 t.test('the group with the largest sum is the first series', async (t) => {

@@ -72,6 +72,9 @@ t.test('a span as an observation', async (t) => {
       'generation',
     );
     t.equal(kind({ 'traceloop.span.kind': 'workflow' }), 'chain');
+    t.equal(kind({ 'span.type': 'interaction' }), 'agent', 'Claude Code');
+    t.equal(kind({ 'span.type': 'tool.execution', 'gen_ai.tool.call.id': 'toolu_1' }), 'span');
+    t.equal(kind({ 'span.type': 'other', 'gen_ai.tool.call.id': 'toolu_1' }), 'tool');
     t.equal(kind({ 'mlflow.spanType': '"CHAT_MODEL"' }), 'generation');
     t.equal(kind({ 'langsmith.span.kind': 'parser' }), 'chain');
     t.equal(kind({ 'ai.operationId': 'ai.generateText.doGenerate' }), 'generation');

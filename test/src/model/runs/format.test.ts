@@ -232,6 +232,9 @@ t.test('counts tokens only on model calls', (t) => {
   t.equal(usageOf('chain'), null, 'a parent repeats the sums of its children');
   const inMetadata = posted({ id: 'a', run_type: 'llm', extra: { metadata: { usage_metadata } } });
   t.same(inMetadata.usage, usage_metadata);
+  const priced = { ...usage_metadata, input_cost: 0, output_cost: 0, total_cost: 1 };
+  const free = posted({ id: 'a', run_type: 'llm', outputs: { usage_metadata: priced } });
+  t.same(free.usage, usage_metadata, 'a whole amount is no count');
   t.equal(posted({ id: 'a', outputs: { usage_metadata: 'x' } }).usage, null);
   t.end();
 });

@@ -1,0 +1,83 @@
+import { Worker } from 'node:worker_threads';
+import { threadFile } from './thread.ts';
+
+/** The process to trim; tests have their own. */
+export type Trimmed = {
+  /** Calls back once after `ms`; the returned function cancels. */
+  after(ms: number, callback: () => void): () => void;
+  /** Bytes of resident memory that the heap of V8 and its buffers do not explain. */
+  unexplained(): number;
+  /** Collects garbage. */
+  collect(): void;
+  /** Resolves when freed memory is returned. Rejects where that cannot be done. */
+  trim(): Promise<void>;
+};
+
+/** Milliseconds from the start to the first look, when threads without work have ended. */
+export const FIRST_LOOK_MS = 40_000;
+/** Milliseconds between two looks. A trim takes 40 ms of CPU, most of them for its thread. */
+export const LOOK_MS = 5_000;
+/** Bytes that became unexplained since the last trim and make another one worth it. */
+export const GROWTH = 16 * 1_048_576;
+/** After a trim that returned fewer bytes, 1, 3, 7 … looks pass without a trim, at most `MOST_PASSED`. */
+export const WORTH_IT = 8 * 1_048_576;
+export const MOST_PASSED = 63;
+
+/**
+ * Returns freed memory to the system while the process runs. The allocator of glibc keeps freed blocks between blocks in use, mostly those
+ * of bodies: after a load a third of the resident memory.
+ *
+ *   first look ──▶ collect what the start left ──▶ trim
+ *   look ──▶ 16 MiB more unexplained than after the last trim? ──▶ trim ──▶ the next look in 5 s, or later if little was returned
+ *
+ * @returns a function that ends it
+ */
+export function startTrimming(trimmed: Trimmed): () => void {
+  let trimmedTo = 0;
+  let passed = 0;
+  let toPass = 0;
+  let isEnded = false;
+  let cancel = trimmed.after(FIRST_LOOK_MS, () => {
+    trimmed.collect();
+    void look();
+  });
+
+  async function look(): Promise<void> {
+    const before = trimmed.unexplained();
+    if (before >= trimmedTo + GROWTH && passed++ >= toPass) {
+      try {
+        await trimmed.trim();
+      } catch {
+        // The C library has no such function, or Node cannot call it: memory stays as the allocator keeps it.
+        return;
+      }
+      trimmedTo = trimmed.unexplained();
+      passed = 0;
+      toPass = before - trimmedTo >= WORTH_IT ? 0 : Math.min(2 * toPass + 1, MOST_PASSED);
+    }
+    if (!isEnded) cancel = trimmed.after(LOOK_MS, () => void look());
+  }
+
+  return () => {
+    isEnded = true;
+    cancel();
+  };
+}
+
+/** Bytes of resident memory of this process that the heap of V8 and its buffers do not explain. */
+export function unexplainedBytes(): number {
+  const { rss, heapTotal, external } = process.memoryUsage();
+  return rss - heapTotal - external;
+}
+
+/** A thread calls the C library, because the flag that allows it holds for one thread. */
+export async function trimProcess(): Promise<void> {
+  const { promise, resolve, reject } = Promise.withResolvers<void>();
+  const worker = new Worker(threadFile(import.meta.url, 'trim-thread'), {
+    execArgv: ['--experimental-ffi', '--no-warnings'],
+  });
+  worker.unref();
+  worker.on('error', reject);
+  worker.on('exit', () => resolve());
+  await promise;
+}

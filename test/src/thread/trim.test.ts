@@ -1,0 +1,125 @@
+import { readFileSync } from 'node:fs';
+import t from 'tap';
+import { collectGarbage } from '../../../src/thread/idle-memory.ts';
+import {
+  FIRST_LOOK_MS,
+  GROWTH,
+  LOOK_MS,
+  MOST_PASSED,
+  startTrimming,
+  trimProcess,
+  WORTH_IT,
+} from '../../../src/thread/trim.ts';
+import { fakeClock } from '../../helper/clock.ts';
+
+const START = 100 * 1_048_576;
+
+/** A process whose unexplained memory the test sets, with trims that return `returned` bytes. */
+function trimming() {
+  const clock = fakeClock();
+  const state = { resident: START, returned: WORTH_IT, trims: 0, collections: 0, fails: false };
+  const end = startTrimming({
+    after: clock.after,
+    unexplained: () => state.resident,
+    collect: () => void state.collections++,
+    async trim() {
+      state.trims++;
+      if (state.fails) throw new Error('the C library has no malloc_trim');
+      state.resident -= state.returned;
+    },
+  });
+  /** Passes the time of some looks, each with its trim. */
+  async function pass(looks: number): Promise<void> {
+    for (let n = 0; n < looks; n++) {
+      clock.advance(LOOK_MS);
+      await new Promise(setImmediate);
+    }
+  }
+  return { clock, state, end, pass, start: () => clock.advance(FIRST_LOOK_MS - LOOK_MS) };
+}
+
+t.test('a process is trimmed after its start, and when it has grown', async (t) => {
+  const { clock, state, end, pass } = trimming();
+  clock.advance(FIRST_LOOK_MS - 1);
+  t.equal(state.trims, 0);
+  clock.advance(1);
+  await pass(3);
+  t.equal(state.collections, 1);
+  t.equal(state.trims, 1, 'memory that does not grow is not trimmed again');
+  const low = state.resident;
+  t.equal(low, START - WORTH_IT);
+
+  state.resident = low + GROWTH - 1;
+  await pass(2);
+  t.equal(state.trims, 1);
+  state.resident = low + GROWTH;
+  await pass(1);
+  t.equal(state.trims, 2);
+  end();
+  state.resident = 10 * START;
+  await pass(2);
+  t.equal(state.trims, 2);
+  t.equal(clock.pending(), 0);
+});
+
+t.test('trims that return little become rare', async (t) => {
+  const { state, end, pass, start } = trimming();
+  t.teardown(end);
+  start();
+  state.returned = WORTH_IT - 1;
+  const pauses: number[] = [];
+  for (let n = 0; n < 9; n++) {
+    const before = state.trims;
+    let looks = 0;
+    for (; state.trims === before; looks++) {
+      state.resident += GROWTH;
+      await pass(1);
+    }
+    pauses.push(looks - 1);
+  }
+  t.same(pauses, [0, 1, 3, 7, 15, 31, MOST_PASSED, MOST_PASSED, MOST_PASSED]);
+  state.returned = WORTH_IT;
+  state.resident += 2 * GROWTH;
+  await pass(MOST_PASSED + 1);
+  const before = state.trims;
+  state.resident += 2 * GROWTH;
+  await pass(1);
+  t.equal(state.trims, before + 1, 'a trim that is worth it ends the pauses');
+});
+
+t.test('a process that cannot be trimmed is left alone', async (t) => {
+  const { clock, state, pass, start } = trimming();
+  start();
+  state.fails = true;
+  await pass(3);
+  t.equal(state.trims, 1);
+  t.equal(clock.pending(), 0);
+});
+
+t.test('returns the memory between blocks in use', async (t) => {
+  if (!hasGlibc()) {
+    await t.rejects(trimProcess(), 'other C libraries have no such function');
+    return;
+  }
+  // A trim does not keep a process alive.
+  const alive = setInterval(() => {}, 1_000);
+  t.teardown(() => clearInterval(alive));
+  const kept: Buffer[] = [];
+  let freed: Buffer[] = [];
+  for (let n = 0; n < 2_000; n++) {
+    freed.push(Buffer.allocUnsafeSlow(40_000).fill(1));
+    kept.push(Buffer.allocUnsafeSlow(9_000).fill(1));
+  }
+  const before = process.memoryUsage.rss();
+  freed = [];
+  for (let n = 0; n < 20 && before - process.memoryUsage.rss() < 40_000_000; n++) {
+    collectGarbage();
+    await trimProcess();
+  }
+  t.ok(before - process.memoryUsage.rss() >= 40_000_000, 'half of the freed 80 MB is returned');
+  t.equal(kept.length, 2_000);
+});
+
+function hasGlibc(): boolean {
+  return readFileSync('/proc/self/maps', 'utf8').includes('/libc.so.6');
+}
