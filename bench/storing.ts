@@ -28,7 +28,7 @@ import { bodyOf, SPANS_A_BODY } from './reading/data.ts';
 const BATCHES = Number(process.argv[2] ?? 300);
 const WARM_UP = 60;
 /** Batches of a transaction, as the writing thread has them while a queue is drained. */
-const GROUP = 3;
+const GROUP = 8;
 
 type Normalized = { readonly batch: SealedBatch; readonly observations: readonly Observation[] };
 

@@ -56,6 +56,11 @@ export function bodyOf(number: number, share: number, now: number): Buffer {
   return gzipSync(JSON.stringify(request(traces.flat())), { level: 1 });
 }
 
+/** The id of the last trace of a body. */
+export function lastTraceOf(number: number): string {
+  return hex(`${number}/${TRACES_A_BODY - 1}`, 32);
+}
+
 /** The bodies of one trace with many spans. */
 export function largeTrace(spans: number, now: number): { id: string; bodies: Buffer[] } {
   const id = hex('large', 32);

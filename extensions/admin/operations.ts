@@ -233,12 +233,16 @@ const listAudit = operation({
   path: '/api/v1/audit',
   tag: 'organization',
   summary: 'List changes with their actors, newest first',
-  query: QUERIES.page,
+  query: QUERIES.audit,
   status: 200,
   answer: SCHEMAS.audit,
   codes: ['invalid_cursor'],
   async run({ query }, { store }) {
-    const { items, nextCursor } = await store.audit.list(adminPage(query));
+    const { action, actor, project, from, to } = query;
+    const { items, nextCursor } = await store.audit.list({
+      ...adminPage(query),
+      ...{ action, actor, projectId: project, from: timeOf(from), to: timeOf(to) },
+    });
     return { body: { audit: items.map(shownAuditEntry), next_cursor: nextCursor } };
   },
 });
@@ -294,6 +298,10 @@ export function adminPage(query: { limit?: string | undefined; cursor?: string |
 } {
   const limit = query.limit === undefined ? DEFAULT_PAGE : Number(query.limit);
   return { limit, ...(query.cursor === undefined ? {} : { cursor: query.cursor }) };
+}
+
+function timeOf(moment: string | undefined): number | undefined {
+  return moment === undefined ? undefined : Date.parse(moment);
 }
 
 function statusAnswer({ health }: Context): OperationAnswer {

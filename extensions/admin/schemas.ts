@@ -342,15 +342,28 @@ const periods = {
   by: z.enum(['day', 'hour']).optional().describe('Default: day.'),
 };
 
+const page = {
+  limit: z
+    .string()
+    .regex(/^([1-9]\d{0,2}|1000)$/, { error: 'must be 1 to 1000' })
+    .optional()
+    .meta({ type: 'integer', minimum: 1, maximum: 1000, default: 100 }),
+  cursor,
+};
+const filterText = z.string().min(1).max(200).optional();
+
 export const QUERIES = {
   none: z.strictObject({}),
-  page: z.strictObject({
-    limit: z
-      .string()
-      .regex(/^([1-9]\d{0,2}|1000)$/, { error: 'must be 1 to 1000' })
-      .optional()
-      .meta({ type: 'integer', minimum: 1, maximum: 1000, default: 100 }),
-    cursor,
+  page: z.strictObject(page),
+  audit: z.strictObject({
+    ...page,
+    action: filterText.describe('Entries with this action only, such as `key.revoke`.'),
+    actor: filterText.describe('Entries of this actor only, such as `admin-token`.'),
+    project: filterText.describe(
+      'Id of a project, which may be deleted: entries of the project, its keys and its erasures only.',
+    ),
+    from: moment.describe('Inclusive. Default: no bound.'),
+    to: moment.describe('Exclusive. Default: no bound.'),
   }),
   periods: z.strictObject(periods),
   usage: z.strictObject({

@@ -14,6 +14,8 @@ import { keySearch } from './key-search.ts';
  *   store.onChange(key) ─▶ evicted at once
  */
 export type KeyCache = {
+  /** The key, if it is cached and fresh. */
+  known(digest: string): ApiKey | undefined;
   /** `digest` is the base64 SHA-256 of a token. Rejects if the store does. */
   find(digest: string): ApiKey | undefined | Promise<ApiKey | undefined>;
   close(): void;
@@ -65,13 +67,18 @@ export function cacheKeys(keys: KeyStore, clock: Clock, logger: Logger, ttl: num
     entries.set(digest, { key, freshUntil: clock.now() + lifetime });
   }
 
+  function freshEntry(digest: string): Entry | undefined {
+    const entry = entries.get(digest);
+    if (entry === undefined || clock.now() < entry.freshUntil) return entry;
+    entries.delete(digest);
+    return undefined;
+  }
+
   return {
+    known: (digest) => freshEntry(digest)?.key,
     find(digest) {
-      const entry = entries.get(digest);
-      if (entry !== undefined) {
-        if (clock.now() < entry.freshUntil) return entry.key;
-        entries.delete(digest);
-      }
+      const entry = freshEntry(digest);
+      if (entry !== undefined) return entry.key;
       const running = lookups.get(digest);
       if (running !== undefined) return running;
       const found = hashes.includes(digest) ? lookUp(digest) : searchAndLookUp(digest);

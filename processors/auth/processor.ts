@@ -3,9 +3,10 @@ import { offer } from '../../src/component/capability.ts';
 import type { RequestHead, RequestProcessor, Settings } from '../../src/component/component.ts';
 import type { ReceivedBatch, Tenant } from '../../src/model/batch.ts';
 import { Refusal } from '../../src/model/errors.ts';
+import type { ErasureStore } from '../../src/store/erasures.ts';
 import { STORE } from '../../src/store/store.ts';
 import type { ApiKey, KeyStore } from '../../src/tenancy/contract.ts';
-import { hasValidChecksum } from '../../src/tenancy/token.ts';
+import { hasValidChecksum, TOKEN_CHARACTERS } from '../../src/tenancy/token.ts';
 import type { AuthConfig } from './config.ts';
 import type { Credential } from './credentials.ts';
 import { credentialOf } from './credentials.ts';
@@ -14,8 +15,9 @@ import type { KeyCache } from './key-cache.ts';
 import { cacheKeys } from './key-cache.ts';
 
 /**
- *   head ─▶ one credential? ─▶ checksum ─▶ hash ─▶ cache ─▶ store ─▶ active? ─▶ tenant
- *             └───────────────────┴───────── any "no": the same 401 ────┘
+ *   head ─▶ one credential? ─▶ hash ─▶ cache? ─▶ checksum ─▶ store ─▶ active? ─▶ tenant
+ *             │                          └─ known ─────────────────────────▲
+ *             └──────────────────────────────┴────── any "no": the same 401 ┘
  *
  * The pipeline checks the permissions of the key.
  */
@@ -42,11 +44,18 @@ function authenticateByStore(settings: Settings, config: AuthConfig): RequestPro
   const store = settings.host.extension(config.store ?? '', STORE);
   let keys: KeyStore | undefined;
   let cache: KeyCache | undefined;
+  let blocks: ErasureStore['blocks'] | undefined;
 
   function authenticate(head: RequestHead): Tenant | Promise<Tenant> {
     const credential = credentialOf(head);
-    if (credential === undefined || !hasValidChecksum(credential.token)) throw unauthorized();
-    const key = cache?.find(hash('sha256', credential.token, 'base64'));
+    if (credential === undefined || credential.token.length !== TOKEN_CHARACTERS) {
+      throw unauthorized();
+    }
+    const digest = hash('sha256', credential.token, 'base64');
+    const known = cache?.known(digest);
+    if (known !== undefined) return admit(known, credential, head);
+    if (!hasValidChecksum(credential.token)) throw unauthorized();
+    const key = cache?.find(digest);
     if (key instanceof Promise) return key.then((found) => admit(found, credential, head));
     return admit(key, credential, head);
   }
@@ -62,17 +71,18 @@ function authenticateByStore(settings: Settings, config: AuthConfig): RequestPro
 
   /** Drops items that an erasure has blocked. */
   function process(batch: ReceivedBatch): void {
-    store.erasures.blocks.apply(batch);
+    blocks?.apply(batch);
   }
 
   return {
     offers: [offer(STORE, store)],
     authenticate,
     get process() {
-      return keys !== undefined && store.erasures.blocks.areSome ? process : undefined;
+      return blocks?.areSome === true ? process : undefined;
     },
     async start() {
       keys = store.keys;
+      blocks = store.erasures.blocks;
       cache = cacheKeys(keys, settings.clock, settings.logger, config.cache_ttl);
     },
     async shutdown() {

@@ -8,13 +8,22 @@ export function deferred<T extends object>(
   current: () => T | undefined,
   early: Partial<T> = {},
 ): T {
+  const methods = new Map<string | symbol, BoundMethod>();
   return new Proxy({} as T, {
     get(_target, key) {
       if (key in early) return Reflect.get(early, key);
       const object = current();
       if (object === undefined) throw new Error(`${owner} is not started`);
       const member: unknown = Reflect.get(object, key);
-      return typeof member === 'function' ? member.bind(object) : member;
+      if (typeof member !== 'function') return member;
+      const known = methods.get(key);
+      if (known?.object === object && known.method === member) return known.bound;
+      const bound: unknown = member.bind(object);
+      methods.set(key, { object, method: member, bound });
+      return bound;
     },
   });
 }
+
+/** A method is bound once: components call some for each request. */
+type BoundMethod = { readonly object: object; readonly method: unknown; readonly bound: unknown };

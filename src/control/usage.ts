@@ -31,7 +31,17 @@ const page = {
   cursor: z.string().optional(),
 };
 const rejectionArguments = z.strictObject({ project: z.string().optional(), ...page });
-const auditArguments = z.strictObject(page);
+const moment = z.union([z.iso.date(), z.iso.datetime({ offset: true })], {
+  error: 'must be an ISO 8601 date or time with an offset',
+});
+const auditArguments = z.strictObject({
+  ...page,
+  action: z.string().optional(),
+  actor: z.string().optional(),
+  project: z.string().optional(),
+  from: moment.optional(),
+  to: moment.optional(),
+});
 
 async function showUsage({ store }: StoreWork): Promise<ShownOrganization> {
   const organization = await store.organization.get();
@@ -80,8 +90,17 @@ async function listAudit(
   { store }: StoreWork,
   args: unknown,
 ): Promise<{ audit: ShownAuditEntry[]; next_cursor: string | null }> {
-  const { limit, cursor } = readArguments(auditArguments, args);
-  const asked = { limit, ...(cursor === undefined ? {} : { cursor }) };
-  const { items, nextCursor } = await store.audit.list(asked);
+  const asked = readArguments(auditArguments, args);
+  const { limit, cursor, action, actor, project, from, to } = asked;
+  const { items, nextCursor } = await store.audit.list({
+    ...{ limit, action, actor },
+    ...(cursor === undefined ? {} : { cursor }),
+    ...(project === undefined ? {} : { projectId: await idOf({ store }, project) }),
+    ...{ from: timeOf(from), to: timeOf(to) },
+  });
   return { audit: items.map(shownAuditEntry), next_cursor: nextCursor };
+}
+
+function timeOf(moment: string | undefined): number | undefined {
+  return moment === undefined ? undefined : Date.parse(moment);
 }

@@ -77,6 +77,12 @@ const NEAR_MISSES: readonly NearMiss[] = [
       'Datasets, examples, prompts, annotation queues and sharing of LangSmith are not served here. Runs and feedback are.',
   },
   {
+    pattern: /^\/+(?:api\/+)?v2\/+(?:runs|traces|threads|sessions)\/+[^/]/,
+    needs: RUNS,
+    message:
+      'The second version of the API of LangSmith is not served here. Its clients read runs with read_run and list_runs, or readRun and listRuns.',
+  },
+  {
     pattern: /^\/*$/,
     message:
       'Nothing is served at the root. Spans are accepted at /v1/traces, runs at /api/v1/runs/batch, and observation events at ' +

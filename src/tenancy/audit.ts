@@ -9,8 +9,10 @@ export function auditStore(rows: TenancyRows): AuditStore {
       const text = JSON.stringify(details);
       await rows.recordAudit({ at, actor, address, action, subject, details: text });
     },
-    async list({ limit, cursor }) {
-      const found = await rows.audit(numberOf(cursor), limit + 1);
+    async list({ limit, cursor, action, actor, projectId, from, to }) {
+      const range = [from ?? 0, to ?? Number.MAX_SAFE_INTEGER] as const;
+      const matching = [action ?? null, actor ?? null, projectId ?? null] as const;
+      const found = await rows.audit(numberOf(cursor), limit + 1, [...range, ...matching]);
       const shown = found.slice(0, limit);
       const last = shown.at(-1);
       const hasMore = found.length > limit && last !== undefined;

@@ -182,13 +182,24 @@ export type AuditEntry = {
  */
 export type ChangedBy = Pick<AuditEntry, 'actor' | 'address'>;
 
+/** Which entries a listing has; each member narrows it. */
+export type AuditFilter = {
+  readonly action?: string | undefined;
+  readonly actor?: string | undefined;
+  /** Entries of the project, of its keys and of its erasures. */
+  readonly projectId?: string | undefined;
+  /** Milliseconds, inclusive. */
+  readonly from?: number | undefined;
+  /** Milliseconds, exclusive. */
+  readonly to?: number | undefined;
+};
+
 export type AuditStore = {
   /** Records an event that is not a change of the store, such as a sign-in. */
   record(entry: AuditEntry): Promise<void>;
-  list(page: {
-    limit: number;
-    cursor?: string;
-  }): Promise<{ items: AuditEntry[]; nextCursor: string | null }>;
+  list(
+    page: AuditFilter & { limit: number; cursor?: string },
+  ): Promise<{ items: AuditEntry[]; nextCursor: string | null }>;
 };
 
 export type Project = {

@@ -71,7 +71,8 @@ export type TenancyRows = {
 
   recordAudit(row: AuditRow): Promise<void>;
   /** Newest first, below the number `before`. */
-  audit(before: number, limit: number): Promise<Numbered<AuditRow>[]>;
+  /** Newest first. */
+  audit(before: number, limit: number, matching: AuditMatching): Promise<Numbered<AuditRow>[]>;
 
   /** Hours since the epoch, from `from`, below `to`. */
   usedAndRejected(from: number, to: number, project: string | null): Promise<UsageHistory>;
@@ -153,6 +154,15 @@ export type NewKey = {
 };
 
 export type KeyUse = { readonly id: string; readonly usedAt: number };
+
+/** Null matches every entry. A project matches entries about it, and those whose details name it. */
+export type AuditMatching = readonly [
+  from: number,
+  to: number,
+  action: string | null,
+  actor: string | null,
+  project: string | null,
+];
 
 /** The actor of a change and its time; null if the caller names no actor: the audit log gets no entry. */
 export type ByRow = (ChangedBy & { readonly at: number }) | null;

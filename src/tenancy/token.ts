@@ -7,6 +7,7 @@ const PREFIX = 'ws_';
 const BODY_DIGITS = 43;
 const CHECK_DIGITS = 6;
 const SHAPE = /^ws_[0-9A-Za-z]{49}$/;
+export const TOKEN_CHARACTERS = PREFIX.length + BODY_DIGITS + CHECK_DIGITS;
 /** Characters of a token that may be shown; too few to guess the rest. */
 const SHOWN = 11;
 

@@ -1,4 +1,5 @@
 import type { Test } from 'tap';
+import type { AuditFilter } from '../../src/tenancy/contract.ts';
 import type { OpenTenancy } from './tenancy-place.ts';
 import { DAY, only } from './tenancy-place.ts';
 
@@ -42,6 +43,44 @@ export function logs(t: Test, open: OpenTenancy): void {
     const rest = await after.audit.list({ limit: 2, cursor: first.nextCursor ?? '' });
     t.same(rest, { items: [entry(0)], nextCursor: null });
   });
+
+  t.test(
+    'the audit log is filtered by action, actor, project and time, also in pages',
+    async (t) => {
+      const { store, clock } = await open(t);
+      const at = clock.now();
+      const entry = (i: number, more: object) => ({
+        ...{ at: at + i, actor: 'cli', address: null, action: 'project.update', subject: 'proj_a' },
+        ...{ details: {}, ...more },
+      });
+      const inKey = { subject: 'key_1', action: 'key.create', details: { project_id: 'proj_a' } };
+      const entries = [
+        entry(0, {}),
+        entry(1, { actor: 'admin-token' }),
+        entry(2, inKey),
+        entry(3, { subject: 'proj_b', details: { name: '"project_id":"proj_a"' } }),
+        entry(4, { subject: 'er_1', details: { project: 'proj_a' } }),
+        entry(5, { subject: 'proj_ab', details: { project_id: 'proj_ab' } }),
+      ];
+      for (const each of entries) await store.audit.record(each);
+      const found = async (filter: AuditFilter) => {
+        const { items } = await store.audit.list({ limit: 10, ...filter });
+        return items.map((item) => item.at - at);
+      };
+      t.same(await found({ projectId: 'proj_a' }), [4, 2, 1, 0]);
+      t.same(await found({ action: 'key.create' }), [2]);
+      t.same(await found({ action: 'key' }), [], 'the whole action');
+      t.same(await found({ actor: 'admin-token' }), [1]);
+      t.same(await found({ actor: 'cli', projectId: 'proj_a' }), [4, 2, 0]);
+      t.same(await found({ from: at + 1, to: at + 3 }), [2, 1]);
+      t.same(await found({ projectId: 'proj_\u0000' }), []);
+      const first = await store.audit.list({ limit: 1, actor: 'cli', to: at + 3 });
+      const cursor = first.nextCursor ?? '';
+      const rest = await store.audit.list({ limit: 1, actor: 'cli', to: at + 3, cursor });
+      t.same([first.items, rest.items], [[entries[2]], [entries[0]]]);
+      t.equal(rest.nextCursor, null);
+    },
+  );
 
   t.test('commits a change and its audit entry together', async (t) => {
     const { store, clock, reopen } = await open(t);

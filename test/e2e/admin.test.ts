@@ -242,6 +242,11 @@ t.test('commands print the answers of the API', async (t) => {
   await same('organization', 'organization', 'show');
   await same('usage?by=hour', 'usage', 'history', '--by', 'hour');
   await same('audit', 'audit', 'list');
+  const filter = ['--action', 'project.update', '--project', 'c', '--from', '2020-01-01'];
+  await same(
+    `audit?action=project.update&project=${made.id}&from=2020-01-01`,
+    ...['audit', 'list', ...filter],
+  );
   const table = (await daemon.cli('projects', 'list')).stdout;
   t.match(table, /^ID +NAME +RETAINED TRACES +RETENTION +EVENTS\/MONTH +BYTES\/HOUR +CREATED\n/);
   t.match(await daemon.cli('projects', 'update', 'c'), { code: 64 });
@@ -253,6 +258,7 @@ t.test('commands print the answers of the API', async (t) => {
   t.match(await daemon.cli('projects', 'rename', 'none', 'x'), { code: 1 });
   t.match(await daemon.cli('usage', 'history', '--from', 'yesterday'), { code: 1 });
   t.match(await daemon.cli('usage', 'history', '--by', 'week'), { code: 1 });
+  t.match(await daemon.cli('audit', 'list', '--from', 'yesterday'), { code: 1 });
   t.match(await daemon.cli('rejections', 'list', '--limit', 'x'), { code: 64 });
 });
 

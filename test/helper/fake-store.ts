@@ -5,6 +5,7 @@ import type { Store } from '../../src/store/store.ts';
 import type {
   ApiKey,
   AuditEntry,
+  AuditFilter,
   ChangedBy,
   Limits,
   Organization,
@@ -219,7 +220,11 @@ export function fakeStore(plan: PlanName = 'scale'): FakeStore {
       async record(entry: AuditEntry) {
         entries.push(entry);
       },
-      list: async (asked: { limit: number; cursor?: string }) => page(entries, asked),
+      list: async (asked: AuditFilter & { limit: number; cursor?: string }) =>
+        page(
+          entries.filter((entry) => isWanted(entry, asked)),
+          asked,
+        ),
     }),
     changes: new ChangeFeed(),
     backlog: guarded({ newest: async () => null }),
@@ -247,4 +252,13 @@ export function fakeStore(plan: PlanName = 'scale'): FakeStore {
     },
   };
   return fake as unknown as FakeStore;
+}
+
+function isWanted(
+  { at, action, actor, subject, details }: AuditEntry,
+  { projectId = subject, from = 0, to = Number.POSITIVE_INFINITY, ...wanted }: AuditFilter,
+): boolean {
+  const isOf = subject === projectId || details.project_id === projectId;
+  const { action: wantedAction = action, actor: wantedActor = actor } = wanted;
+  return isOf && at >= from && at < to && action === wantedAction && actor === wantedActor;
 }

@@ -41,12 +41,17 @@ export function logRows({ write, read, verify }: PostgresPools): LogRows {
       return found.map(withText);
     },
     recordAudit: (row) => insertAudit(write, row),
-    async audit(before, limit) {
+    async audit(before, limit, [from, to, ...texts]) {
       const found = await rows<Numbered<AuditRow>>(
         read,
         `SELECT n, ${AUDIT_COLUMNS.join(', ')} FROM audit_log
-         WHERE n < $1 ORDER BY n DESC LIMIT $2`,
-        [before, limit],
+         WHERE n < $1 AND at >= $3 AND at < $4
+           AND ($5::text IS NULL OR action = $5) AND ($6::text IS NULL OR actor = $6)
+           AND ($7::text IS NULL OR subject = $7
+             OR strpos(details, '"project_id":"' || $7 || '"') > 0
+             OR strpos(details, '"project":"' || $7 || '"') > 0)
+         ORDER BY n DESC LIMIT $2`,
+        [before, limit, from, to, ...texts.map((text) => text && toStoredText(text))],
       );
       return found.map(withText);
     },

@@ -42,18 +42,26 @@ export class PackedCells {
     return Number(this.#next());
   }
 
+  /** Of a cell in hexadecimal digits. */
+  bytes(): Buffer {
+    return Buffer.from(this.#next() ?? '', 'hex');
+  }
+
   key(): Key {
-    return keyOfBytes(Buffer.from(this.#next() ?? '', 'hex'));
+    return keyOfBytes(this.bytes());
   }
 }
 
-/** The SQL of a packed row: columns of `o` as listings read them, and other expressions. */
+/** The SQL of a packed row: columns of `o` as listings read them, behind other expressions. */
 export function packed(columns: readonly string[], ...others: string[]): string {
-  const cells = [
-    ...others,
-    ...columns.map((column) =>
-      column === 'key' ? "encode(o.key, 'hex')" : listedCell('o', column),
-    ),
-  ].map((cell) => `coalesce((${cell})::text, E'\\x01\\x06')`);
+  const cells = columns.map((column) =>
+    column === 'key' ? "encode(o.key, 'hex')" : listedCell('o', column),
+  );
+  return packedCells([...others, ...cells]);
+}
+
+/** The SQL of a packed row of expressions. */
+export function packedCells(expressions: readonly string[]): string {
+  const cells = expressions.map((cell) => `coalesce((${cell})::text, E'\\x01\\x06')`);
   return `concat_ws(E'\\x01\\x05', ${cells.join(', ')}) AS packed`;
 }

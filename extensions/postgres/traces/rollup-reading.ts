@@ -25,6 +25,8 @@ import { takeRows } from '../../../src/store/rows/page.ts';
 import type { Postgres } from '../connection/pool.ts';
 import type { PostgresClient, Question, Statement } from '../connection/statement.ts';
 import { question, rows } from '../connection/statement.ts';
+import type { PackedRow } from './packed-rows.ts';
+import { PackedCells, packedCells } from './packed-rows.ts';
 import { countsOfProbe, endOfLook } from './reading.ts';
 import { escapeText, textOrNull } from './text.ts';
 
@@ -35,12 +37,6 @@ const PENDING = 'SELECT kind, changes FROM rollup_deltas WHERE project = $1 ORDE
 
 type PendingRow = { readonly kind: number; readonly changes: string };
 type FacetRow = { readonly value: string; readonly traces: number };
-type StatsTableRow = Readonly<
-  Record<
-    'start' | 'traces' | 'observations' | 'errors' | 'input' | 'output' | 'cached' | 'cost',
-    number
-  >
-> & { readonly value: string; readonly latencies: Buffer };
 
 export async function readFacet(
   database: Database,
@@ -87,7 +83,7 @@ export async function readStats(
   const sum = new StatsSum(asked);
   const field = ROLLUP_FIELDS[asked.field];
   const stats = (statement: Statement, of: number): Question<void> =>
-    question(statement, (found: readonly StatsTableRow[]) => {
+    question(statement, (found: readonly PackedRow[]) => {
       for (const one of found) sum.addRow({ field: of, ...statsRow(one) });
     });
   await readTogether(database, project, sum, [
@@ -104,8 +100,11 @@ export async function readStats(
   return sum.rows();
 }
 
-const STATS_CELLS = `r.start, r.value, r.traces, r.observations, r.errors, r.input, r.output, r.cached, r.cost,
-  r.latencies`;
+const NUMBERS = ['traces', 'observations', 'errors', 'input', 'output', 'cached', 'cost'];
+const STATS_CELLS = packedCells([
+  ...['start', ...NUMBERS].map((column) => `r.${column}`),
+  ...["encode(r.latencies, 'hex')", 'r.value'],
+]);
 
 function spanStatement(project: string, { step, from, to }: RollupSpan, field: number): Statement {
   return [
@@ -132,10 +131,12 @@ function valuesStatement(
   ];
 }
 
-function statsRow({ start, value, latencies, ...row }: StatsTableRow) {
-  const { traces, observations, errors, input, output, cached, cost } = row;
-  const numbers = [traces, observations, errors, input, output, cached, cost];
-  return { start, value: textOrNull(value) ?? '', latencies, numbers };
+/** Hot path: a month by hour has thousands of rows. */
+function statsRow(found: PackedRow) {
+  const cells = new PackedCells(found);
+  const start = cells.number();
+  const numbers = NUMBERS.map(() => cells.number());
+  return { start, numbers, latencies: cells.bytes(), value: cells.text() ?? '' };
 }
 
 async function readTogether(

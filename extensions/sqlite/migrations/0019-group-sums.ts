@@ -8,15 +8,18 @@ import type { FileMigration } from '../../../src/sqlite/migrate.ts';
 export const groupSums: FileMigration = {
   name: '0019-group-sums',
   apply(db) {
-    for (const group of ['session', 'user']) {
+    for (const [group, other] of [
+      ['session', 'user'],
+      ['user', 'session'],
+    ]) {
       db.exec(`
         DROP INDEX traces_by_${group};
-        CREATE INDEX traces_by_${group} ON traces (project, ${group}_id, at_ms, at_ns, n, ${SUMMED})
+        CREATE INDEX traces_by_${group} ON traces (project, ${group}_id, at_ms, at_ns, n, ${other}_id, ${SUMMED})
           WHERE ${group}_id IS NOT NULL;
       `);
     }
   },
 };
 
-const SUMMED = `updated_at, end_ms, end_ns, observations, errors, input_tokens, output_tokens, tokens, cost,
-  session_id, user_id`;
+const SUMMED =
+  'updated_at, end_ms, end_ns, observations, errors, input_tokens, output_tokens, tokens, cost';

@@ -6,6 +6,7 @@ import { cell, rows } from '../../../src/sqlite/rows.ts';
 import type { KeyUsage } from '../../../src/tenancy/ledger-totals.ts';
 import { LedgerTotals } from '../../../src/tenancy/ledger-totals.ts';
 import type {
+  AuditMatching,
   AuditRow,
   LedgerCheck,
   Numbered,
@@ -82,7 +83,11 @@ export function logReadOperations(db: DatabaseSync) {
   const audit = rows<Numbered<AuditRow>>(
     db,
     `SELECT n, at, actor, address, action, subject, details FROM audit_log
-     WHERE n < ? ORDER BY n DESC LIMIT ?`,
+     WHERE n < ?1 AND at >= ?3 AND at < ?4
+       AND (?5 IS NULL OR action = ?5) AND (?6 IS NULL OR actor = ?6)
+       AND (?7 IS NULL OR subject = ?7 OR instr(details, '"project_id":"' || ?7 || '"') > 0
+         OR instr(details, '"project":"' || ?7 || '"') > 0)
+     ORDER BY n DESC LIMIT ?2`,
   );
   // Past hours are summed up, and their batches have no row in the ledger.
   const kept = rows<KeptRow>(
@@ -111,7 +116,8 @@ export function logReadOperations(db: DatabaseSync) {
       const next = found.length < step ? null : (found.at(-1)?.seq ?? null);
       return { count: found.length, checks: totals.checks(), altered: alteredAmong(found), next };
     },
-    'audit.list': (before: number, limit: number): Numbered<AuditRow>[] => audit.all(before, limit),
+    'audit.list': (before: number, limit: number, matching: AuditMatching): Numbered<AuditRow>[] =>
+      audit.all(before, limit, ...matching),
   };
 }
 

@@ -246,7 +246,7 @@ function isAsWritten(index: JsonIndex, { items, fields }: WrittenBatch): boolean
 
 /** Undefined if a part cannot be one of a valid batch. */
 function writeUnchecked(body: Buffer, { post, patch }: Runs): WrittenBatch | undefined {
-  const out = new BatchWriter(body, sizeOf(post) + sizeOf(patch));
+  const out = new BatchWriter(body, sizeOf({ post, patch }));
   const items: number[] = [];
   const fields: number[] = [];
   const write = (drafts: readonly Draft[]): boolean =>
@@ -260,11 +260,11 @@ function writeUnchecked(body: Buffer, { post, patch }: Runs): WrittenBatch | und
       items.push(out.length);
       return true;
     });
-  out.text('{"post":[');
+  out.text(BEFORE_POST);
   if (!write(post)) return undefined;
-  out.text('],"patch":[');
+  out.text(BEFORE_PATCH);
   if (!write(patch)) return undefined;
-  out.text(']}');
+  out.text(AFTER_PATCH);
   return { body: out.bytes(), items, fields };
 }
 
@@ -281,7 +281,7 @@ function isWhole(body: Buffer, { run, fields }: Draft): boolean {
 
 /** Each part is checked on its own, and an item with a bad one is rejected. */
 function scannedInParts(body: Buffer, { post, patch }: Runs, limits: ScanLimits) {
-  const out = new BatchWriter(body, sizeOf(post) + sizeOf(patch));
+  const out = new BatchWriter(body, sizeOf({ post, patch }));
   const faults: ItemFault[] = [];
   let item = 0;
   const write = (drafts: readonly Draft[]): void => {
@@ -295,11 +295,11 @@ function scannedInParts(body: Buffer, { post, patch }: Runs, limits: ScanLimits)
       item++;
     }
   };
-  out.text('{"post":[');
+  out.text(BEFORE_POST);
   write(post);
-  out.text('],"patch":[');
+  out.text(BEFORE_PATCH);
   write(patch);
-  out.text(']}');
+  out.text(AFTER_PATCH);
   const assembled = out.bytes();
   return { body: assembled, index: runsFormat.scan(assembled, limits), faults };
 }
@@ -308,15 +308,28 @@ function idOf({ name }: Draft): string {
   return name.slice(name.indexOf('.') + 1);
 }
 
-/** ViewedBody that suffice for these runs in a batch, without notes. */
-function sizeOf(drafts: readonly Draft[]): number {
-  let bytes = 64;
-  for (const { run, fields } of drafts) {
-    bytes += run === undefined ? 0 : run.end - run.start + 1;
+const BEFORE_POST = '{"post":[';
+const BEFORE_PATCH = '],"patch":[';
+const AFTER_PATCH = ']}';
+const AROUND = `${BEFORE_POST}${BEFORE_PATCH}${AFTER_PATCH}`.length;
+
+/** The bytes of the batch, if no part has white space around it and no run is an empty object; otherwise some more. */
+function sizeOf({ post, patch }: Runs): number {
+  return AROUND + bytesOfRuns(post) + bytesOfRuns(patch);
+}
+
+function bytesOfRuns(drafts: readonly Draft[]): number {
+  let bytes = Math.max(0, drafts.length - 1);
+  for (const { run, fields, notes } of drafts) {
+    bytes += run === undefined ? 0 : run.end - run.start;
     for (const { field, part } of fields) bytes += field.token.length + part.end - part.start;
+    if (notes !== undefined) bytes += NOTES.length + Buffer.byteLength(notes);
   }
   return bytes;
 }
+
+/** The key of notes, behind another member. */
+const NOTES = ',"attachments":';
 
 /** Writes a batch into memory of its own, which grows as needed; `size` is what it probably needs. */
 class BatchWriter {
@@ -352,7 +365,7 @@ class BatchWriter {
       this.#copy(firstVisible(body, part), lastVisible(body, part.end) + 1);
       if (field.slot !== undefined) note?.(field.slot, start, this.length);
     }
-    if (notes !== undefined) this.text(`${comma === 1 ? ',' : ''}"attachments":${notes}`);
+    if (notes !== undefined) this.text(`${NOTES.slice(1 - comma)}${notes}`);
     this.ascii('}');
   }
 
@@ -364,6 +377,7 @@ class BatchWriter {
 
   /** The bytes in a Buffer without unused capacity. The writer is used up. */
   bytes(): Buffer {
+    if (this.length === this.#out.length) return this.#out;
     const memory = this.#out.buffer as ArrayBuffer;
     return Buffer.from(memory.transfer(this.length));
   }

@@ -36,7 +36,7 @@ type PartHead = Pick<Part, 'nameStart' | 'nameEnd' | 'headers' | 'start'> & {
 
 /** More parts are refused. A run of LangSmith's clients has at most seven, beside its attachments. */
 export const MAX_PARTS = 10_000;
-/** ViewedBody of the headers of one part. */
+/** Bytes of the headers of one part. */
 export const MAX_PART_HEADER_BYTES = 8192;
 /** Characters of the name of a part. */
 export const MAX_PART_NAME = 2048;

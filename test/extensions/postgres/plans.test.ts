@@ -1,4 +1,6 @@
+import { inspect } from 'node:util';
 import t from 'tap';
+import type { Result } from '../../../extensions/postgres/connection/statement.ts';
 import { postgresTextDialect } from '../../../extensions/postgres/search/dialect.ts';
 import { searchTables } from '../../../extensions/postgres/search/tables.ts';
 import { postgresDialect } from '../../../extensions/postgres/traces/dialect.ts';
@@ -45,11 +47,19 @@ t.test('no statement of the reading side scans a table', async (t) => {
   await postgres.transaction(async (client) => {
     // The planner then scans a table only if no index serves.
     await client.query('SET LOCAL enable_seqscan = off');
+    // Of 9,500 statements 1,100 differ.
+    const results = new Map<string, Promise<Result>>();
+    const explained = async (sql: string, values: readonly unknown[]): Promise<Result> => {
+      const { rows } = await client.query(`EXPLAIN ${sql}`, values);
+      plans.push([sql, rows.map((row) => String(row['QUERY PLAN'])).join('\n')]);
+      return client.query(sql, values);
+    };
     const explaining = {
-      async query(sql: string, values: readonly unknown[] = []) {
-        const { rows } = await client.query(`EXPLAIN ${sql}`, values);
-        plans.push([sql, rows.map((row) => String(row['QUERY PLAN'])).join('\n')]);
-        return client.query(sql, values);
+      query(sql: string, values: readonly unknown[] = []) {
+        const same = sql + inspect(values, { depth: null, maxArrayLength: null });
+        const result = results.get(same) ?? explained(sql, values);
+        results.set(same, result);
+        return result;
       },
     };
     const scope = ['proj_test', 0] as const;

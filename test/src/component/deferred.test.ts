@@ -27,8 +27,12 @@ t.test('reaches the object that is current at the time of use', async (t) => {
   t.equal(meter.unit, 'items');
   const { scaled } = meter;
   t.equal(scaled(21), 42, 'methods keep their object');
+  t.equal(meter.scaled, scaled, 'and are bound once');
   current = new Meter(3);
   t.equal(meter.scaled(21), 63, 'after a restart too');
+  t.equal(scaled(21), 42);
+  Object.assign(current, { scaled: (value: number) => value });
+  t.equal(meter.scaled(21), 21, 'also a method that was replaced');
   current = undefined;
   t.throws(() => meter.scaled(1), /is not started/);
 });
