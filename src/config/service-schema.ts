@@ -118,7 +118,7 @@ export const serviceSchema = z.strictObject({
       page_bytes: byteSize('8MiB').describe(
         'Bytes of items after which a page of a reading answer ends before its `limit`, with a cursor.',
       ),
-      page_time: duration('70ms').describe(
+      page_time: duration('60ms').describe(
         'Work of the store after which a page of traces ends with those found so far, with `partial: true` and a cursor. In SQLite it is processor time; in Postgres the time of the statements.',
       ),
       wait_timeout: duration('30s').describe(

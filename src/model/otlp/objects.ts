@@ -6,7 +6,7 @@ import { scalarOf } from './value.ts';
 
 /** Objects in attributes: JSON in a text, or a kvlist. */
 
-/** The members of an object, each with a scalar or with its own members; undefined for any other value. */
+/** The members of an object; a member that is an object is read by `nestedMembers`. */
 type Members = readonly (readonly [name: string, value: unknown])[];
 
 /** The members of an attribute's object; undefined for any other value. */
@@ -25,7 +25,13 @@ function memberOf({ key = '', value }: OtlpKeyValue): readonly [string, unknown]
 
 function membersOfJson(value: unknown): Members | undefined {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return undefined;
-  return Object.entries(value).map(([name, member]) => [name, membersOfJson(member) ?? member]);
+  return Object.entries(value);
+}
+
+/** The members of a member; undefined for a scalar. */
+function nestedMembers(member: unknown): Members | undefined {
+  if (typeof member !== 'object') return undefined;
+  return isMembers(member) ? member : membersOfJson(member);
 }
 
 /** Counts as Python prints them: `{'cache_read': 8}`. */
@@ -57,13 +63,15 @@ export function takeAttributeCounts(
       const count = countOf(member);
       if (count !== undefined) counts.add(name, count, false);
       else if (member !== null && kindOfCount(name) !== undefined) note('count', name);
-    } else if (isMembers(member)) {
-      for (const [inner, innerValue] of member) {
+    } else if (member !== null) {
+      const nested = nestedMembers(member);
+      if (nested === undefined) note('counts', name);
+      for (const [inner, innerValue] of nested ?? []) {
         const count = countOf(innerValue);
         if (count !== undefined) counts.addNested(kinds, inner, count);
         else if (innerValue !== null && kinds.has(inner)) note('count', `${name}.${inner}`);
       }
-    } else if (member !== null) note('counts', name);
+    }
   }
 }
 

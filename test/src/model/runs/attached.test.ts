@@ -167,7 +167,9 @@ t.test('what a client writes in place of a note is ignored', async (t) => {
 t.test('details of another program do not refer to attachments here', async (t) => {
   const { details } = assembled([run('a'), ['attachment.a.f', 'x']]);
   const passedOn = checkedDetails(JSON.parse(JSON.stringify(details[0])));
-  t.match(passedOn, { ignored: [{ path: 'attachments', reason: 'are not passed on: a span has no files' }] });
+  t.match(passedOn, {
+    ignored: [{ path: 'attachments', reason: 'are not passed on: a span has no files' }],
+  });
   t.notOk(passedOn && 'attachments' in passedOn);
 });
 
