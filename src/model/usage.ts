@@ -71,6 +71,7 @@ export class UsageCounts {
   counts(form: CountForm): ReadonlyMap<string, number> {
     const counts = new Map<string, number>();
     for (const [kind, { count }] of this.#counts) counts.set(kind, count);
+    if (form === 'included') return counts;
     for (const { side, parts } of this.#partsApart(form)) {
       const own = counts.get(side);
       if (own !== undefined)
@@ -87,7 +88,6 @@ export class UsageCounts {
   }
 
   #partsApart(form: CountForm): readonly Side[] {
-    if (form === 'included') return [];
     const total = this.#counts.get('total_tokens')?.count;
     if (total === this.#of('input_tokens') + this.#of('output_tokens')) return [];
     if (form === 'anthropic') return this.#hasAnthropicNames() ? [INPUT] : [];

@@ -79,9 +79,13 @@ function isMembers(value: unknown): value is Members {
   return Array.isArray(value) && value.every((member) => Array.isArray(member));
 }
 
+/** A JSON string without escapes. */
+const PLAIN_STRING = /^"[^"\\\p{Cc}]*"$/u;
+
 /** The content of a text that is a JSON string, as MLflow sends names; any other text as it is. */
 export function unquoted(text: string): string {
   if (text.length < 2 || !text.startsWith('"') || !text.endsWith('"')) return text;
+  if (PLAIN_STRING.test(text)) return text.slice(1, -1);
   const content = decodeCheckedText(text);
   return typeof content === 'string' ? content : text;
 }
