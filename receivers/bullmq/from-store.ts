@@ -88,7 +88,7 @@ async function openReceiver(settings: Settings, config: Config, pipeline: Pipeli
   const worker = await startWorker({
     ...workerOptions(settings, config),
     ...{ redis, jobs, waits, progress },
-    work: (job) => runJob(taking, job, stopping.signal),
+    work: (job, giveBack) => runJob(taking, job, giveBack, stopping.signal),
     delivering: delivery.inFlight,
     isResting: delivery.isResting,
   });
@@ -130,6 +130,7 @@ type Taking = {
 async function runJob(
   taking: Taking,
   job: Job,
+  giveBack: () => Promise<void>,
   stopping: AbortSignal,
 ): Promise<number | undefined> {
   const { delivery, clock, logger, waits, progress, timeout } = taking;
@@ -158,9 +159,11 @@ async function runJob(
     progress.made();
     const fields = { err: error, batch: batchIds[0], batches: batchIds.length };
     logger.warn(fields, 'Batch could not be read from the store; retried');
-    // The job is held during the pause, so that a worker whose store is away takes no further one.
+    // Its place is held during the pause, so that a worker whose store is away takes no further job, and not this one again before
+    // the workers that have a store.
+    await giveBack();
     await pause(clock, RETRY_MS, stopping);
-    return 0;
+    return undefined;
   }
 }
 

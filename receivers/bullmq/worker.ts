@@ -26,10 +26,10 @@ export type WorkerOptions = {
   /** The queue, over another connection than the worker's. */
   readonly jobs: Pick<JobQueue, 'waiting' | 'delay' | 'giveBack'>;
   /**
-   * Resolves with the milliseconds until the job is due again, 0 if it is due at once, undefined if it is done. Rejects with a
-   * `PermanentError` if the job is invalid.
+   * Resolves with the milliseconds until the job is due again, 0 if it is due at once, undefined if it is done or was given back.
+   * Rejects with a `PermanentError` if the job is invalid. `giveBack` returns the job to the queue, where any worker takes it.
    */
-  readonly work: (job: Job) => Promise<number | undefined>;
+  readonly work: (job: Job, giveBack: () => Promise<void>) => Promise<number | undefined>;
   /** `work` counts what it completes. */
   readonly progress: Progress;
   readonly waits: Waits;
@@ -85,16 +85,18 @@ export async function startWorker(options: WorkerOptions): Promise<JobWorker> {
   async function run(job: Job, token?: string): Promise<void> {
     running.set(job, token);
     watchdog.started();
+    const id = job.id ?? '';
+    const held = heldJob(jobs, id, token);
     try {
-      const delay = await options.work(job);
+      const delay = await options.work(job, held.giveBack);
+      if (held.isGivenBack()) throw new WaitingError();
       if (delay === undefined) return;
-      const id = job.id ?? '';
       // Delayed instead of failed, so that the job does not use up an attempt.
       if (delay > 0) {
         await jobs.delay(id, token, delay, clock.now());
         throw new DelayedError();
       }
-      await jobs.giveBack(id, token);
+      await held.giveBack();
       throw new WaitingError();
     } catch (error) {
       if (error instanceof PermanentError) throw new UnrecoverableError(error.message);
@@ -134,6 +136,18 @@ export async function startWorker(options: WorkerOptions): Promise<JobWorker> {
       // Returns the jobs now instead of when their locks expire.
       const back = [...running].map(([{ id = '' }, token]) => jobs.giveBack(id, token));
       if (back.length > 0) await orAfter(clock, RETURN_JOBS_MS, Promise.allSettled(back));
+    },
+  };
+}
+
+/** A job that can be given back while its work goes on. */
+function heldJob(jobs: Pick<JobQueue, 'giveBack'>, id: string, token: string | undefined) {
+  let isGivenBack = false;
+  return {
+    isGivenBack: () => isGivenBack,
+    async giveBack() {
+      await jobs.giveBack(id, token);
+      isGivenBack = true;
     },
   };
 }

@@ -21,6 +21,8 @@ import type { Sink } from '../../helper/sink.ts';
 t.setTimeout(120_000);
 
 const postgres = await postgresDatabases(t);
+/** Jobs that wait for a worker. */
+const WAIT = '{tracectl}:traces:wait';
 const SHORT = { step_timeout: '1s', delivery_timeout: '2s', progress_timeout: '3s' };
 
 async function servers(t: Test) {
@@ -197,6 +199,29 @@ t.test('delivers while the Redis connections of one worker never answer', async 
   gate.resolve();
   await until(() => idsOf(first.sink, second.sink).length === 6);
   t.same(idsOf(first.sink, second.sink), batches.map(({ id }) => id).sort());
+  await until(async () => (await redis.client.keys('*:e-*')).length === 0);
+});
+
+t.test('a worker whose store is away gives a job back before it pauses', async (t) => {
+  const { redis, place } = await servers(t);
+  let calls = 0;
+  let isAway = true;
+  const storage = withTake(await place.open(systemClock), (take) => async (...call) => {
+    calls++;
+    if (isAway) throw new RetryableError('storage_failed', 'Postgres is away.');
+    return take(...call);
+  });
+  const one = await processOn(t, redis, storage);
+  const { exporter } = await one.gateway();
+  const { sink } = await one.worker({ ...SHORT, concurrency: 1 });
+  const batch = nativeBatch(1);
+  await exporter.consume(batch);
+  await until(() => calls > 0);
+  await until(async () => (await redis.client.llen(WAIT)) === 1);
+  t.equal(calls, 1, 'another worker can take it during the pause');
+  isAway = false;
+  await sink.holds(1);
+  t.same(sink.ids(), [batch.id]);
   await until(async () => (await redis.client.keys('*:e-*')).length === 0);
 });
 
