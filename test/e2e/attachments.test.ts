@@ -39,6 +39,9 @@ function get({ base, key }: Target, path: string): Promise<Answer> {
   return send(base, { path, headers: { 'x-api-key': key }, timeoutMs: 60_000 });
 }
 
+/** Sessions that wait for the table that the test has locked. */
+const WAITING = "pg_locks WHERE NOT granted AND mode <> 'ShareLock'";
+
 /** The observation of a run that is stored. */
 async function stored(target: Target, id: string): Promise<Record<string, unknown>> {
   const answer = await eventually(
@@ -77,13 +80,18 @@ t.test(
     await blocker.query('LOCK TABLE attachment_refs IN EXCLUSIVE MODE');
     t.equal(await post(target, body), 202);
     await eventually(
-      () =>
-        sql(cluster.database, "SELECT 1 FROM pg_locks WHERE NOT granted AND mode <> 'ShareLock'"),
+      () => sql(cluster.database, `SELECT pid FROM ${WAITING}`),
       (waiting) => waiting.length > 0,
       'a write of the worker that waits',
       60_000,
     );
     await worker.end('SIGKILL');
+    // Postgres has all statements of the transaction, and would commit it although its client is gone.
+    await eventually(
+      () => sql(cluster.database, `SELECT pg_terminate_backend(pid) FROM ${WAITING}`),
+      (waiting) => waiting.length === 0,
+      'the end of the session that waits',
+    );
     await blocker.query('ROLLBACK');
     t.equal((await get(target, `/api/v1/traces/${id}`)).status, 404, 'the worker stored nothing');
     await worker.start();
