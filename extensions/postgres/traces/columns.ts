@@ -17,6 +17,8 @@ export type Column<Item> = {
 
 export const SEPARATOR = '\u0001\u0005';
 export const NULL = '\u0001\u0006';
+/** Between packed rows. */
+export const ROW_SEPARATOR = '\u0001\u0007';
 
 /** An SQL expression: the array in the parameter `$place`, which `columnParameter` made. */
 function arrayAt(place: number, type: CellType): string {

@@ -1,6 +1,6 @@
 import { listedCell } from '../../../src/store/rows/listed.ts';
 import type { Key } from '../../../src/store/rows/observation-row.ts';
-import { NULL, SEPARATOR } from './columns.ts';
+import { NULL, ROW_SEPARATOR, SEPARATOR } from './columns.ts';
 import { keyOfBytes, textOrNull } from './text.ts';
 
 /**
@@ -8,6 +8,9 @@ import { keyOfBytes, textOrNull } from './text.ts';
  * the server, and 28 as texts. Escaped text (text.ts) never holds the pairs of control characters that separate the cells.
  */
 export type PackedRow = { readonly packed: string };
+
+/** All rows of a `packedTogether`; null if there are none. */
+export type PackedRows = { readonly packed: string | null };
 
 /** The cells of a packed row, which are read in the order of its columns. */
 export class PackedCells {
@@ -64,4 +67,17 @@ export function packed(columns: readonly string[], ...others: string[]): string 
 export function packedCells(expressions: readonly string[]): string {
   const cells = expressions.map((cell) => `coalesce((${cell})::text, E'\\x01\\x06')`);
   return `concat_ws(E'\\x01\\x05', ${cells.join(', ')}) AS packed`;
+}
+
+/** A statement whose rows are packed, with all of them in one: the driver takes a microsecond for each row. */
+export function packedTogether(select: string): string {
+  return `SELECT string_agg(s.packed, E'\\x01\\x07') AS packed FROM (${select}) s`;
+}
+
+/** Calls `take` with the cells of each row of a `packedTogether`. */
+export function eachPacked(found: readonly PackedRows[], take: (cells: PackedCells) => void): void {
+  for (const { packed } of found) {
+    if (packed === null) continue;
+    for (const row of packed.split(ROW_SEPARATOR)) take(new PackedCells({ packed: row }));
+  }
 }

@@ -25,10 +25,10 @@ import { takeRows } from '../../../src/store/rows/page.ts';
 import type { Postgres } from '../connection/pool.ts';
 import type { PostgresClient, Question, Statement } from '../connection/statement.ts';
 import { question, rows } from '../connection/statement.ts';
-import type { PackedRow } from './packed-rows.ts';
-import { PackedCells, packedCells } from './packed-rows.ts';
+import type { PackedCells, PackedRows } from './packed-rows.ts';
+import { eachPacked, packedCells, packedTogether } from './packed-rows.ts';
 import { countsOfProbe, endOfLook } from './reading.ts';
-import { escapeText, textOrNull } from './text.ts';
+import { escapeText } from './text.ts';
 
 type Database = Pick<Postgres, 'transaction'>;
 
@@ -36,7 +36,6 @@ const ONE_SNAPSHOT = 'SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY'
 const PENDING = 'SELECT kind, changes FROM rollup_deltas WHERE project = $1 ORDER BY n';
 
 type PendingRow = { readonly kind: number; readonly changes: string };
-type FacetRow = { readonly value: string; readonly traces: number };
 
 export async function readFacet(
   database: Database,
@@ -48,8 +47,8 @@ export async function readFacet(
   const prefix = escapeText(asked.prefix);
   const behind = successorOf(prefix) ?? null;
   const facet = (span: RollupSpan, of: number, from: string, to: string | null): Question<void> =>
-    question(facetStatement(project, span, of, from, to), (found: readonly FacetRow[]) => {
-      for (const { value, traces } of found) sum.add(of, textOrNull(value) ?? '', traces);
+    question(facetStatement(project, span, of, from, to), (found: readonly PackedRows[]) => {
+      eachPacked(found, (cells) => sum.add(of, cells.text() ?? '', cells.number()));
     });
   await readTogether(database, project, sum, [
     ...spansOf(asked.hours).flatMap((span) => [
@@ -60,6 +59,8 @@ export async function readFacet(
   return sum.part();
 }
 
+const FACET_CELLS = packedCells(['value', 'sum(traces)']);
+
 function facetStatement(
   project: string,
   { step, from, to }: RollupSpan,
@@ -68,9 +69,9 @@ function facetStatement(
   behind: string | null,
 ): Statement {
   return [
-    `SELECT value, sum(traces)::bigint AS traces FROM rollups
+    packedTogether(`SELECT ${FACET_CELLS} FROM rollups
      WHERE project = $1 AND step = $2 AND field = $3 AND start >= $4 AND start < $5
-       AND value >= $6 AND ($7::text IS NULL OR value < $7) GROUP BY value`,
+       AND value >= $6 AND ($7::text IS NULL OR value < $7) GROUP BY value`),
     [project, step, field, from, to, first, behind],
   ];
 }
@@ -83,8 +84,8 @@ export async function readStats(
   const sum = new StatsSum(asked);
   const field = ROLLUP_FIELDS[asked.field];
   const stats = (statement: Statement, of: number): Question<void> =>
-    question(statement, (found: readonly PackedRow[]) => {
-      for (const one of found) sum.addRow({ field: of, ...statsRow(one) });
+    question(statement, (found: readonly PackedRows[]) => {
+      eachPacked(found, (cells) => sum.addRow({ field: of, ...statsRow(cells) }));
     });
   await readTogether(database, project, sum, [
     ...statsSpans(asked).flatMap((span) => [
@@ -108,8 +109,8 @@ const STATS_CELLS = packedCells([
 
 function spanStatement(project: string, { step, from, to }: RollupSpan, field: number): Statement {
   return [
-    `SELECT ${STATS_CELLS} FROM rollups r
-     WHERE r.project = $1 AND r.step = $2 AND r.field = $3 AND r.start >= $4 AND r.start < $5`,
+    packedTogether(`SELECT ${STATS_CELLS} FROM rollups r
+     WHERE r.project = $1 AND r.step = $2 AND r.field = $3 AND r.start >= $4 AND r.start < $5`),
     [project, step, field, from, to],
   ];
 }
@@ -122,18 +123,17 @@ function valuesStatement(
   values: readonly string[],
 ): Statement {
   return [
-    `SELECT ${STATS_CELLS} FROM generate_series($4::bigint, $5::bigint - 1, $2::bigint) AS p (start)
+    packedTogether(`SELECT ${STATS_CELLS} FROM generate_series($4::bigint, $5::bigint - 1, $2::bigint) AS p (start)
      CROSS JOIN LATERAL (
        SELECT * FROM rollups WHERE project = $1 AND step = $2 AND field = $3 AND start = p.start
          AND value = ANY ($6::text[]) OFFSET 0
-     ) r`,
+     ) r`),
     [project, step, field, from, to, values.map(escapeText)],
   ];
 }
 
 /** Hot path: a month by hour has thousands of rows. */
-function statsRow(found: PackedRow) {
-  const cells = new PackedCells(found);
+function statsRow(cells: PackedCells) {
   const start = cells.number();
   const numbers = NUMBERS.map(() => cells.number());
   return { start, numbers, latencies: cells.bytes(), value: cells.text() ?? '' };
