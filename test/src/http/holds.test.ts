@@ -100,9 +100,9 @@ t.test('counts the requests in progress of the receiver that serves them', async
 t.test('a 404 and a 405 say what to change in the reason phrase, too', async (t) => {
   const holds = [hold('one', { routes: [route('/api/v1/traces', 'list')] })];
   const head = {
-    ...{ transport: 'http', method: 'POST', path: '/', headers: new Map(), declaredBytes: 0 },
-    ...{ remoteAddress: '127.0.0.1', receivedAt: 0 },
-  } as const;
+    ...({ transport: 'http', method: 'POST', path: '/', headers: new Map() } as const),
+    ...{ declaredBytes: 0, remoteAddress: '127.0.0.1', receivedAt: 0 },
+  };
   for (const [path, phrase] of [
     ['/', /^Nothing is served at the root/],
     ['/api/v1/traces', /^This path takes GET, HEAD\. Spans are accepted at \/v1\/traces/],
