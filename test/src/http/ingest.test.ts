@@ -296,6 +296,24 @@ t.test(
   },
 );
 
+t.test('frees the inflated form once the request is answered', async (t) => {
+  const { url, sink } = await served(t);
+  const scans: Buffer[] = [];
+  sink.behave((batch) => {
+    const index = knownIndexOf(rawOf(batch));
+    if (index !== undefined) scans.push(index.bytes);
+  });
+  const body = gzipSync(events(3));
+  t.equal((await post(url, body, { 'content-encoding': 'gzip' })).status, 202);
+  t.strictSame(
+    scans.map(({ length }) => length),
+    [0],
+  );
+  const batch = lastOf(sink);
+  t.ok(batch.body.equals(body));
+  t.equal(indexOf(batch).count, 3, 'a later reader inflates it again');
+});
+
 t.test('scans large bodies in a thread', async (t) => {
   const { url, sink } = await served(t);
   const large = JSON.stringify({
