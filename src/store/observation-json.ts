@@ -107,7 +107,7 @@ function detailMembers(
 
 export function attachmentMembers({ name, contentType, bytes, sha256 }: Attachment) {
   const url = `/api/v1/attachments/${sha256}`;
-  return { name, content_type: contentType, bytes, sha256, url };
+  return { name, mime_type: contentType, bytes, sha256, url };
 }
 
 /** The place of an observation in the tree of its trace. */

@@ -43,7 +43,7 @@ function langsmith(): ClientCase {
             kind: 'chain',
             inputs: { question: QUESTION },
             outputs: { output: ANSWER },
-            attachments: [{ name: 'map', content_type: 'text/plain', bytes: 12, sha256: MAP }],
+            attachments: [{ name: 'map', mime_type: 'text/plain', bytes: 12, sha256: MAP }],
             ...WITH_SESSION,
             children: [
               {
