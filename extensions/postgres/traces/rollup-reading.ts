@@ -142,7 +142,7 @@ export async function readStats(
   const field = ROLLUP_FIELDS[asked.field];
   const stats = (statement: Statement, of: number): Question<void> =>
     question(statement, ([found]: readonly StatsBytes[]) => {
-      for (const one of statsRows(found?.bytes ?? NO_BYTES)) sum.addRow({ field: of, ...one });
+      for (const one of statsRows(of, found?.bytes ?? NO_BYTES)) sum.addRow(one);
     });
   await readTogether(database, project, sum, [
     ...statsSpans(asked).flatMap((span) => [
@@ -178,7 +178,7 @@ const FLOAT_BYTES = 8;
 const LENGTH_BYTES = 4;
 
 /** Hot path: a month by hour has thousands of rows. */
-function* statsRows(bytes: Buffer): Iterable<Omit<StatsRow, 'field'>> {
+function* statsRows(field: number, bytes: Buffer): Iterable<StatsRow> {
   let at = 0;
   const float = (): number => {
     at += FLOAT_BYTES;
@@ -197,7 +197,7 @@ function* statsRows(bytes: Buffer): Iterable<Omit<StatsRow, 'field'>> {
     const behind = length() + at;
     const value = textOrNull(bytes.toString('utf8', at, behind)) ?? '';
     at = behind;
-    yield { start, numbers, latencies, value };
+    yield { field, start, value, numbers, latencies };
   }
 }
 
