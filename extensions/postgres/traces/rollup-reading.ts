@@ -209,7 +209,10 @@ function spanStatement(project: string, { step, from, to }: RollupSpan, field: n
   ];
 }
 
-/** A lookup for each value in each period. OFFSET 0 keeps the planner from reading the whole span. */
+/**
+ * A lookup for each value in each period. OFFSET 0 keeps the planner from reading the whole span. With `value = ANY (…)` in the lookup
+ * it reads whole periods when values are frequent: 30 ms for 20 of 1,000 users a day, and 3 with a row for each value.
+ */
 function valuesStatement(
   project: string,
   { step, from, to }: RollupSpan,
@@ -218,11 +221,11 @@ function valuesStatement(
 ): Statement {
   return [
     `${STATS_ROWS} FROM generate_series($4::bigint, $5::bigint - 1, $2::bigint) AS p (start)
-     CROSS JOIN LATERAL (
+     CROSS JOIN unnest($6::text[]) AS v (value) CROSS JOIN LATERAL (
        SELECT * FROM rollups WHERE project = $1 AND step = $2 AND field = $3 AND start = p.start
-         AND value = ANY ($6::text[]) OFFSET 0
+         AND value = v.value OFFSET 0
      ) r`,
-    [project, step, field, from, to, values.map(escapeText)],
+    [project, step, field, from, to, [...new Set(values)].map(escapeText)],
   ];
 }
 
