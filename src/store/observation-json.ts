@@ -3,7 +3,13 @@ import type { Cost, ObservationDetails } from '../model/details.ts';
 import { millisecondsBetween } from '../model/details.ts';
 import { formatInstant } from '../model/instant.ts';
 import { decodeJsonText } from '../model/json/decode.ts';
-import type { Instant, ObservationError, PayloadField, TraceState } from '../model/observation.ts';
+import type {
+  Instant,
+  ObservationError,
+  ObservationKind,
+  PayloadField,
+  TraceState,
+} from '../model/observation.ts';
 import { PAYLOAD_FIELDS } from '../model/observation.ts';
 import type { StoredObservation, StoredTrace } from './store.ts';
 
@@ -60,7 +66,7 @@ export function observationMembers(
     session_id: stored.sessionId,
     user_id: stored.userId,
     external: stored.external,
-    ...detailMembers(stored.details ?? {}),
+    ...detailMembers(stored.details ?? {}, toolOf(stored)),
     source: stored.source,
     project_id: stored.projectId,
     created_at: new Date(stored.createdAt).toISOString(),
@@ -69,7 +75,19 @@ export function observationMembers(
 }
 
 /** The public members of the details; money in USD. */
-function detailMembers(details: ObservationDetails): Readonly<Record<string, unknown>> {
+function toolOf({ kind, name, details }: RenderedObservation) {
+  return details?.tool ?? unnamedTool(kind, name);
+}
+
+/** The name of an observation of kind `tool` is that of the tool, unless the client sends another one. */
+export function unnamedTool(kind: ObservationKind | null, name: string | null): string | null {
+  return kind === 'tool' ? name : null;
+}
+
+function detailMembers(
+  details: ObservationDetails,
+  tool: string | null,
+): Readonly<Record<string, unknown>> {
   const { promptName, promptVersion, cost } = details;
   const hasPrompt = promptName !== undefined || promptVersion !== undefined;
   return {
@@ -78,7 +96,7 @@ function detailMembers(details: ObservationDetails): Readonly<Record<string, unk
     release: details.release ?? null,
     tags: details.tags ?? [],
     prompt: hasPrompt ? { name: promptName ?? null, version: promptVersion ?? null } : null,
-    tool: details.tool ?? null,
+    tool,
     ttft_ms: details.ttftMs ?? null,
     cost: cost === undefined ? null : costMembers(cost),
     cost_source: cost?.source ?? null,
@@ -89,7 +107,7 @@ function detailMembers(details: ObservationDetails): Readonly<Record<string, unk
 
 export function attachmentMembers({ name, contentType, bytes, sha256 }: Attachment) {
   const url = `/api/v1/attachments/${sha256}`;
-  return { name, content_type: contentType, bytes, sha256, url };
+  return { name, mime_type: contentType, bytes, sha256, url };
 }
 
 /** The place of an observation in the tree of its trace. */

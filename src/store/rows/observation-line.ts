@@ -6,6 +6,7 @@ import {
   costMembers,
   textJson,
   timeJson,
+  unnamedTool,
   wordJson,
 } from '../observation-json.ts';
 import type { BatchRef } from './event-rank.ts';
@@ -40,6 +41,7 @@ export function lineMaker({ projectId, traceId, newestMs, staleBefore }: TraceOf
   const project = JSON.stringify(projectId);
   return (row, { createdAt, updatedAt }) => {
     const flags = row[ROW.FLAGS];
+    const kind = kindOf(row[ROW.KIND]);
     const id = idOf(traceId, row[ROW.KEY], row[ROW.LONG_ID]);
     const parentId = parentFromColumn(traceId, row[ROW.PARENT]);
     const status = statusOf(row[ROW.STATUS]);
@@ -49,7 +51,7 @@ export function lineMaker({ projectId, traceId, newestMs, staleBefore }: TraceOf
     const end = instantIn(row[ROW.END_MS], row[ROW.END_NS]);
     return (
       `{"id":${JSON.stringify(id)},"trace_id":${trace},"parent_id":${textJson(parentId)}` +
-      `,"name":${textJson(row[ROW.NAME])},"kind":${wordJson(kindOf(row[ROW.KIND]))}` +
+      `,"name":${textJson(row[ROW.NAME])},"kind":${wordJson(kind)}` +
       `,"status":${wordJson(status)},"state":"${state}"` +
       `,"start_time":${timeJson(start)},"end_time":${timeJson(end)}` +
       `,"latency_ms":${millisecondsBetween(start, end) ?? null},"usage":${row[ROW.USAGE]}` +
@@ -57,7 +59,7 @@ export function lineMaker({ projectId, traceId, newestMs, staleBefore }: TraceOf
       `,"event_version":${JSON.stringify(String(row[ROW.VERSION]))},"ended":${ended}` +
       `,"session_id":${textJson(row[ROW.SESSION])},"user_id":${textJson(row[ROW.USER])}` +
       `,"external":${externalText(row, traceId, id, parentId)}` +
-      detailsText(row[ROW.DETAILS]) +
+      detailsText(row[ROW.DETAILS], unnamedTool(kind, row[ROW.NAME])) +
       `,"source":${wordJson(sourceOfNumber(sourceNumberOf(flags)))},"project_id":${project}` +
       `,"created_at":"${timeText(createdAt)}","updated_at":"${timeText(updatedAt)}"` +
       `,"custom_fields":${row[ROW.CUSTOM] ?? '{}'}}`
@@ -81,13 +83,14 @@ function externalText(
   return JSON.stringify(externalFromColumn(external, traceId, id, parentId));
 }
 
-const NO_DETAILS = textOfDetails({});
+const NO_DETAILS = textOfDetails({}, null);
 
-function detailsText(column: string | null): string {
-  return column === null ? NO_DETAILS : textOfDetails(detailsFromColumn(column) ?? {});
+function detailsText(column: string | null, tool: string | null): string {
+  if (column === null && tool === null) return NO_DETAILS;
+  return textOfDetails(detailsFromColumn(column) ?? {}, tool);
 }
 
-function textOfDetails(details: ObservationDetails): string {
+function textOfDetails(details: ObservationDetails, tool: string | null): string {
   const { tags, promptName, promptVersion, cost, ignored, attachments = [] } = details;
   const hasPrompt = promptName !== undefined || promptVersion !== undefined;
   const prompt = { name: promptName ?? null, version: promptVersion ?? null };
@@ -97,7 +100,7 @@ function textOfDetails(details: ObservationDetails): string {
     `,"release":${textJson(details.release ?? null)}` +
     `,"tags":${tags === undefined ? '[]' : JSON.stringify(tags)}` +
     `,"prompt":${hasPrompt ? JSON.stringify(prompt) : null}` +
-    `,"tool":${textJson(details.tool ?? null)},"ttft_ms":${details.ttftMs ?? null}` +
+    `,"tool":${textJson(details.tool ?? tool)},"ttft_ms":${details.ttftMs ?? null}` +
     `,"cost":${cost === undefined ? null : JSON.stringify(costMembers(cost))}` +
     `,"cost_source":${wordJson(cost?.source ?? null)}` +
     `,"ignored":${ignored === undefined ? '[]' : JSON.stringify(ignored)}` +
