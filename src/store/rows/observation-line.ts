@@ -1,13 +1,6 @@
-import type { ObservationDetails } from '../../model/details.ts';
 import { millisecondsBetween } from '../../model/details.ts';
 import type { Instant } from '../../model/observation.ts';
-import {
-  attachmentMembers,
-  costMembers,
-  textJson,
-  timeJson,
-  wordJson,
-} from '../observation-json.ts';
+import { dateText, detailsJson, textJson, timeJson, wordJson } from '../observation-json.ts';
 import type { BatchRef } from './event-rank.ts';
 import type { ObservationRow, RowState } from './observation-row.ts';
 import {
@@ -59,7 +52,7 @@ export function lineMaker({ projectId, traceId, newestMs, staleBefore }: TraceOf
       `,"external":${externalText(row, traceId, id, parentId)}` +
       detailsText(row[ROW.DETAILS]) +
       `,"source":${wordJson(sourceOfNumber(sourceNumberOf(flags)))},"project_id":${project}` +
-      `,"created_at":"${timeText(createdAt)}","updated_at":"${timeText(updatedAt)}"` +
+      `,"created_at":"${dateText(createdAt)}","updated_at":"${dateText(updatedAt)}"` +
       `,"custom_fields":${row[ROW.CUSTOM] ?? '{}'}}`
     );
   };
@@ -81,38 +74,8 @@ function externalText(
   return JSON.stringify(externalFromColumn(external, traceId, id, parentId));
 }
 
-const NO_DETAILS = textOfDetails({});
+const NO_DETAILS = detailsJson({});
 
 function detailsText(column: string | null): string {
-  return column === null ? NO_DETAILS : textOfDetails(detailsFromColumn(column) ?? {});
-}
-
-function textOfDetails(details: ObservationDetails): string {
-  const { tags, promptName, promptVersion, cost, ignored, attachments = [] } = details;
-  const hasPrompt = promptName !== undefined || promptVersion !== undefined;
-  const prompt = { name: promptName ?? null, version: promptVersion ?? null };
-  return (
-    `,"provider":${textJson(details.provider ?? null)}` +
-    `,"environment":${textJson(details.environment ?? null)}` +
-    `,"release":${textJson(details.release ?? null)}` +
-    `,"tags":${tags === undefined ? '[]' : JSON.stringify(tags)}` +
-    `,"prompt":${hasPrompt ? JSON.stringify(prompt) : null}` +
-    `,"tool":${textJson(details.tool ?? null)},"ttft_ms":${details.ttftMs ?? null}` +
-    `,"cost":${cost === undefined ? null : JSON.stringify(costMembers(cost))}` +
-    `,"cost_source":${wordJson(cost?.source ?? null)}` +
-    `,"ignored":${ignored === undefined ? '[]' : JSON.stringify(ignored)}` +
-    `,"attachments":${JSON.stringify(attachments.map(attachmentMembers))}`
-  );
-}
-
-/** The time that was formatted last, and its text: events of a batch arrive at the same time. */
-let formattedMs = 0;
-let formattedText = new Date(0).toISOString();
-
-function timeText(ms: number): string {
-  if (ms !== formattedMs) {
-    formattedText = new Date(ms).toISOString();
-    formattedMs = ms;
-  }
-  return formattedText;
+  return column === null ? NO_DETAILS : detailsJson(detailsFromColumn(column) ?? {});
 }
