@@ -18,7 +18,7 @@ import {
   RetryableError,
   refusalOf,
 } from '../model/errors.ts';
-import { MAX_BODY_BYTES } from '../model/formats.ts';
+import { freeInflated, MAX_BODY_BYTES } from '../model/formats.ts';
 import { inflatedSizeHint } from '../model/inflate.ts';
 import type { AnswerClaim, StoredAnswer } from '../model/request-context.ts';
 import {
@@ -343,7 +343,9 @@ async function accept(
   });
   try {
     const accepted = await deadline.wait(pipeline.accept(batch, request));
-    return { answer: render(accepted), accepted };
+    const answer = render(accepted);
+    freeInflated(accepted);
+    return { answer, accepted };
   } catch (error) {
     // After any other error the store may have the batch all the same.
     if (error instanceof RepeatedRequest || error instanceof Refusal) await attachments?.release();

@@ -56,6 +56,30 @@ export function keepIndex(batch: SealedBatch, index: BatchIndex): void {
   indexes.set(batch, index);
 }
 
+/** Batches whose index is read after their request. */
+const held = new WeakSet<SealedBatch>();
+
+/** Keeps the batch's index for readers after its request; see `freeInflated`. */
+export function holdIndex(batch: SealedBatch): void {
+  if (indexes.has(batch)) held.add(batch);
+}
+
+/**
+ * Frees the inflated form of a batch whose request is answered, unless a queue holds its index. Left to the garbage collector, the form
+ * survives into the old generation, whose limit counts its bytes: the collector then marks the whole heap several times a second. A later
+ * reader inflates the body again.
+ */
+export function freeInflated(batch: SealedBatch): void {
+  const bytes = indexes.get(batch)?.bytes;
+  if (bytes === undefined || held.has(batch)) return;
+  const memory = bytes.buffer;
+  // A part of Node's shared pool is at most half of it.
+  const isOwned = bytes.byteLength * 2 > memory.byteLength && memory !== batch.body.buffer;
+  if (!isOwned || !(memory instanceof ArrayBuffer)) return;
+  indexes.delete(batch);
+  memory.transfer(0);
+}
+
 /** Bytes of a batch's index, if it has one. */
 export function indexBytes(batch: SealedBatch): number {
   let bytes = 0;

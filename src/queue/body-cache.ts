@@ -1,5 +1,5 @@
 import type { SealedBatch } from '../model/batch.ts';
-import { knownIndexOf, SMALL_BODY_BYTES } from '../model/formats.ts';
+import { holdIndex, knownIndexOf, SMALL_BODY_BYTES } from '../model/formats.ts';
 
 /**
  * The newest appended batches with their scans, so that a consumer that keeps pace reads nothing back from disk.
@@ -21,6 +21,7 @@ export function bodyCache(maxBytes: number): BodyCache {
       // Evicts nothing: the oldest batches are leased next.
       if (bytes + size > maxBytes) return;
       bytes += size;
+      holdIndex(batch);
       batches.set(seq, batch);
     },
     get: (seq) => batches.get(seq),

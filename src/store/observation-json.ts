@@ -3,7 +3,13 @@ import type { Cost, ObservationDetails } from '../model/details.ts';
 import { millisecondsBetween } from '../model/details.ts';
 import { formatInstant } from '../model/instant.ts';
 import { decodeJsonText } from '../model/json/decode.ts';
-import type { Instant, ObservationError, PayloadField, TraceState } from '../model/observation.ts';
+import type {
+  Instant,
+  ObservationError,
+  ObservationKind,
+  PayloadField,
+  TraceState,
+} from '../model/observation.ts';
 import { PAYLOAD_FIELDS } from '../model/observation.ts';
 import type { StoredObservation, StoredTrace } from './store.ts';
 
@@ -52,15 +58,15 @@ function narrowText(stored: RenderedObservation, place: TreePlace | undefined): 
     `,"event_version":${JSON.stringify(stored.version)},"ended":${stored.ended}` +
     `,"session_id":${textJson(stored.sessionId)},"user_id":${textJson(stored.userId)}` +
     `,"external":${external === null ? null : JSON.stringify(external)}` +
-    detailsJson(stored.details ?? {}) +
+    detailsJson(stored.details ?? {}, unnamedTool(stored.kind, stored.name)) +
     `,"source":${wordJson(stored.source)},"project_id":${JSON.stringify(stored.projectId)}` +
     `,"created_at":"${dateText(stored.createdAt)}","updated_at":"${dateText(stored.updatedAt)}"` +
     `,"custom_fields":${stored.customFieldsText ?? JSON.stringify(stored.customFields ?? {})}`
   );
 }
 
-/** The members of `detailMembers` as text. */
-export function detailsJson(details: ObservationDetails): string {
+/** The members of `detailMembers` as text. `tool`: that of an observation whose details name none. */
+export function detailsJson(details: ObservationDetails, tool: string | null): string {
   const { tags, promptName, promptVersion, cost, ignored, attachments } = details;
   const hasPrompt = promptName !== undefined || promptVersion !== undefined;
   const prompt = { name: promptName ?? null, version: promptVersion ?? null };
@@ -70,7 +76,7 @@ export function detailsJson(details: ObservationDetails): string {
     `,"release":${textJson(details.release ?? null)}` +
     `,"tags":${tags === undefined ? '[]' : JSON.stringify(tags)}` +
     `,"prompt":${hasPrompt ? JSON.stringify(prompt) : null}` +
-    `,"tool":${textJson(details.tool ?? null)},"ttft_ms":${details.ttftMs ?? null}` +
+    `,"tool":${textJson(details.tool ?? tool)},"ttft_ms":${details.ttftMs ?? null}` +
     `,"cost":${cost === undefined ? null : JSON.stringify(costMembers(cost))}` +
     `,"cost_source":${wordJson(cost?.source ?? null)}` +
     `,"ignored":${ignored === undefined ? '[]' : JSON.stringify(ignored)}` +
@@ -116,7 +122,7 @@ export function observationMembers(
     session_id: stored.sessionId,
     user_id: stored.userId,
     external: stored.external,
-    ...detailMembers(stored.details ?? {}),
+    ...detailMembers(stored.details ?? {}, toolOf(stored)),
     source: stored.source,
     project_id: stored.projectId,
     created_at: new Date(stored.createdAt).toISOString(),
@@ -124,8 +130,20 @@ export function observationMembers(
   };
 }
 
+function toolOf({ kind, name, details }: RenderedObservation) {
+  return details?.tool ?? unnamedTool(kind, name);
+}
+
+/** The name of an observation of kind `tool` is that of the tool, unless the client sends another one. */
+export function unnamedTool(kind: ObservationKind | null, name: string | null): string | null {
+  return kind === 'tool' ? name : null;
+}
+
 /** The public members of the details; money in USD. */
-function detailMembers(details: ObservationDetails): Readonly<Record<string, unknown>> {
+function detailMembers(
+  details: ObservationDetails,
+  tool: string | null,
+): Readonly<Record<string, unknown>> {
   const { promptName, promptVersion, cost } = details;
   const hasPrompt = promptName !== undefined || promptVersion !== undefined;
   return {
@@ -134,7 +152,7 @@ function detailMembers(details: ObservationDetails): Readonly<Record<string, unk
     release: details.release ?? null,
     tags: details.tags ?? [],
     prompt: hasPrompt ? { name: promptName ?? null, version: promptVersion ?? null } : null,
-    tool: details.tool ?? null,
+    tool,
     ttft_ms: details.ttftMs ?? null,
     cost: cost === undefined ? null : costMembers(cost),
     cost_source: cost?.source ?? null,
@@ -145,7 +163,7 @@ function detailMembers(details: ObservationDetails): Readonly<Record<string, unk
 
 export function attachmentMembers({ name, contentType, bytes, sha256 }: Attachment) {
   const url = `/api/v1/attachments/${sha256}`;
-  return { name, content_type: contentType, bytes, sha256, url };
+  return { name, mime_type: contentType, bytes, sha256, url };
 }
 
 /** The place of an observation in the tree of its trace. */

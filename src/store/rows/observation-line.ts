@@ -1,6 +1,13 @@
 import { millisecondsBetween } from '../../model/details.ts';
 import type { Instant } from '../../model/observation.ts';
-import { dateText, detailsJson, textJson, timeJson, wordJson } from '../observation-json.ts';
+import {
+  dateText,
+  detailsJson,
+  textJson,
+  timeJson,
+  unnamedTool,
+  wordJson,
+} from '../observation-json.ts';
 import type { BatchRef } from './event-rank.ts';
 import type { ObservationRow, RowState } from './observation-row.ts';
 import {
@@ -33,6 +40,7 @@ export function lineMaker({ projectId, traceId, newestMs, staleBefore }: TraceOf
   const project = JSON.stringify(projectId);
   return (row, { createdAt, updatedAt }) => {
     const flags = row[ROW.FLAGS];
+    const kind = kindOf(row[ROW.KIND]);
     const id = idOf(traceId, row[ROW.KEY], row[ROW.LONG_ID]);
     const parentId = parentFromColumn(traceId, row[ROW.PARENT]);
     const status = statusOf(row[ROW.STATUS]);
@@ -42,7 +50,7 @@ export function lineMaker({ projectId, traceId, newestMs, staleBefore }: TraceOf
     const end = instantIn(row[ROW.END_MS], row[ROW.END_NS]);
     return (
       `{"id":${JSON.stringify(id)},"trace_id":${trace},"parent_id":${textJson(parentId)}` +
-      `,"name":${textJson(row[ROW.NAME])},"kind":${wordJson(kindOf(row[ROW.KIND]))}` +
+      `,"name":${textJson(row[ROW.NAME])},"kind":${wordJson(kind)}` +
       `,"status":${wordJson(status)},"state":"${state}"` +
       `,"start_time":${timeJson(start)},"end_time":${timeJson(end)}` +
       `,"latency_ms":${millisecondsBetween(start, end) ?? null},"usage":${row[ROW.USAGE]}` +
@@ -50,7 +58,7 @@ export function lineMaker({ projectId, traceId, newestMs, staleBefore }: TraceOf
       `,"event_version":${JSON.stringify(String(row[ROW.VERSION]))},"ended":${ended}` +
       `,"session_id":${textJson(row[ROW.SESSION])},"user_id":${textJson(row[ROW.USER])}` +
       `,"external":${externalText(row, traceId, id, parentId)}` +
-      detailsText(row[ROW.DETAILS]) +
+      detailsText(row[ROW.DETAILS], unnamedTool(kind, row[ROW.NAME])) +
       `,"source":${wordJson(sourceOfNumber(sourceNumberOf(flags)))},"project_id":${project}` +
       `,"created_at":"${dateText(createdAt)}","updated_at":"${dateText(updatedAt)}"` +
       `,"custom_fields":${row[ROW.CUSTOM] ?? '{}'}}`
@@ -74,8 +82,9 @@ function externalText(
   return JSON.stringify(externalFromColumn(external, traceId, id, parentId));
 }
 
-const NO_DETAILS = detailsJson({});
+const NO_DETAILS = detailsJson({}, null);
 
-function detailsText(column: string | null): string {
-  return column === null ? NO_DETAILS : detailsJson(detailsFromColumn(column) ?? {});
+function detailsText(column: string | null, tool: string | null): string {
+  if (column === null && tool === null) return NO_DETAILS;
+  return detailsJson(detailsFromColumn(column) ?? {}, tool);
 }

@@ -37,10 +37,12 @@ const FULL: RenderedObservation = {
   ...{ source: 'native', createdAt: 1_768_435_200_000, updatedAt: 1_768_435_200_000 },
 };
 
+const A_TOOL: RenderedObservation = { ...FULL, kind: 'tool', details: null };
+
 t.test(
   'the JSON of an observation has the members in their order, and the custom fields',
   async (t) => {
-    for (const observation of [PLAIN, FULL, { ...FULL, details: { promptVersion: '1' } }]) {
+    for (const observation of [PLAIN, FULL, { ...FULL, details: { promptVersion: '1' } }, A_TOOL]) {
       for (const place of [undefined, { counted: true, cycle: false }]) {
         const members = observationMembers(observation, place);
         const custom_fields = observation.customFields ?? {};

@@ -1,0 +1,76 @@
+import { gzipSync } from 'node:zlib';
+import t from 'tap';
+import type { SealedBatch } from '../../../src/model/batch.ts';
+import {
+  freeInflated,
+  holdIndex,
+  indexOf,
+  knownIndexOf,
+  observe,
+} from '../../../src/model/formats.ts';
+import { bodyCache } from '../../../src/queue/body-cache.ts';
+import { otlpBatch } from '../../helper/batches.ts';
+
+function compressed(): SealedBatch {
+  const plain = otlpBatch([
+    { name: 'one', attributes: { text: 'x'.repeat(4000) } },
+    { name: 'two' },
+  ]);
+  return { ...plain, body: gzipSync(plain.body), encoding: 'gzip' };
+}
+
+const names = (batch: SealedBatch) => observe(batch).map(({ name }) => name);
+
+t.test('frees the memory of the inflated form, and a later reader inflates again', async (t) => {
+  const batch = compressed();
+  const { bytes } = indexOf(batch);
+  freeInflated(batch);
+  t.equal(bytes.length, 0, 'freed');
+  t.equal(knownIndexOf(batch), undefined);
+  t.strictSame(names(batch), ['one', 'two']);
+  freeInflated(batch);
+  freeInflated(batch);
+  t.strictSame(names(batch), ['one', 'two'], 'freed twice');
+});
+
+t.test('keeps the inflated form of a batch that is held', async (t) => {
+  const batch = compressed();
+  const { bytes } = indexOf(batch);
+  const { length } = bytes;
+  holdIndex(batch);
+  freeInflated(batch);
+  t.equal(bytes.length, length);
+  t.equal(knownIndexOf(batch)?.bytes, bytes);
+});
+
+t.test('keeps the inflated form of a batch that a queue has in its cache', async (t) => {
+  const [first, second] = [compressed(), compressed()];
+  const size = first.body.length + indexOf(first).bytes.length;
+  const cache = bodyCache(size);
+  cache.put(1, first);
+  indexOf(second);
+  cache.put(2, second);
+  t.equal(cache.get(2), undefined, 'the second one does not fit');
+  freeInflated(first);
+  freeInflated(second);
+  t.not(knownIndexOf(first), undefined);
+  t.equal(knownIndexOf(second), undefined);
+  cache.delete(1);
+  cache.put(3, compressed());
+  t.not(cache.get(3), undefined, 'the room is free again');
+});
+
+t.test('keeps a body that arrived uncompressed', async (t) => {
+  const batch = otlpBatch([{ name: 'one' }]);
+  const { bytes } = indexOf(batch);
+  freeInflated(batch);
+  t.equal(knownIndexOf(batch)?.bytes, bytes);
+  t.ok(batch.body.length > 0);
+  t.strictSame(names(batch), ['one']);
+});
+
+t.test('frees nothing of a batch without an index', async (t) => {
+  const batch = compressed();
+  freeInflated(batch);
+  t.strictSame(names(batch), ['one', 'two']);
+});
