@@ -40,7 +40,7 @@ const MEANINGS: Readonly<Record<string, string>> = {
   step: 'The length of a point. Without `from`, a range covers an hour by `5m`, 24 hours by `1h`, and 30 days by `1d`. `5m` covers at most 24 hours.',
   group_by: 'A group for each value of the field. Without it, there is one group.',
   metric:
-    'What points have, with commas between: `traces`, `observations`, `errors`, `tokens`, `cost`, `p50`, `p95`, `p99`. All by default.',
+    'Values of a point, with commas between: `traces`, `observations`, `errors`, `tokens`, `cost`, `p50`, `p95`, `p99`. All by default.',
   prefix: 'Only values that begin with it.',
   order: 'The largest or newest first, or the smallest or oldest.',
 };
