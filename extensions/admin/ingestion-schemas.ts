@@ -217,7 +217,7 @@ const traces = z
 const attachment = z
   .strictObject({
     name: z.string(),
-    content_type: z.string().describe('As it was sent, without parameters.'),
+    mime_type: z.string().describe('As it was sent, without parameters.'),
     bytes: z.int(),
     sha256: z.string(),
     url: z.string(),

@@ -1,5 +1,6 @@
 import type { z } from 'zod';
 import { RANK_FIELDS } from '../../src/store/ranking.ts';
+import { GROUP_FIELDS } from '../../src/store/rollups/fields.ts';
 import { INGESTION } from './ingestion-schemas.ts';
 import type { Json } from './json-schema.ts';
 
@@ -35,6 +36,12 @@ const MEANINGS: Readonly<Record<string, string>> = {
   trace_id: 'The trace of the observation; without it the newest one with the id.',
   fields: '`tree`: every observation of the trace in one answer, without payloads and pages.',
   sort: 'The value that orders the traces. Other values than `start` cover the last 24 hours, or the range that is asked for.',
+  wait: 'A time such as `5s`, 30 s at most: waits until what was sent before is stored and the trace is there, else 404.',
+  step: 'The length of a point. Without `from`, a range covers an hour by `5m`, 24 hours by `1h`, and 30 days by `1d`. `5m` covers at most 24 hours.',
+  group_by: 'A group for each value of the field. Without it, there is one group.',
+  metric:
+    'Values of a point, with commas between: `traces`, `observations`, `errors`, `tokens`, `cost`, `p50`, `p95`, `p99`. All by default.',
+  prefix: 'Only values that begin with it.',
   order: 'The largest or newest first, or the smallest or oldest.',
 };
 
@@ -87,7 +94,6 @@ const EXPORT = [
 /** Every observation without payloads, in one answer without pages. */
 const TREE = query('fields', { type: 'string', enum: ['tree'] });
 
-/** Waits until what was sent before is stored, and the trace is there. */
 const WAIT = query('wait', { type: 'string', examples: ['5s'] });
 
 export const READING_REQUESTS: readonly ReadingRequest[] = [
@@ -173,9 +179,13 @@ export const READING_REQUESTS: readonly ReadingRequest[] = [
     parameters: [
       ...GROUP_FILTER,
       query('step', { type: 'string', enum: ['5m', '1h', '1d'], default: '1h' }),
-      query('group_by', { type: 'string' }),
+      query('group_by', { type: 'string', enum: GROUP_FIELDS }),
       query('metric', { type: 'string' }),
-      query('limit', { type: 'integer', minimum: 1, maximum: 100 }),
+      described(
+        'limit',
+        { type: 'integer', minimum: 1, maximum: 100 },
+        'The most groups, 20 by default.',
+      ),
     ],
   },
   {
@@ -190,7 +200,7 @@ export const READING_REQUESTS: readonly ReadingRequest[] = [
       },
       query('prefix', { type: 'string' }),
       ...GROUP_FILTER,
-      query('limit', { type: 'integer', minimum: 1, maximum: 1000 }),
+      described('limit', { type: 'integer', minimum: 1, maximum: 1000 }, 'The most values.'),
     ],
   },
   {

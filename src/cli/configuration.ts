@@ -1,6 +1,6 @@
 import { existsSync } from 'node:fs';
 import { resolve } from 'node:path';
-import type { Command } from 'commander';
+import { type Command, Option } from 'commander';
 import type { Logger } from '../component/component.ts';
 import type { ServiceConfig } from '../config/config.ts';
 import {
@@ -32,13 +32,16 @@ export const DEFAULT_FILE = 'tracectl.yaml';
 /** Adds `--config` and `--set` to a command. */
 export function withConfigOptions(command: Command): Command {
   return command
-    .option(
-      '-c, --config <file>',
-      `configuration file; repeatable, later files override (default: ${DEFAULT_FILE})`,
-      collect,
-      [],
+    .addOption(
+      new Option('-c, --config <file>', 'configuration file; repeatable, later files override')
+        .argParser(collect)
+        .default([], DEFAULT_FILE),
     )
-    .option('--set <path=value>', 'a setting that overrides all files; repeatable', collect, []);
+    .addOption(
+      new Option('--set <path=value>', 'a setting that overrides all files; repeatable')
+        .argParser(collect)
+        .default([], 'none'),
+    );
 }
 
 function collect(value: string, before: readonly string[]): string[] {

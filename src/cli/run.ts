@@ -16,7 +16,7 @@ import { STORE } from '../store/store.ts';
 import { workerPart } from '../supervisor/parts.ts';
 import { createLogger, type ServiceLogger } from '../telemetry/logger.ts';
 import { collectGarbage } from '../thread/idle-memory.ts';
-import { startTrimming, trimProcess, unexplainedBytes } from '../thread/trim.ts';
+import { processCpuMicros, startTrimming, trimProcess, unexplainedBytes } from '../thread/trim.ts';
 import { type ConfigOptions, loadAgain, loadOrFail, withConfigOptions } from './configuration.ts';
 import { makeControlDirectory } from './daemon.ts';
 import { EXIT } from './exit-status.ts';
@@ -83,7 +83,8 @@ async function serve({ config, options, terminal, channel }: Serving): Promise<n
   const leaveHeap = tuneHeap();
   const endTrimming = startTrimming({
     after: systemClock.after,
-    ...{ unexplained: unexplainedBytes, collect: collectGarbage, trim: trimProcess },
+    ...{ unexplained: unexplainedBytes, cpuMicros: processCpuMicros },
+    ...{ collect: collectGarbage, trim: trimProcess },
   });
   let handler: ControlHandler = notStarted;
   try {

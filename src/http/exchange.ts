@@ -6,6 +6,8 @@ import type { BodyRate } from './body-pace.ts';
 /** The answer to one request. */
 export type Answer = {
   readonly status: number;
+  /** ASCII in one line; that of the status if absent. */
+  readonly reasonPhrase?: string;
   readonly contentType: string;
   readonly body: Buffer | string;
   /** Additional headers, with lower-case names. */
@@ -47,6 +49,7 @@ export function answer(exchange: Exchange, reply: Answer): void {
   const headers = ['content-type', reply.contentType, 'content-length', String(length)];
   for (const name in reply.headers) headers.push(name, reply.headers[name] ?? '');
   if (!keep || exchange.stopping()) headers.push('connection', 'close');
+  if (reply.reasonPhrase !== undefined) response.statusMessage = reply.reasonPhrase;
   response.writeHead(reply.status, headers);
   // A client that waits for `100 Continue` has sent no body that would have to be discarded.
   const waits = exchange.expectsContinue && exchange.request.readableFlowing === null;

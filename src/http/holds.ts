@@ -1,5 +1,6 @@
 import { Refusal } from '../model/errors.ts';
 import { renderEnvelopeRefusal } from './envelope.ts';
+import type { RenderRefusal } from './exchange.ts';
 import { notServed, wrongMethodHint } from './near-misses.ts';
 import type { CommonRoutes, Entrance, PathPattern, Route } from './routes.ts';
 import { compilePath, decodeParams, matchPath } from './routes.ts';
@@ -111,13 +112,19 @@ export function find(holds: readonly Hold[], method: string, path: string): Foun
   const [nearest] = candidates;
   if (nearest === undefined) {
     const message = notServed(path, (other) => matching(holds, other).length > 0);
-    return { refusal: new Refusal('not_found', message), renderRefusal: renderEnvelopeRefusal };
+    return {
+      refusal: new Refusal('not_found', message),
+      renderRefusal: withReasonPhrase(renderEnvelopeRefusal),
+    };
   }
   const chosen = candidates.find(({ route }) => serves(route.method, method));
   const { renderRefusal } = (chosen ?? nearest).route;
   if (chosen === undefined) {
     const hint = wrongMethodHint(method, path);
-    return { refusal: notAllowed(candidates, hint), renderRefusal };
+    return {
+      refusal: notAllowed(candidates, hint),
+      renderRefusal: withReasonPhrase(renderRefusal),
+    };
   }
   const { hold, route } = chosen;
   if (hold.state !== 'open') {
@@ -132,6 +139,11 @@ export function find(holds: readonly Hold[], method: string, path: string): Foun
     return { refusal, renderRefusal };
   }
   return entered(hold, route, params);
+}
+
+/** Exporters of OpenTelemetry log the reason phrase of an answer, not its body. The messages of this file are ASCII and static. */
+function withReasonPhrase(render: RenderRefusal): RenderRefusal {
+  return (refusal, head) => ({ ...render(refusal, head), reasonPhrase: refusal.message });
 }
 
 function entered(hold: Hold, route: Route, params: Record<string, string>): Found {

@@ -6,6 +6,10 @@ const BASE_OF_OTLP =
   'Set OTEL_EXPORTER_OTLP_ENDPOINT to the base URL, to which exporters append /v1/traces, or ' +
   'OTEL_EXPORTER_OTLP_TRACES_ENDPOINT to the whole URL that ends in /v1/traces.';
 
+const BASE_OF_LANGSMITH = 'Set LANGSMITH_ENDPOINT to the address without a path.';
+
+const BASE_OF_LANGFUSE = 'Set LANGFUSE_BASE_URL (LANGFUSE_HOST) to the address without a path.';
+
 type NearMiss = {
   readonly pattern: RegExp;
   /** The message is for a listener that serves this path. */
@@ -20,19 +24,23 @@ const SCORES = '/api/public/scores';
 /** In the order in which they are tried. */
 const NEAR_MISSES: readonly NearMiss[] = [
   {
-    pattern: /\/v1\/(?:traces|metrics|logs)\/+v1\/(?:traces|metrics|logs)\/*$/,
+    pattern: /\/api\/public\/otel\/+api\/public(?:\/|$)/,
+    needs: SPANS,
+    message: `The base URL of the client ends in /api/public/otel, and the client appends a whole path. ${BASE_OF_LANGFUSE}`,
+  },
+  {
+    pattern: /^\/.+\/api\/public(?:\/|$)/,
+    needs: SPANS,
+    message: `The base URL of the client has a path, and the client appends a whole one. ${BASE_OF_LANGFUSE}`,
+  },
+  {
+    pattern: /\/v1\/(?:traces|metrics|logs)\/+(?:v1\/+)?v1\/(?:traces|metrics|logs)\/*$/,
     needs: SPANS,
     message: `The path of the signal is twice in this path. ${BASE_OF_OTLP}`,
   },
   {
-    pattern: /^\/+api\/v1\/+api\/(?:v1|public)(?:\/|$)/,
-    message:
-      'The base URL of the client ends in /api/v1, and the client appends it again. Remove /api/v1 from the base URL.',
-  },
-  {
-    pattern: /^\/+api\/public\/otel\/+api\/(?:v1|public)(?:\/|$)/,
-    message:
-      'The base URL of the client ends in /api/public/otel, and the client appends a whole path. Set it to the address without a path.',
+    pattern: /^\/+api\/v1\/+api\/v1(?:\/|$)/,
+    message: `The base URL of the client ends in /api/v1, and the client appends it again. Remove /api/v1 from the base URL. ${BASE_OF_LANGSMITH}`,
   },
   {
     pattern: /^\/+api\/v1\/+v1\/(?:traces|metrics|logs)\/*$/,
@@ -41,9 +49,16 @@ const NEAR_MISSES: readonly NearMiss[] = [
       'Spans are accepted at /v1/traces. Remove /api/v1 from OTEL_EXPORTER_OTLP_ENDPOINT, to which exporters append /v1/traces.',
   },
   {
-    pattern: /^\/+(?:api\/public\/otel|api\/v1\/otel|otel|v1)(?:\/v1)?\/*$/,
+    pattern:
+      /^\/+(?:api\/public\/otel|api\/v1\/otel|otel|v1)(?:\/v1)?\/*$|\/v1\/(?:traces|metrics|logs)\/*$|^\/+(?:v1\/+)?traces?\/*$/,
     needs: SPANS,
     message: `Spans are accepted at /v1/traces and /api/public/otel/v1/traces. ${BASE_OF_OTLP}`,
+  },
+  {
+    // Paths of LangSmith behind another one. Those behind `/api/v2` are of its second version.
+    pattern: /^\/(?!(?:api\/)?v2\/).+\/(?:info|runs\/(?:batch|multipart)|otel\/v1\/traces)\/*$/,
+    needs: RUNS,
+    message: `The base URL of the client has a path that is not served. ${BASE_OF_LANGSMITH}`,
   },
   {
     pattern: /^\/+api\/public\/(?:v2\/)?prompts(?:\/|$)/,
@@ -107,8 +122,22 @@ function withoutSlashes(path: string): string {
   return path.slice(0, end);
 }
 
-/** The hint behind a 405: an exporter whose base URL ends in `/api` sends spans to the path that lists traces. */
+/** A path that is served for other methods, and what follows its 405. */
+const WRONG_METHODS = [
+  {
+    // An exporter whose base URL ends in `/api` sends spans to the path that lists traces.
+    pattern: /^\/api\/v1\/traces$/,
+    hint: ' Spans are accepted at /v1/traces and /api/public/otel/v1/traces.',
+  },
+  {
+    // `get_run_stats` of LangSmith's clients, at a path that reads one run.
+    pattern: /^(?:\/api\/v1)?\/runs\/stats$/,
+    hint: ' Statistics are read with GET /api/v1/stats, and runs with read_run and list_runs, or readRun and listRuns.',
+  },
+];
+
+/** The hint behind a 405, if a client is known that sends the request. */
 export function wrongMethodHint(method: string, path: string): string {
-  const isExport = method === 'POST' && path === '/api/v1/traces';
-  return isExport ? ' Spans are accepted at /v1/traces and /api/public/otel/v1/traces.' : '';
+  if (method !== 'POST') return '';
+  return WRONG_METHODS.find(({ pattern }) => pattern.test(path))?.hint ?? '';
 }

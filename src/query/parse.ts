@@ -3,7 +3,7 @@ import type { Instant } from '../model/observation.ts';
 import type { QueryField } from './fields.ts';
 import { FIELD_NAMES, FIELDS, isFieldName } from './fields.ts';
 import type { FieldTerm, Query, QueryTerm, TextValue } from './query.ts';
-import { QueryError } from './query.ts';
+import { QueryMistake } from './query.ts';
 import type { RawValue } from './values.ts';
 import { isNumeric, numberRange, timeRange } from './values.ts';
 
@@ -16,21 +16,30 @@ export const MAX_QUERY_TERMS = 32;
  * Throws a `QueryError` with the position of the first mistake.
  */
 export function parseQuery(text: string, now: Instant): Query {
-  if (text.length > MAX_QUERY_LENGTH) {
-    throw new QueryError(
-      `The query has more than ${MAX_QUERY_LENGTH} characters`,
-      MAX_QUERY_LENGTH,
-    );
+  try {
+    return { terms: termsOf(text, now) };
+  } catch (error) {
+    throw error instanceof QueryMistake ? error.in(text) : error;
   }
+}
+
+function termsOf(text: string, now: Instant): QueryTerm[] {
+  if (text.length > MAX_QUERY_LENGTH) refuseLongText(text);
   const terms: QueryTerm[] = [];
   const reader = new Reader(text);
   for (reader.skipSpaces(); !reader.isAtEnd(); reader.skipSpaces()) {
     if (terms.length === MAX_QUERY_TERMS) {
-      throw new QueryError(`The query has more than ${MAX_QUERY_TERMS} terms`, reader.at);
+      throw new QueryMistake(`The query has more than ${MAX_QUERY_TERMS} terms`, reader.at);
     }
     terms.push(term(reader, now));
   }
-  return { terms };
+  return terms;
+}
+
+function refuseLongText(text: string): void {
+  const kept = [...text].slice(0, MAX_QUERY_LENGTH).join('');
+  if (kept.length === text.length) return;
+  throw new QueryMistake(`The query has more than ${MAX_QUERY_LENGTH} characters`, kept.length);
 }
 
 /** A text with the index of the next character. */
@@ -73,7 +82,7 @@ class Reader {
 function term(reader: Reader, now: Instant): QueryTerm {
   const position = reader.at;
   const negated = reader.takeIf('-');
-  if (reader.isAtSpace()) throw new QueryError('Expected a term after "-" {place}', position);
+  if (reader.isAtSpace()) throw new QueryMistake('Expected a term after "-" {place}', position);
   if (reader.take(HAS) !== undefined) {
     return { type: 'has', ...presentField(reader), negated, position };
   }
@@ -93,7 +102,7 @@ const KEYED_QUOTED = /[a-z]+\.(?=")/y;
 function fieldName(reader: Reader): Name | undefined {
   const keyed = keyedName(reader);
   if (keyed !== undefined) {
-    if (!reader.takeIf(':')) throw new QueryError('Expected ":" {place}', reader.at);
+    if (!reader.takeIf(':')) throw new QueryMistake('Expected ":" {place}', reader.at);
     return keyed;
   }
   const position = reader.at;
@@ -112,8 +121,9 @@ function keyedName(reader: Reader): Name | undefined {
 function presentField(reader: Reader): Name {
   const position = reader.at;
   const name = keyedName(reader) ?? reader.take(/[^\s,]+/y);
-  if (name === undefined) throw new QueryError('Expected a field behind "has:" {place}', position);
-  if (!reader.isAtSpace()) throw new QueryError('Expected a space {place}', reader.at);
+  if (name === undefined)
+    throw new QueryMistake('Expected a field behind "has:" {place}', position);
+  if (!reader.isAtSpace()) throw new QueryMistake('Expected a space {place}', reader.at);
   if (typeof name !== 'string') return name;
   return isFieldName(name) ? { field: name, key: null } : fieldOf(name, position);
 }
@@ -131,18 +141,18 @@ function knownField(name: string, key: string | null, position: number): Name {
     throw unknownField(key === null ? name : `${name}.${key}`, position);
   }
   if (FIELDS[name].isKeyed === true && (key === null || key === '')) {
-    throw new QueryError(`Expected a name behind "${name}." {place}`, position);
+    throw new QueryMistake(`Expected a name behind "${name}." {place}`, position);
   }
   return { field: name, key };
 }
 
-function unknownField(name: string, position: number): QueryError {
+function unknownField(name: string, position: number): QueryMistake {
   const meant = nearest(name, [...FIELD_NAMES, 'has']);
   const advice =
     meant === undefined
       ? '; quote the word to search for it as text'
       : `; did you mean "${meant}"?`;
-  return new QueryError(`Unknown field ${JSON.stringify(name)} {place}${advice}`, position);
+  return new QueryMistake(`Unknown field ${JSON.stringify(name)} {place}${advice}`, position);
 }
 
 /** Operators of other query languages, which must not silently become words. */
@@ -153,13 +163,13 @@ function words(reader: Reader): string {
   const position = reader.at;
   if (reader.text[position] === '"') {
     const phrase = quoted(reader);
-    if (phrase === '') throw new QueryError('The phrase {place} is empty', position);
-    if (!reader.isAtSpace()) throw new QueryError('Expected a space {place}', reader.at);
+    if (phrase === '') throw new QueryMistake('The phrase {place} is empty', position);
+    if (!reader.isAtSpace()) throw new QueryMistake('Expected a space {place}', reader.at);
     return phrase;
   }
   const word = reader.take(/\S+/y) ?? '';
   if (OPERATORS.includes(word)) {
-    throw new QueryError(
+    throw new QueryMistake(
       `${word} {place} is no operator: terms are joined by AND, field:a,b means any of them, and -term excludes; ` +
         'quote the word to search for it',
       position,
@@ -173,7 +183,7 @@ function fieldTerm(reader: Reader, term: FieldTerm, now: Instant): QueryTerm {
   const values = rawValues(reader, nameOf(term));
   const prefix = values.find(({ isPrefix }) => isPrefix);
   if (prefix !== undefined && field.type !== 'text' && field.type !== 'score') {
-    throw new QueryError('Expected a value without "*" {place}', prefix.position);
+    throw new QueryMistake('Expected a value without "*" {place}', prefix.position);
   }
   switch (field.type) {
     case 'text':
@@ -204,14 +214,14 @@ function rawValues(reader: Reader, name: string): RawValue[] {
     const isQuoted = reader.text[position] === '"';
     const text = isQuoted ? quoted(reader) : (reader.take(/[^\s,]+/y) ?? '');
     if (text === '') {
-      throw new QueryError(
+      throw new QueryMistake(
         `Expected a value for "${name}" {place}; -has:${name} finds traces without one`,
         position,
       );
     }
     values.push({ text, isQuoted, isPrefix: isQuoted && reader.takeIf('*'), position });
     if (reader.text[reader.at] !== ',' && !reader.isAtSpace()) {
-      throw new QueryError('Expected a space or a comma {place}', reader.at);
+      throw new QueryMistake('Expected a space or a comma {place}', reader.at);
     }
   } while (reader.takeIf(','));
   return values;
@@ -220,16 +230,16 @@ function rawValues(reader: Reader, name: string): RawValue[] {
 function textValue({ text, isQuoted, isPrefix, position }: RawValue): TextValue {
   if (isQuoted) return { text, isPrefix };
   if (/^[<>]/.test(text)) {
-    throw new QueryError('Expected a text {place}: it has no order; quote the value', position);
+    throw new QueryMistake('Expected a text {place}: it has no order; quote the value', position);
   }
   if (!text.endsWith('*')) return { text, isPrefix: false };
-  if (text === '*') throw new QueryError('Expected a prefix before "*" {place}', position);
+  if (text === '*') throw new QueryMistake('Expected a prefix before "*" {place}', position);
   return { text: text.slice(0, -1), isPrefix: true };
 }
 
 function choice({ choices = [] }: QueryField, { text, position }: RawValue): TextValue {
   if (choices.includes(text)) return { text, isPrefix: false };
-  throw new QueryError(
+  throw new QueryMistake(
     `${JSON.stringify(text)} {place} is none of ${choices.join(', ')}`,
     position,
   );
@@ -240,7 +250,7 @@ function quoted(reader: Reader): string {
   const position = reader.at;
   const found = reader.take(/"(?:[^"\\]|\\[\s\S])*"/y);
   if (found === undefined) {
-    throw new QueryError('The quote {place} is not closed', position);
+    throw new QueryMistake('The quote {place} is not closed', position);
   }
   return found.slice(1, -1).replaceAll(/\\(["\\])/g, '$1');
 }

@@ -57,15 +57,29 @@ export type TimeRange = {
   readonly text: string;
 };
 
-/** A mistake in a query. The message counts characters from 1. */
+/** A mistake in a query. The message counts characters from 1. A character of two UTF-16 units counts once. */
 export class QueryError extends Error {
   override readonly name = 'QueryError';
-  /** Index of the character at fault, from 0. */
+  /** Number of characters before the one at fault. */
   readonly position: number;
 
   /** `place` in the message becomes `at character N`. */
   constructor(message: string, position: number) {
     super(message.replace('{place}', () => `at character ${position + 1}`));
     this.position = position;
+  }
+}
+
+/** A mistake at an index of the text, in UTF-16 units. */
+export class QueryMistake extends Error {
+  readonly #index: number;
+
+  constructor(message: string, index: number) {
+    super(message);
+    this.#index = index;
+  }
+
+  in(text: string): QueryError {
+    return new QueryError(this.message, [...text.slice(0, this.#index)].length);
   }
 }

@@ -2,7 +2,7 @@ import { parseInstant } from '../model/instant.ts';
 import type { Instant } from '../model/observation.ts';
 import type { QueryField } from './fields.ts';
 import type { NumberRange, TimeRange } from './query.ts';
-import { QueryError } from './query.ts';
+import { QueryMistake } from './query.ts';
 
 /** One value of a list, as it was written. */
 export type RawValue = {
@@ -37,7 +37,7 @@ export function numberRange(field: QueryField, value: RawValue): NumberRange {
   const dots = text.indexOf('..');
   if (dots === -1) return between(numberAt(0), numberAt(0));
   const [min, max] = [numberAt(0, dots), numberAt(dots + 2)];
-  if (min > max) throw new QueryError('The range {place} is empty', position);
+  if (min > max) throw new QueryMistake('The range {place} is empty', position);
   return between(min, max);
 }
 
@@ -61,7 +61,7 @@ export function isNumeric({ text, isQuoted }: RawValue): boolean {
 function numberOf({ type }: QueryField, text: string, position: number): number {
   const number = readNumber(type, text);
   if (number !== undefined && Number.isFinite(number)) return number;
-  throw new QueryError(`${EXPECTED[type] ?? 'Expected a number'} {place}`, position);
+  throw new QueryMistake(`${EXPECTED[type] ?? 'Expected a number'} {place}`, position);
 }
 
 const EXPECTED: Partial<Record<QueryField['type'], string>> = {
@@ -103,7 +103,7 @@ export function timeRange({ text: written, position }: RawValue, now: Instant): 
   const dots = text.indexOf('..');
   if (dots === -1) return { ...timeAt(0), text };
   const [first, last] = [timeAt(0, dots), timeAt(dots + 2)];
-  if (isBefore(last.to, first.from)) throw new QueryError('The range {place} is empty', position);
+  if (isBefore(last.to, first.from)) throw new QueryMistake('The range {place} is empty', position);
   return { from: first.from, to: last.to, text };
 }
 
@@ -126,7 +126,7 @@ function periodOf(text: string, position: number, now: Instant): Period {
     minute === undefined ? (DAY.test(text) ? `${text}T00:00:00` : text) : `${start}:00${zone}`;
   const instant = parseInstant(full);
   if (instant === undefined) {
-    throw new QueryError(
+    throw new QueryMistake(
       'Expected a time {place}, such as 2026-11-03, 2026-11-03T14:00Z or now-24h',
       position,
     );

@@ -2,7 +2,7 @@ import { formatInstant } from '../model/instant.ts';
 import { HOUR_MS } from '../model/usage-window.ts';
 import type { Query } from '../query/query.ts';
 import type { RollupField } from '../store/rollups/fields.ts';
-import { isRollupField, ROLLUP_FIELDS } from '../store/rollups/fields.ts';
+import { GROUP_FIELDS, isRollupField } from '../store/rollups/fields.ts';
 import { POINT } from '../store/rollups/points.ts';
 import { answerBytes } from './answer.ts';
 import { invalidParameter, one, traceQuery } from './query.ts';
@@ -29,7 +29,6 @@ type StepName = keyof typeof STEPS;
 
 const MOST_GROUPS = 100;
 const GROUPS_BY_DEFAULT = 20;
-const GROUP_FIELDS = Object.keys(ROLLUP_FIELDS).filter((field) => field !== 'all');
 
 /** About the memory of a point. */
 const POINT_BYTES = 128;

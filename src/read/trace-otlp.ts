@@ -2,12 +2,16 @@ import type { Exchange } from '../http/exchange.ts';
 import type { OtlpEncoding } from '../model/otlp/request-part.ts';
 import { REQUEST_CLOSE, REQUEST_OPEN } from '../model/otlp/request-part.ts';
 import type { StoredObservation, TraceSource } from '../store/store.ts';
+import { preferredType } from './accept.ts';
 import type { BytesAnswer } from './answer.ts';
 import { bytesAnswer } from './answer.ts';
 import type { PayloadReader } from './payloads.ts';
 import { CutSpans, MadeSpans, SpanForms } from './span-parts.ts';
 import type { StoredRequest, StoreReading } from './stored-request.ts';
 import { unknown } from './stored-request.ts';
+
+const JSON_TYPE = 'application/json';
+const PROTO_TYPE = 'application/x-protobuf';
 
 /** Observations of one step. */
 const STEP_ROWS = 200;
@@ -72,11 +76,10 @@ async function answerOtlp(reading: StoreReading): Promise<void> {
   out.end();
 }
 
-/** Protobuf if the client accepts it and does not prefer JSON. */
+/** The encoding that `Accept` prefers; JSON if it names neither. */
 function encodingOf({ head }: Exchange): OtlpEncoding {
-  const accept = String(head.headers.get('accept') ?? '').toLowerCase();
-  const [json, proto] = [accept.indexOf('json'), accept.indexOf('protobuf')];
-  return proto !== -1 && (json === -1 || proto < json) ? 'proto' : 'json';
+  const accept = String(head.headers.get('accept') ?? '*/*');
+  return preferredType(accept, [JSON_TYPE, PROTO_TYPE]) === PROTO_TYPE ? 'proto' : 'json';
 }
 
 async function* steps(
@@ -108,7 +111,7 @@ function requestAnswer(
   { read }: StoreReading,
   encoding: OtlpEncoding,
 ): RequestAnswer {
-  const type = encoding === 'json' ? 'application/json' : 'application/x-protobuf';
+  const type = encoding === 'json' ? JSON_TYPE : PROTO_TYPE;
   const out: BytesAnswer = bytesAnswer(exchange, read, type);
   let between = encoding === 'json' ? REQUEST_OPEN : '';
   return {

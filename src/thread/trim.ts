@@ -7,6 +7,8 @@ export type Trimmed = {
   after(ms: number, callback: () => void): () => void;
   /** Bytes of resident memory that the heap of V8 and its buffers do not explain. */
   unexplained(): number;
+  /** Microseconds of CPU that the process has spent. */
+  cpuMicros(): number;
   /** Collects garbage. */
   collect(): void;
   /** Resolves when freed memory is returned. Rejects where that cannot be done. */
@@ -19,7 +21,10 @@ export const FIRST_LOOK_MS = 40_000;
 export const LOOK_MS = 5_000;
 /** Bytes that became unexplained since the last trim and make another one worth it. */
 export const GROWTH = 16 * 1_048_576;
-/** After a trim that returned fewer bytes, 1, 3, 7 … looks pass without a trim, at most `MOST_PASSED`. */
+/**
+ * After a trim that returned fewer bytes, 1, 3, 7 … looks pass without a trim, at most `MOST_PASSED`, or until the process takes
+ * half of the CPU that it took before that trim: a load that ends leaves what it used.
+ */
 export const WORTH_IT = 8 * 1_048_576;
 export const MOST_PASSED = 63;
 
@@ -36,6 +41,8 @@ export function startTrimming(trimmed: Trimmed): () => void {
   let trimmedTo = 0;
   let passed = 0;
   let toPass = 0;
+  let cpu = trimmed.cpuMicros();
+  let spentBeforeTrim = 0;
   let isEnded = false;
   let cancel = trimmed.after(FIRST_LOOK_MS, () => {
     trimmed.collect();
@@ -43,6 +50,9 @@ export function startTrimming(trimmed: Trimmed): () => void {
   });
 
   async function look(): Promise<void> {
+    const spent = trimmed.cpuMicros() - cpu;
+    cpu += spent;
+    if (spent <= spentBeforeTrim / 2) toPass = 0;
     const before = trimmed.unexplained();
     if (before >= trimmedTo + GROWTH && passed++ >= toPass) {
       try {
@@ -53,6 +63,7 @@ export function startTrimming(trimmed: Trimmed): () => void {
       }
       trimmedTo = trimmed.unexplained();
       passed = 0;
+      spentBeforeTrim = spent;
       toPass = before - trimmedTo >= WORTH_IT ? 0 : Math.min(2 * toPass + 1, MOST_PASSED);
     }
     if (!isEnded) cancel = trimmed.after(LOOK_MS, () => void look());
@@ -68,6 +79,12 @@ export function startTrimming(trimmed: Trimmed): () => void {
 export function unexplainedBytes(): number {
   const { rss, heapTotal, external } = process.memoryUsage();
   return rss - heapTotal - external;
+}
+
+/** Microseconds of CPU that this process has spent, with all of its threads. */
+export function processCpuMicros(): number {
+  const { user, system } = process.cpuUsage();
+  return user + system;
 }
 
 /** A thread calls the C library, because the flag that allows it holds for one thread. */

@@ -9,6 +9,7 @@ import { NPM_CASES } from './npm-cases.ts';
 import { PYTHON_CASES } from './python-cases.ts';
 
 export { NPM_CASES } from './npm-cases.ts';
+export { NPM_PRINTED, PYTHON_PRINTED } from './printed-cases.ts';
 
 /** The programs of all pages, which this package runs. */
 export const ALL_CASES: readonly ClientCase[] = [
@@ -23,7 +24,7 @@ export const ALL_CASES: readonly ClientCase[] = [
 export const MATRIX_CASES: readonly ClientCase[] = [...ALL_CASES, COLLECTOR_CASE];
 
 /** Installs the packages of a program if they are missing. */
-export async function runtimeOf({ list }: ClientCase): Promise<Runtime> {
+export async function runtimeOf({ list }: Pick<ClientCase, 'list'>): Promise<Runtime> {
   if (list === 'agents') {
     const programs = await codingAgents();
     return { file: 'program.sh', command: 'sh -eu program.sh', programs };

@@ -9,6 +9,7 @@ import { differences, type Found } from './compare.ts';
 import { type ModelServer, startModelServer } from './model-server.ts';
 import { programOf } from './page.ts';
 import { ANSWER, NOT_FOUND } from './plot.ts';
+import type { PrintedCase } from './printed-cases.ts';
 
 /** How a language runs a program. */
 export type Runtime = {
@@ -40,10 +41,12 @@ export class Lab {
     this.#grpcPort = grpcPort;
   }
 
-  static async start(): Promise<Lab> {
+  /** `sqlite` is merged over the settings of the store. */
+  static async start(sqlite: Readonly<Record<string, unknown>> = {}): Promise<Lab> {
     const [port] = await freePorts(1);
     const endpoint = `127.0.0.1:${port}`;
-    const config = { receivers: { otlp: { protocols: { grpc: { endpoint } } } } };
+    const receivers = { otlp: { protocols: { grpc: { endpoint } } } };
+    const config = { receivers, extensions: { sqlite } };
     const daemon = await prepareDaemon({ config });
     await daemon.start();
     return new Lab(daemon, await startModelServer(), `${port}`);
@@ -71,7 +74,14 @@ export class Lab {
     }
   }
 
-  async #keyOfNewProject({ page, section }: ClientCase): Promise<string> {
+  /** Runs a program of no page; returns the output of it and of its client, whether it fails or not. */
+  async output({ name, settings, program }: PrintedCase, runtime: Runtime): Promise<string> {
+    const key = await this.#keyOfNewProject({ page: 'printed', section: name });
+    const command = `(${runtime.command} || true)`;
+    return await this.#execute({ settings, program }, { ...runtime, command }, key);
+  }
+
+  async #keyOfNewProject({ page, section }: Pick<ClientCase, 'page' | 'section'>): Promise<string> {
     const made = await this.#daemon.cli('projects', 'create', `${page} ${section}`, '--json');
     if (made.code !== 0) throw new Error(`projects create: ${made.stderr}`);
     const { id } = record(JSON.parse(made.stdout));
@@ -87,12 +97,21 @@ export class Lab {
     const base = (await front?.(this.#daemon.base, key)) ?? this.#daemon.base;
     const { settings, program } = programOf(each);
     if (!/127\.0\.0\.1:431[78]/.test(settings + program)) throw new Error('no address in a page');
+    const all = `${each.prelude ?? ''}\n${settings}`;
+    return await this.#execute({ settings: all, program }, runtime, key, base);
+  }
+
+  async #execute(
+    { settings, program }: { readonly settings: string; readonly program: string },
+    runtime: Runtime,
+    key: string,
+    base = this.#daemon.base,
+  ): Promise<string> {
     const place = join(this.#daemon.directory, `case-${++this.#cases}`);
     mkdirSync(place);
     if (runtime.modules !== undefined) symlinkSync(runtime.modules, join(place, 'node_modules'));
     writeFileSync(join(place, runtime.file), this.#withAddresses(program, base));
-    const script = `${each.prelude ?? ''}\n${this.#withAddresses(settings, base)}`;
-    writeFileSync(join(place, 'settings.sh'), script);
+    writeFileSync(join(place, 'settings.sh'), this.#withAddresses(settings, base));
     const shell = [
       'sh',
       '-euc',

@@ -43,7 +43,7 @@ function langsmith(): ClientCase {
             kind: 'chain',
             inputs: { question: QUESTION },
             outputs: { output: ANSWER },
-            attachments: [{ name: 'map', content_type: 'text/plain', bytes: 12, sha256: MAP }],
+            attachments: [{ name: 'map', mime_type: 'text/plain', bytes: 12, sha256: MAP }],
             ...WITH_SESSION,
             children: [
               {
@@ -384,7 +384,7 @@ function litellmLangsmith(): ClientCase {
     cost: { total: 0.00000795 },
     tags,
   } as const;
-  const trace = { name: 'answer', tags, usage: CALL_USAGE };
+  const trace = { name: 'answer', session: 'session-1', tags, usage: CALL_USAGE };
   return {
     client: 'LiteLLM, langsmith',
     page: 'litellm',

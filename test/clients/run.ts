@@ -1,10 +1,11 @@
 import { writeFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
-import { ALL_CASES, MATRIX_CASES, runtimeOf } from './cases.ts';
+import { ALL_CASES, MATRIX_CASES, PYTHON_PRINTED, runtimeOf } from './cases.ts';
 import type { ClientCase } from './client-case.ts';
 import { packageVersions } from './install.ts';
 import { Lab } from './lab.ts';
 import { generatedPages } from './pages.ts';
+import { type PrintedCase, STALE_STORE } from './printed-cases.ts';
 
 /**
  * Runs the programs of docs/clients with the real SDKs against the daemon:
@@ -19,11 +20,13 @@ const print = (text: string) => void process.stdout.write(`${text}\n`);
 
 const chosen = ALL_CASES.filter((each) => titleOf(each).includes(values.only ?? ''));
 // The lists of packages install at the same time.
-await Promise.allSettled(chosen.map(runtimeOf));
-const lab = await Lab.start();
-const failed: ClientCase[] = [];
+const printed = PYTHON_PRINTED.filter(({ name }) => name.includes(values.only ?? ''));
+await Promise.allSettled([...chosen, ...printed].map(runtimeOf));
+const lab = await Lab.start(STALE_STORE);
+const failed: (ClientCase | PrintedCase)[] = [];
 try {
   for (const each of chosen) if (!(await passes(each))) failed.push(each);
+  for (const each of printed) if (!(await printsItsLines(each))) failed.push(each);
 } finally {
   await lab.close();
 }
@@ -32,7 +35,7 @@ if (values.write && failed.length === 0 && chosen.length === ALL_CASES.length) {
     writeFileSync(path, text);
   }
 }
-print(`${chosen.length - failed.length} passed, ${failed.length} failed`);
+print(`${chosen.length + printed.length - failed.length} passed, ${failed.length} failed`);
 process.exitCode = failed.length === 0 ? 0 : 1;
 
 function titleOf({ client, protocol }: ClientCase): string {
@@ -51,4 +54,11 @@ async function passes(each: ClientCase): Promise<boolean> {
     print(`FAILED  ${titleOf(each)}: ${error instanceof Error ? error.stack : String(error)}`);
     return false;
   }
+}
+
+async function printsItsLines(each: PrintedCase): Promise<boolean> {
+  const output = await lab.output(each, await runtimeOf(each));
+  const missing = each.prints.filter((line) => !line.test(output));
+  print(missing.length === 0 ? `ok      ${each.name}` : `FAILED  ${each.name}\n${output}`);
+  return missing.length === 0;
 }

@@ -98,7 +98,7 @@ t.test(
 
     const observation = await stored(target, id);
     const [found, ...others] = list(observation.attachments).map(record);
-    t.match(found, { name: 'whole', content_type: 'image/png', bytes: LIMIT });
+    t.match(found, { name: 'whole', mime_type: 'image/png', bytes: LIMIT });
     t.same(others, [], 'one byte past the limit is left out');
     t.match(observation.ignored, [{ path: 'attachments[1]' }]);
     const served = await get(target, String(found?.url));

@@ -191,8 +191,8 @@ async function attachments(t: Test, daemon: Daemon): Promise<void> {
   const { observations } = await wholeTrace(daemon, run.id, 1, ([one]) => one?.ended === true);
   const found = list(observations[0]?.attachments).map(record);
   t.match(found, [
-    { name: 'image', content_type: 'image/png', bytes: image.length },
-    { name: 'page', content_type: 'text/html', bytes: page.length },
+    { name: 'image', mime_type: 'image/png', bytes: image.length },
+    { name: 'page', mime_type: 'text/html', bytes: page.length },
   ]);
   for (const [one, content, type] of [
     [found[0], image, 'image/png'],

@@ -153,12 +153,13 @@ function Suggestions({ id, isOpen, suggestions, chosen, take }: SuggestionsProps
 /** The query with the character at fault marked, and the message. */
 function Mistake({ text, mistake }: { readonly text: string; readonly mistake: QueryError }) {
   const { position, message } = mistake;
+  const characters = [...text];
   return (
     <div class="mistake" role="alert">
       <code class="user-text">
-        {text.slice(0, position)}
-        <mark>{text.slice(position, position + 1) || '⌴'}</mark>
-        {text.slice(position + 1)}
+        {characters.slice(0, position).join('')}
+        <mark>{characters[position] ?? '⌴'}</mark>
+        {characters.slice(position + 1).join('')}
       </code>
       <p>{message}</p>
     </div>

@@ -50,6 +50,8 @@ export type PostgresSettings = ConnectionSettings & {
   readonly maxConnections: number;
   /** Milliseconds after which the server cancels a statement. */
   readonly queryTimeout: number;
+  /** SQL that each new connection runs, such as `SET`. A server that rejects it goes on without it. */
+  readonly session?: string;
 };
 
 /** How much longer than the server a connection waits: a tenth, within these bounds. */
@@ -60,7 +62,7 @@ const LONGEST_IDLE_MS = 4_000;
  * A process that vanished without closing its connections (power, partition) is noticed by the server within a minute:
  * its transactions end and its connections are free. The defaults of the system are 2 h and more.
  */
-const SESSION = `SET tcp_keepalives_idle = 30; SET tcp_keepalives_interval = 10;
+const LIVENESS = `SET tcp_keepalives_idle = 30; SET tcp_keepalives_interval = 10;
   SET tcp_keepalives_count = 3; SET tcp_user_timeout = 30000`;
 
 /** Connects with the first query. Pools to the same server share `connections`. */
@@ -69,7 +71,7 @@ export async function openPostgres(
   connections: Connections = connectionsTo(settings.clock),
 ): Promise<Postgres> {
   const driver = await loadDriver();
-  const { queryTimeout, clock } = settings;
+  const { queryTimeout, clock, session } = settings;
   // The server cancels first: its connection then goes on, and the error says that the statement was slow.
   const patience =
     queryTimeout + Math.min(GRACE_MS.most, Math.max(GRACE_MS.least, queryTimeout / 10));
@@ -85,8 +87,10 @@ export async function openPostgres(
     types: driver.types,
     // A server that does not know the parameters keeps its own. A broken connection fails its first statement.
     onConnect: async (client) => {
-      const query = { text: SESSION, query_timeout: settings.connectTimeout };
-      await client.query(query).catch(() => {});
+      for (const text of [LIVENESS, ...(session === undefined ? [] : [session])]) {
+        const query = { text, query_timeout: settings.connectTimeout };
+        await client.query(query).catch(() => {});
+      }
     },
     ...(settings.tls === undefined ? {} : { ssl: settings.tls }),
   });

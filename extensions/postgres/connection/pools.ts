@@ -32,16 +32,30 @@ export type PostgresPools = Readonly<Record<Purpose, Postgres>> & {
   close(): Promise<void>;
 };
 
+/**
+ * A statement of a reader looks at some thousand rows through an index. The planner takes such a range for the whole table now and then, and then
+ * scans it; compiling a statement, or starting workers for it, costs more than it saves. One process a statement also makes its time its CPU,
+ * which is what the budget of a page bounds.
+ */
+const READ_PLANNING =
+  'SET enable_seqscan = off; SET jit = off; SET max_parallel_workers_per_gather = 0';
+
 /** Each pool connects with its first query. */
 export async function openPools(settings: PoolsSettings): Promise<PostgresPools> {
   const { maxConnections, readConnections, timeouts, ...connection } = settings;
   const shared = connectionsTo(settings.clock);
-  const open = (purpose: Purpose, most: number): Promise<Postgres> =>
-    openPostgres({ ...connection, maxConnections: most, queryTimeout: timeouts[purpose] }, shared);
+  const open = (purpose: Purpose, most: number, session?: string): Promise<Postgres> =>
+    openPostgres(
+      {
+        ...{ ...connection, maxConnections: most, queryTimeout: timeouts[purpose] },
+        ...(session === undefined ? {} : { session }),
+      },
+      shared,
+    );
   const pools = {
     accept: await open('accept', maxConnections),
     write: await open('write', maxConnections),
-    read: answering(await open('read', readConnections), timeouts.read),
+    read: answering(await open('read', readConnections, READ_PLANNING), timeouts.read),
     verify: await open('verify', 1),
     rebuild: await open('rebuild', 1),
     housekeeping: await open('housekeeping', 1),

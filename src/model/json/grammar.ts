@@ -18,6 +18,8 @@ export type Text = {
   saved: number;
   /** Escapes so far; a string without escapes leaves the count unchanged. */
   escapes: number;
+  /** Those of them that are spelled such as `\u0041`. */
+  unicodeEscapes: number;
 };
 
 /** The most nested containers of a body; a wrapped run has some more (src/model/runs/wrap.ts). */
@@ -32,6 +34,7 @@ export function textOf(bytes: Buffer, maxDepth = MAX_JSON_DEPTH): Text {
     maxDepth: Math.min(maxDepth, MAX_DEPTH_EVER),
     saved: 0,
     escapes: 0,
+    unicodeEscapes: 0,
   };
 }
 
@@ -200,6 +203,7 @@ function skipEscape(text: Text, start: number): number {
 }
 
 function skipUnicodeEscape(text: Text, start: number): number {
+  text.unicodeEscapes++;
   const unit = hex4(text, start + 2);
   if (unit < 0x80) {
     text.saved += 6 - compactAscii(unit);
@@ -252,7 +256,7 @@ export function unescapeAscii(
 ): number | undefined {
   let length = 0;
   for (let at = start; at < end; at++) {
-    let c = bytes[at] ?? 0;
+    let c = bytes[at] as number;
     if (c === BACKSLASH) {
       const kind = bytes[++at] ?? 0;
       if (kind === 0x75) {
@@ -262,6 +266,8 @@ export function unescapeAscii(
           // The low four bits of a letter are its place in the alphabet, from 1.
           c = c * 16 + (digit & 0x0f) + (digit > NINE ? 9 : 0);
         }
+      } else if (kind === QUOTE || kind === BACKSLASH) {
+        c = kind;
       } else {
         c = SHORT_ESCAPES.get(kind) ?? kind;
       }

@@ -88,6 +88,11 @@ export function stringIn(bytes: Buffer, start: number, end: number): string {
   if (!hasBackslash(bytes, start + 1, end - 1)) {
     return bytes.toString('utf8', start + 1, end - 1);
   }
+  return escapedStringIn(bytes, start, end);
+}
+
+/** The same for a string that is known to have escapes. */
+export function escapedStringIn(bytes: Buffer, start: number, end: number): string {
   // A short text with only ASCII escapes is decoded here, several times faster than by JSON.parse.
   if (end - start <= 8 * UNESCAPED.length) {
     const length = unescapeAscii(bytes, start + 1, end - 1, UNESCAPED);

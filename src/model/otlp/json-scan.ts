@@ -34,7 +34,7 @@ import {
   REQUEST,
   type ScalarType,
 } from './json-shape.ts';
-import { plainKey, skipPlainAttribute } from './plain-attribute.ts';
+import { plainAttribute, skipPlainAttribute } from './plain-attribute.ts';
 import { Recorder, type RecorderMark } from './recorder.ts';
 import { MAX_VALUE_DEPTH } from './wire.ts';
 
@@ -232,7 +232,7 @@ function walkList(
   let at = spaceFrom(text, start + 1);
   if (bytes[at] !== CLOSE_BRACKET) {
     for (;;) {
-      const end = message === KEY_VALUE ? skipAttribute(walk, at, depth) : 0;
+      const end = message === KEY_VALUE ? skipAttribute(walk, at, depth, lists) : 0;
       at = spaceFrom(text, end === 0 ? walkMessage(walk, at, depth, message, lists) : end);
       count++;
       if (bytes[at] === CLOSE_BRACKET) break;
@@ -245,10 +245,14 @@ function walkList(
 }
 
 /** The end of a plain attribute; 0 for any other one. */
-function skipAttribute(walk: Walk, start: number, depth: number): number {
-  const end = skipPlainAttribute(walk.text, start, depth);
+function skipAttribute(walk: Walk, start: number, depth: number, lists: number): number {
+  const end = skipPlainAttribute(walk.text, start, depth, lists);
   if (end !== 0 && !walk.customFields) {
-    walk.customFields = mayHoldCustomFields(walk.text.bytes, plainKey.keyStart, plainKey.keyEnd);
+    walk.customFields = mayHoldCustomFields(
+      walk.text.bytes,
+      plainAttribute.keyStart,
+      plainAttribute.keyEnd,
+    );
   }
   return end;
 }

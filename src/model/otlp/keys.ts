@@ -1,5 +1,5 @@
 import { type AttributeKey, attributeKey } from '../attributes.ts';
-import { hashPlaceOf, isAt, PLACES } from '../repeated-text.ts';
+import { copyOf, hashPlaceOf, isAt, PLACES } from '../repeated-text.ts';
 
 /**
  * A cache of attribute keys by their bytes, so that no string is made of a known key: an application has few keys and
@@ -18,7 +18,7 @@ export function keyAt(bytes: Buffer, start: number, end: number): AttributeKey {
   const place = table[at];
   if (place !== undefined && isAt(place.bytes, bytes, start, length)) return place.key;
   const key = attributeKey(textAt(bytes, start, end));
-  table[at] = { bytes: Uint8Array.from(bytes.subarray(start, end)), key };
+  table[at] = { bytes: copyOf(bytes, start, end), key };
   return key;
 }
 

@@ -1,5 +1,6 @@
 import type { IgnoredReason } from '../ignored.ts';
 import { decodeCheckedText } from '../json/checked.ts';
+import { numberMembersOf } from '../json/flat.ts';
 import { kindOfCount, nestedKinds, type UsageCounts } from '../usage.ts';
 import type { OtlpKeyValue, OtlpValue } from './span.ts';
 import { scalarOf } from './value.ts';
@@ -12,7 +13,8 @@ type Members = readonly (readonly [name: string, value: unknown])[];
 /** The members of an attribute's object; undefined for any other value. */
 export function membersOfValue(value: OtlpValue | undefined): Members | undefined {
   const text = value?.stringValue;
-  return typeof text === 'string' ? membersOfJson(decodeCheckedText(text)) : membersOfList(value);
+  if (typeof text !== 'string') return membersOfList(value);
+  return numberMembersOf(text) ?? membersOfJson(decodeCheckedText(text));
 }
 
 function membersOfList(value: OtlpValue | undefined): Members | undefined {

@@ -261,9 +261,13 @@ const USER_SLOTS = [COMMON['extra.metadata.user_id'], COMMON['metadata.user_id']
 function sessionOf(index: JsonIndex, position: number): string | null {
   return (
     firstTextAt(index, position, SESSION_SLOTS) ??
-    textOfBareExtra(index, position, ['session_id', 'thread_id', 'conversation_id'])
+    textOfBareExtra(index, position, ['session_id', 'thread_id', 'conversation_id']) ??
+    (isBareExtra(index, position) ? firstTextAt(index, position, OWN_SESSION_SLOTS) : null)
   );
 }
+
+/** LiteLLM moves the `session_id` of its metadata here, where LangSmith's clients have the id of a project. */
+const OWN_SESSION_SLOTS = [RUN.session_id];
 
 function userOf(index: JsonIndex, position: number): string | null {
   return (

@@ -14,6 +14,9 @@ export const ROLLUP_FIELDS = {
 
 export type RollupField = keyof typeof ROLLUP_FIELDS;
 
+/** Fields that `group_by` takes. */
+export const GROUP_FIELDS = Object.keys(ROLLUP_FIELDS).filter((field) => field !== 'all');
+
 /** A value of a trace has the numbers of the whole trace; one of observations has those of the observations that have it. */
 export const OBSERVATION_FIELDS = ['model', 'kind', 'tool'] as const satisfies RollupField[];
 

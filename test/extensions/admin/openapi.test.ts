@@ -22,7 +22,12 @@ import { type Answered, type Ask, type Asked, serving, TOKEN } from './serving.t
 type Operation = {
   readonly operationId: string;
   readonly security?: readonly object[];
-  readonly parameters?: readonly { name: string; in: string; schema: AnySchemaObject }[];
+  readonly parameters?: readonly {
+    name: string;
+    in: string;
+    description?: string;
+    schema: AnySchemaObject;
+  }[];
   readonly requestBody?: { content: Record<string, { schema: AnySchemaObject }> };
   readonly responses: Record<string, { content?: Record<string, { schema: AnySchemaObject }> }>;
 };
@@ -410,6 +415,18 @@ t.test(
     }
   },
 );
+
+t.test('every parameter of a query of the ingestion listener says what it means', async (t) => {
+  const { document } = await described(t);
+  const silent = Object.entries(document.paths)
+    .filter(([, item]) => item.servers !== undefined)
+    .flatMap(([path, item]) =>
+      METHODS.flatMap((method) => item[method]?.parameters ?? [])
+        .filter((each) => each.in === 'query' && (each.description ?? '') === '')
+        .map(({ name }) => `${path} ${name}`),
+    );
+  t.same(silent, []);
+});
 
 t.test('the parameters of an export in the document are those that it takes', async (t) => {
   const { document } = await described(t);

@@ -147,6 +147,32 @@ t.test('an invalid command line exits with 64', async (t) => {
   t.match(await cli(cwd, ['run', '--help']), { status: 0, out: /--config/ });
 });
 
+t.test(
+  'the help of every command that reads or erases has examples and no empty default',
+  async (t) => {
+    const cwd = t.testdir();
+    const commands = [
+      'traces',
+      'trace',
+      'stats',
+      'sessions',
+      'users',
+      'export',
+      'erase',
+      'erasures',
+    ];
+    const perProject = [...commands.map((name) => [name]), ['cost', 'recompute']];
+    for (const command of [...perProject, ['search', 'status']]) {
+      const { status, out } = await cli(cwd, [...command, '--help']);
+      t.equal(status, 0, command.join(' '));
+      t.match(out, new RegExp(`\\nExamples:\\n {2}tracectl ${command.join(' ')}`));
+      t.match(out.replace(/\s+/g, ' '), /--config <file> [^-]*\(default: tracectl\.yaml\) --set/);
+      t.notMatch(out, 'default: []');
+      t.equal(out.includes('--project <project>'), command[0] !== 'search', command.join(' '));
+    }
+  },
+);
+
 t.test('refuses to start as a worker without a supervisor', async (t) => {
   const run = await cli(ROOT, ['run', '--config', EMBEDDED], { TRACECTL_WORKER: '3 of 2' });
   t.match(run, { status: 64, err: /TRACECTL_WORKER is reserved for the workers of a daemon/ });

@@ -96,3 +96,19 @@ t.test('counts the requests in progress of the receiver that serves them', async
   for (const each of started) if ('done' in each) each.done();
   t.same([one.active, idle], [0, 1]);
 });
+
+t.test('a 404 and a 405 say what to change in the reason phrase, too', async (t) => {
+  const holds = [hold('one', { routes: [route('/api/v1/traces', 'list')] })];
+  const head = {
+    ...({ transport: 'http', method: 'POST', path: '/', headers: new Map() } as const),
+    ...{ declaredBytes: 0, remoteAddress: '127.0.0.1', receivedAt: 0 },
+  };
+  for (const [path, phrase] of [
+    ['/', /^Nothing is served at the root/],
+    ['/api/v1/traces', /^This path takes GET, HEAD\. Spans are accepted at \/v1\/traces/],
+  ] as const) {
+    const result = find(holds, 'POST', path);
+    if (!('refusal' in result)) throw new Error('the path is served');
+    t.match(result.renderRefusal(result.refusal, head).reasonPhrase, phrase, path);
+  }
+});

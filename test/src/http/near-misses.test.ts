@@ -13,12 +13,28 @@ const isServed = (path: string) => SERVED.includes(path);
 t.test('names the right URL or setting for a path that is nearly right', async (t) => {
   for (const [path, message] of [
     ['/v1/traces/v1/traces', /OTEL_EXPORTER_OTLP_TRACES_ENDPOINT/],
+    ['/v1/traces/v1/v1/traces', /signal is twice.*OTEL_EXPORTER_OTLP_ENDPOINT/],
+    ['/v1/logs/v1/logs', /signal is twice/],
     ['/api/public/otel/v1/traces/v1/traces/', /OTEL_EXPORTER_OTLP_ENDPOINT/],
-    ['/api/v1/api/v1/runs/batch', /Remove \/api\/v1 from the base URL/],
+    ['/otlp/v1/traces', /accepted at \/v1\/traces.*OTEL_EXPORTER_OTLP_ENDPOINT/],
+    ['/v1/trace', /accepted at \/v1\/traces/],
+    ['/traces', /accepted at \/v1\/traces/],
+    ['/api/v1/api/v1/runs/batch', /Remove \/api\/v1 from the base URL.*LANGSMITH_ENDPOINT/],
+    ['/api/v1/api/v1/otel/v1/traces', /LANGSMITH_ENDPOINT/],
     ['/api/v1/api/v1', /Remove \/api\/v1/],
-    ['/api/v1/api/public/otel/v1/traces', /Remove \/api\/v1/],
     ['/api/v1//api/v1/info', /Remove \/api\/v1/],
-    ['/api/public/otel/api/public/otel/v1/traces', /ends in \/api\/public\/otel/],
+    ['/v1/info', /LANGSMITH_ENDPOINT/],
+    ['/v1/runs/multipart', /LANGSMITH_ENDPOINT/],
+    ['/api/runs/batch', /LANGSMITH_ENDPOINT/],
+    ['/otel/runs/batch', /LANGSMITH_ENDPOINT/],
+    ['/api/public/otel/runs/batch/', /LANGSMITH_ENDPOINT/],
+    ['/api/v1/api/public/otel/v1/traces', /LANGFUSE_BASE_URL/],
+    ['/api/public/api/public/projects', /LANGFUSE_BASE_URL/],
+    ['/v1/traces/api/public/otel/v1/traces', /LANGFUSE_BASE_URL/],
+    [
+      '/api/public/otel/api/public/otel/v1/traces',
+      /ends in \/api\/public\/otel.*LANGFUSE_BASE_URL/,
+    ],
     ['/api/public/otel', /accepted at \/v1\/traces/],
     ['/api/public/otel/', /OTEL_EXPORTER_OTLP_TRACES_ENDPOINT/],
     ['/api/public/otel/v1', /accepted at \/v1\/traces/],
@@ -50,8 +66,9 @@ t.test('names the right URL or setting for a path that is nearly right', async (
 
 t.test('says nothing of what the listener does not serve, and of other paths', async (t) => {
   for (const path of [
-    ...['/x', '/api', '/api/v2/runs', '/v1/tracesx', '/apix/public', '/datasetsx'],
+    ...['/x', '/api', '/api/v2/runs', '/api/v2/info', '/v1/tracesx', '/apix/public', '/datasetsx'],
     `/${'/'.repeat(16_000)}x`,
+    `/${'/v1/traces/'.repeat(1_500)}x`,
   ]) {
     t.equal(notServed(path, isServed), 'Nothing is served at this path.', path.slice(0, 20));
   }
@@ -68,8 +85,13 @@ t.test('a message repeats nothing of the path', async (t) => {
   t.notMatch(notServed('/api/public/<script>', isServed), 'script');
 });
 
-t.test('names the path for spans to an exporter that sends to the list of traces', async (t) => {
+t.test('names the request to send to a client whose method is not served', async (t) => {
   t.match(wrongMethodHint('POST', '/api/v1/traces'), /Spans are accepted at \/v1\/traces/);
+  for (const path of ['/runs/stats', '/api/v1/runs/stats']) {
+    t.match(wrongMethodHint('POST', path), /GET \/api\/v1\/stats/, path);
+  }
+  t.equal(wrongMethodHint('GET', '/runs/stats'), '');
+  t.equal(wrongMethodHint('POST', '/runs/stats/x'), '');
   t.equal(wrongMethodHint('DELETE', '/api/v1/traces'), '');
   t.equal(wrongMethodHint('POST', '/api/v1/users'), '');
 });

@@ -184,6 +184,12 @@ const MISTAKES: readonly [query: string, position: number, message: string][] = 
   ['has:', 4, 'Expected a field behind "has:" at character 5'],
   ['has:usr', 4, 'Unknown field "usr" at character 5; did you mean "user"?'],
   ['has:user,model', 8, 'Expected a space at character 9'],
+  ['é🙂 modle:x', 3, 'Unknown field "modle" at character 4; did you mean "model"?'],
+  [
+    '🙂 latency:2s..🙂',
+    14,
+    'Expected a duration with a unit, such as 800ms, 2s or 1m, at character 15',
+  ],
 ];
 
 t.test('names the position and the reason of a mistake', async (t) => {
@@ -201,6 +207,9 @@ t.test(
     const longest = 'x'.repeat(MAX_QUERY_LENGTH);
     t.match(only(longest), { type: 'text', text: longest });
     t.throws(() => parse(`${longest}x`), { position: MAX_QUERY_LENGTH, message: /more than 2048/ });
+    const emojis = '🙂'.repeat(MAX_QUERY_LENGTH);
+    t.match(only(emojis), { type: 'text', text: emojis });
+    t.throws(() => parse(`${emojis}x`), { position: MAX_QUERY_LENGTH, message: /more than 2048/ });
     const most = Array.from({ length: MAX_QUERY_TERMS }, () => 'a').join(' ');
     t.equal(parse(most).terms.length, MAX_QUERY_TERMS);
     t.throws(() => parse(`${most} b`), {

@@ -43,7 +43,7 @@ t.test('serves the bytes of an attachment as a download that no browser runs', a
   const url = `/api/v1/attachments/${sha256}`;
   const { json } = await call('GET', '/api/v1/observations/run%20image%2Fpng');
   t.match(json, {
-    attachments: [{ name: 'file', content_type: 'image/png', bytes, sha256, url }],
+    attachments: [{ name: 'file', mime_type: 'image/png', bytes, sha256, url }],
   });
   const answer = await get(`/attachments/${sha256}`);
   t.equal(answer.status, 200);

@@ -17,10 +17,19 @@ const START = 100 * 1_048_576;
 /** A process whose unexplained memory the test sets, with trims that return `returned` bytes. */
 function trimming() {
   const clock = fakeClock();
-  const state = { resident: START, returned: WORTH_IT, trims: 0, collections: 0, fails: false };
+  const state = {
+    resident: START,
+    returned: WORTH_IT,
+    trims: 0,
+    collections: 0,
+    fails: false,
+    cpu: 0,
+    load: 1_000,
+  };
   const end = startTrimming({
     after: clock.after,
     unexplained: () => state.resident,
+    cpuMicros: () => state.cpu,
     collect: () => void state.collections++,
     async trim() {
       state.trims++;
@@ -31,6 +40,7 @@ function trimming() {
   /** Passes the time of some looks, each with its trim. */
   async function pass(looks: number): Promise<void> {
     for (let n = 0; n < looks; n++) {
+      state.cpu += state.load;
       clock.advance(LOOK_MS);
       await new Promise(setImmediate);
     }
@@ -85,6 +95,28 @@ t.test('trims that return little become rare', async (t) => {
   state.resident += 2 * GROWTH;
   await pass(1);
   t.equal(state.trims, before + 1, 'a trim that is worth it ends the pauses');
+});
+
+t.test('a load that ends or falls to half of it ends the pauses', async (t) => {
+  const { state, end, pass, start } = trimming();
+  t.teardown(end);
+  start();
+  await pass(1);
+  state.returned = 0;
+  for (let n = 0; n < 40; n++) {
+    state.resident += GROWTH;
+    await pass(1);
+  }
+  const before = state.trims;
+  state.resident += GROWTH;
+  state.load = 501;
+  await pass(4);
+  t.equal(state.trims, before, 'a little less load does not');
+  state.load = 500;
+  await pass(1);
+  t.equal(state.trims, before + 1);
+  await pass(1);
+  t.equal(state.trims, before + 1, 'memory that does not grow is not trimmed again');
 });
 
 t.test('a process that cannot be trimmed is left alone', async (t) => {

@@ -34,16 +34,16 @@ const SHOWN = new Set(['image/png', 'image/jpeg', 'image/gif', 'image/webp']);
 function File({ file, url }: { readonly file: Attachment; readonly url: string }): JSX.Element {
   const [isShown, setShown] = useState(false);
   const [isBroken, setBroken] = useState(false);
-  const { name, content_type, bytes: size } = file;
+  const { name, mime_type, bytes: size } = file;
   return (
     <>
       <a class="user-text" href={url} download={name}>
         {visible(beginning(name, 120))}
       </a>{' '}
       <span class="muted">
-        {content_type}, {bytes(size)}
+        {mime_type}, {bytes(size)}
       </span>{' '}
-      {SHOWN.has(content_type) && !isShown && (
+      {SHOWN.has(mime_type) && !isShown && (
         <button type="button" onClick={() => setShown(true)}>
           Show image
         </button>

@@ -47,6 +47,18 @@ t.test('a process that freezes inside a transaction holds its locks for at most 
   t.same(await Promise.all(purposes.map(idle)), ['3998ms', '4s', '4s', '4s']);
 });
 
+t.test('a reader scans no table that has an index, and takes one process', async (t) => {
+  const pools = await opened(t);
+  const planning = async (purpose: Purpose) => {
+    const { rows } = await pools[purpose].query(`SELECT name, setting FROM pg_settings WHERE name IN
+      ('enable_seqscan', 'jit', 'max_parallel_workers_per_gather')`);
+    return Object.fromEntries(rows.map(({ name, setting }) => [name, setting]));
+  };
+  const narrow = { enable_seqscan: 'off', jit: 'off', max_parallel_workers_per_gather: '0' };
+  t.same(await planning('read'), narrow);
+  t.not((await planning('write')).enable_seqscan, 'off', 'other statements may scan a table');
+});
+
 t.test('a read that takes too long is no outage, and says what to do', async (t) => {
   const pools = await opened(t, { read: 2000 });
   await t.rejects(pools.read.query('SELECT pg_sleep(30)'), {

@@ -24,8 +24,9 @@ const spaced = (text: string) => text.replaceAll('{"key":', '{ "key":');
 
 const attributes = attributesOf({
   ...{ a: 'text', empty: '', é: 'ü', 'key "quoted"': 'x', lines: 'a\n"b"\\\u0001', n: 5 },
-  ...{ zero: 0, big: 123456789012345n, bigger: 1234567890123456n, over: 2n ** 63n, no: null },
-  ...{ f: 0.5, yes: true, list: ['a', 1], metadata: { custom_fields: 'x' } },
+  ...{ zero: 0, big: 123456789012345n, bigger: 1234567890123456n, over: 2n ** 63n, nil: null },
+  ...{ f: 0.5, yes: true, no: false, list: ['a', 1], metadata: { custom_fields: 'x' } },
+  ...{ texts: ['a', 'b "c"'], one: ['é'], none: [], objects: [{ a: ['b'] }] },
 });
 const text = JSON.stringify(
   requestOf([

@@ -1,0 +1,288 @@
+import type { ClientCase } from './client-case.ts';
+
+/** A program of no page, and what it or its client prints. */
+export type PrintedCase = {
+  readonly name: string;
+  readonly list: ClientCase['list'];
+  readonly settings: string;
+  readonly program: string;
+  readonly prints: readonly RegExp[];
+};
+
+/** Of the daemon that runs the programs, so that a run without an end is stale soon. */
+export const STALE_STORE = { stale_after: '1s' };
+
+type Near = { readonly path: string; readonly prints: RegExp };
+
+const BASE = 'http://127.0.0.1:4318';
+
+const OTLP_HEADERS = 'export OTEL_EXPORTER_OTLP_HEADERS="Authorization=Bearer%20$KEY"';
+
+/** Usual wrong values of `OTEL_EXPORTER_OTLP_ENDPOINT`. */
+const OTLP_BASES: readonly Near[] = [
+  { path: '/v1/traces', prints: /signal is twice.*Set OTEL_EXPORTER_OTLP_ENDPOINT/ },
+  { path: '/api/v1', prints: /Remove \/api\/v1 from OTEL_EXPORTER_OTLP_ENDPOINT/ },
+  { path: '/api', prints: /Spans are accepted at \/v1\/traces/ },
+  { path: '/otlp', prints: /Spans are accepted at \/v1\/traces/ },
+];
+
+/** Usual wrong values of `OTEL_EXPORTER_OTLP_TRACES_ENDPOINT`. */
+const OTLP_URLS: readonly Near[] = [
+  { path: '', prints: /Nothing is served at the root. Spans are accepted at \/v1\/traces/ },
+  { path: '/v1', prints: /Spans are accepted at \/v1\/traces/ },
+  { path: '/api/public/otel', prints: /Set OTEL_EXPORTER_OTLP_ENDPOINT/ },
+  { path: '/v1/traces/v1/traces', prints: /signal is twice/ },
+];
+
+/** Usual wrong values of `LANGFUSE_BASE_URL`. */
+const LANGFUSE_BASES: readonly Near[] = [
+  { path: '/api/public/otel', prints: /Set LANGFUSE_BASE_URL/ },
+  { path: '/api/public', prints: /Set LANGFUSE_BASE_URL/ },
+  { path: '/api/v1', prints: /Set LANGFUSE_BASE_URL/ },
+  { path: '/v1/traces', prints: /Set LANGFUSE_BASE_URL/ },
+];
+
+/** Usual wrong values of `LANGSMITH_ENDPOINT`. */
+const LANGSMITH_BASES: readonly Near[] = [
+  { path: '/api/v1/api/v1', prints: /Remove \/api\/v1 .*Set LANGSMITH_ENDPOINT/ },
+  { path: '/v1', prints: /Set LANGSMITH_ENDPOINT to the address without a path/ },
+  { path: '/api', prints: /Set LANGSMITH_ENDPOINT/ },
+  { path: '/api/public/otel', prints: /Set LANGSMITH_ENDPOINT/ },
+];
+
+/**
+ * The programs with a wrong setting, which are to print the right one. One program for all values of a setting is not possible: the
+ * clients read it once.
+ */
+function near(
+  kind: string,
+  list: ClientCase['list'],
+  program: string,
+  settings: (url: string) => string,
+  values: readonly Near[],
+): PrintedCase[] {
+  return values.map(({ path, prints }) => ({
+    ...{ name: `${kind} with ${path === '' ? 'no path' : path}`, list, program },
+    settings: settings(`${BASE}${path}`),
+    prints: [prints],
+  }));
+}
+
+const otlpBase = (url: string) => `${OTLP_HEADERS}\nexport OTEL_EXPORTER_OTLP_ENDPOINT=${url}
+export OTEL_METRICS_EXPORTER=none OTEL_LOGS_EXPORTER=none`;
+const otlpUrl = (url: string) => `${OTLP_HEADERS}\nexport OTEL_EXPORTER_OTLP_TRACES_ENDPOINT=${url}
+export OTEL_METRICS_EXPORTER=none OTEL_LOGS_EXPORTER=none`;
+const langfuse = (url: string) =>
+  `export LANGFUSE_PUBLIC_KEY=pk-lf-x LANGFUSE_SECRET_KEY=$KEY LANGFUSE_BASE_URL=${url}`;
+const langsmith = (url: string) =>
+  `export LANGSMITH_TRACING=true LANGSMITH_API_KEY=$KEY LANGSMITH_ENDPOINT=${url}`;
+
+const JS_OTLP = `
+import { trace } from '@opentelemetry/api';
+import { NodeSDK } from '@opentelemetry/sdk-node';
+
+const sdk = new NodeSDK();
+sdk.start();
+trace.getTracer('demo').startSpan('demo').end();
+await sdk.shutdown();
+`;
+
+const JS_LANGFUSE = `
+import { LangfuseSpanProcessor } from '@langfuse/otel';
+import { startObservation } from '@langfuse/tracing';
+import { NodeSDK } from '@opentelemetry/sdk-node';
+
+const sdk = new NodeSDK({ spanProcessors: [new LangfuseSpanProcessor()] });
+sdk.start();
+startObservation('demo').end();
+await sdk.shutdown();
+`;
+
+const JS_LANGSMITH = `
+import { Client } from 'langsmith';
+import { traceable } from 'langsmith/traceable';
+
+const client = new Client();
+await traceable((x) => x, { name: 'demo', client })(1);
+await client.awaitPendingTraceBatches();
+`;
+
+const PYTHON_OTLP = `
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+
+provider = TracerProvider()
+provider.add_span_processor(SimpleSpanProcessor(OTLPSpanExporter()))
+with provider.get_tracer("demo").start_as_current_span("demo"):
+    pass
+provider.shutdown()
+`;
+
+const PYTHON_LANGFUSE = `
+from langfuse import Langfuse
+
+langfuse = Langfuse()
+with langfuse.start_as_current_observation(name="demo", as_type="span"):
+    pass
+langfuse.shutdown()
+`;
+
+const PYTHON_LANGSMITH = `
+from langsmith import Client, traceable
+
+client = Client()
+
+
+@traceable(client=client)
+def demo(x):
+    return x
+
+
+demo(1)
+client.flush()
+`;
+
+const JS_STATS = `
+import { Client } from 'langsmith';
+
+await new Client().getRunStats({ projectNames: ['default'] }).catch((error) => console.log(String(error)));
+`;
+
+const PYTHON_STATS = `
+from langsmith import Client
+from langsmith.utils import LangSmithError
+
+try:
+    Client().get_run_stats(project_names=["default"])
+except LangSmithError as error:
+    print(error)
+`;
+
+/** The client does not retry the request. */
+const STATS = [/Statistics are read with GET \/api\/v1\/stats/];
+
+/** Prints the state of a trace as soon as it is the wanted one, and the name. */
+const JS_STATE = `
+async function state(id, wanted, name) {
+  const headers = { authorization: \`Bearer \${process.env.KEY}\` };
+  for (;;) {
+    const answer = await fetch(\`${BASE}/api/v1/traces/\${id}\`, { headers });
+    const { trace } = answer.ok ? await answer.json() : {};
+    if (trace?.state === wanted && (name ?? trace.name) === trace.name) {
+      return console.log(wanted, trace.name);
+    }
+    await new Promise((resolve) => setTimeout(resolve, 50));
+  }
+}
+`;
+
+const JS_STALE_RUN = `
+import { Client, RunTree } from 'langsmith';
+${JS_STATE}
+const client = new Client();
+const run = new RunTree({ name: 'slow', run_type: 'chain', inputs: { a: 1 }, client });
+await run.postRun();
+await client.awaitPendingTraceBatches();
+await state(run.id, 'interrupted');
+await run.end({ b: 2 });
+await run.patchRun();
+await client.awaitPendingTraceBatches();
+await state(run.id, 'finished');
+`;
+
+/** The child arrives, and its parent only after the trace is as old as a stale one. A child that has ended stands for the root. */
+const JS_LATE_PARENT = `
+import { context, trace } from '@opentelemetry/api';
+import { NodeSDK, tracing } from '@opentelemetry/sdk-node';
+import { OTLPTraceExporter } from '@opentelemetry/exporter-trace-otlp-proto';
+${JS_STATE}
+const processor = new tracing.SimpleSpanProcessor(new OTLPTraceExporter());
+const sdk = new NodeSDK({ spanProcessors: [processor] });
+sdk.start();
+const tracer = trace.getTracer('demo');
+const parent = tracer.startSpan('parent');
+tracer.startSpan('child', {}, trace.setSpan(context.active(), parent)).end();
+await processor.forceFlush();
+const { traceId } = parent.spanContext();
+await state(traceId, 'finished', 'child');
+await new Promise((resolve) => setTimeout(resolve, 1100));
+await state(traceId, 'finished', 'child');
+parent.end();
+await processor.forceFlush();
+await state(traceId, 'finished', 'parent');
+await sdk.shutdown();
+`;
+
+const PYTHON_STALE_RUN = `
+import json
+import os
+import time
+import urllib.error
+import urllib.request
+
+from langsmith import Client, RunTree
+
+
+def state(run_id, wanted):
+    headers = {"Authorization": "Bearer " + os.environ["KEY"]}
+    request = urllib.request.Request(f"${BASE}/api/v1/traces/{run_id}", headers=headers)
+    while True:
+        try:
+            with urllib.request.urlopen(request) as answer:
+                if json.load(answer)["trace"]["state"] == wanted:
+                    return print(wanted, "slow")
+        except urllib.error.HTTPError:
+            pass
+        time.sleep(0.05)
+
+
+client = Client()
+run = RunTree(name="slow", run_type="chain", inputs={"a": 1}, client=client)
+run.post()
+client.flush()
+state(run.id, "interrupted")
+run.end(outputs={"b": 2})
+run.patch()
+client.flush()
+state(run.id, "finished")
+`;
+
+const REVIVED = [/^interrupted slow\nfinished slow$/m];
+const LATE_PARENT = [/^finished child\nfinished child\nfinished parent$/m];
+
+/** The programs in JavaScript. */
+export const NPM_PRINTED: readonly PrintedCase[] = [
+  ...near('OpenTelemetry for JavaScript, base', 'npm', JS_OTLP, otlpBase, OTLP_BASES),
+  ...near('OpenTelemetry for JavaScript, URL', 'npm', JS_OTLP, otlpUrl, OTLP_URLS),
+  ...near('Langfuse for JavaScript', 'npm', JS_LANGFUSE, langfuse, LANGFUSE_BASES),
+  ...near('LangSmith for JavaScript', 'npm', JS_LANGSMITH, langsmith, LANGSMITH_BASES),
+  {
+    name: 'LangSmith for JavaScript: statistics',
+    ...{ list: 'npm', settings: langsmith(BASE), program: JS_STATS, prints: STATS },
+  },
+  {
+    name: 'LangSmith for JavaScript: a run that ends after it is stale',
+    ...{ list: 'npm', settings: langsmith(BASE), program: JS_STALE_RUN, prints: REVIVED },
+  },
+  {
+    name: 'OpenTelemetry for JavaScript: a parent that arrives late',
+    ...{ list: 'npm', settings: otlpBase(BASE), program: JS_LATE_PARENT, prints: LATE_PARENT },
+  },
+];
+
+/** The programs in Python. */
+export const PYTHON_PRINTED: readonly PrintedCase[] = [
+  ...near('OpenTelemetry for Python, base', 'main', PYTHON_OTLP, otlpBase, OTLP_BASES),
+  ...near('OpenTelemetry for Python, URL', 'main', PYTHON_OTLP, otlpUrl, OTLP_URLS),
+  ...near('Langfuse for Python', 'main', PYTHON_LANGFUSE, langfuse, LANGFUSE_BASES),
+  ...near('LangSmith for Python', 'main', PYTHON_LANGSMITH, langsmith, LANGSMITH_BASES),
+  {
+    name: 'LangSmith for Python: statistics',
+    ...{ list: 'main', settings: langsmith(BASE), program: PYTHON_STATS, prints: STATS },
+  },
+  {
+    name: 'LangSmith for Python: a run that ends after it is stale',
+    ...{ list: 'main', settings: langsmith(BASE), program: PYTHON_STALE_RUN, prints: REVIVED },
+  },
+];
