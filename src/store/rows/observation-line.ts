@@ -1,9 +1,8 @@
-import type { ObservationDetails } from '../../model/details.ts';
 import { millisecondsBetween } from '../../model/details.ts';
 import type { Instant } from '../../model/observation.ts';
 import {
-  attachmentMembers,
-  costMembers,
+  dateText,
+  detailsJson,
   textJson,
   timeJson,
   unnamedTool,
@@ -61,7 +60,7 @@ export function lineMaker({ projectId, traceId, newestMs, staleBefore }: TraceOf
       `,"external":${externalText(row, traceId, id, parentId)}` +
       detailsText(row[ROW.DETAILS], unnamedTool(kind, row[ROW.NAME])) +
       `,"source":${wordJson(sourceOfNumber(sourceNumberOf(flags)))},"project_id":${project}` +
-      `,"created_at":"${timeText(createdAt)}","updated_at":"${timeText(updatedAt)}"` +
+      `,"created_at":"${dateText(createdAt)}","updated_at":"${dateText(updatedAt)}"` +
       `,"custom_fields":${row[ROW.CUSTOM] ?? '{}'}}`
     );
   };
@@ -83,39 +82,9 @@ function externalText(
   return JSON.stringify(externalFromColumn(external, traceId, id, parentId));
 }
 
-const NO_DETAILS = textOfDetails({}, null);
+const NO_DETAILS = detailsJson({}, null);
 
 function detailsText(column: string | null, tool: string | null): string {
   if (column === null && tool === null) return NO_DETAILS;
-  return textOfDetails(detailsFromColumn(column) ?? {}, tool);
-}
-
-function textOfDetails(details: ObservationDetails, tool: string | null): string {
-  const { tags, promptName, promptVersion, cost, ignored, attachments = [] } = details;
-  const hasPrompt = promptName !== undefined || promptVersion !== undefined;
-  const prompt = { name: promptName ?? null, version: promptVersion ?? null };
-  return (
-    `,"provider":${textJson(details.provider ?? null)}` +
-    `,"environment":${textJson(details.environment ?? null)}` +
-    `,"release":${textJson(details.release ?? null)}` +
-    `,"tags":${tags === undefined ? '[]' : JSON.stringify(tags)}` +
-    `,"prompt":${hasPrompt ? JSON.stringify(prompt) : null}` +
-    `,"tool":${textJson(details.tool ?? tool)},"ttft_ms":${details.ttftMs ?? null}` +
-    `,"cost":${cost === undefined ? null : JSON.stringify(costMembers(cost))}` +
-    `,"cost_source":${wordJson(cost?.source ?? null)}` +
-    `,"ignored":${ignored === undefined ? '[]' : JSON.stringify(ignored)}` +
-    `,"attachments":${JSON.stringify(attachments.map(attachmentMembers))}`
-  );
-}
-
-/** The time that was formatted last, and its text: events of a batch arrive at the same time. */
-let formattedMs = 0;
-let formattedText = new Date(0).toISOString();
-
-function timeText(ms: number): string {
-  if (ms !== formattedMs) {
-    formattedText = new Date(ms).toISOString();
-    formattedMs = ms;
-  }
-  return formattedText;
+  return detailsJson(detailsFromColumn(column) ?? {}, tool);
 }
