@@ -346,7 +346,7 @@ function usageOf(
   if (slot === undefined) return counts.usage('anthropic');
   const path = slot === USAGE_SLOTS[0] ? 'outputs.usage_metadata' : 'extra.metadata.usage_metadata';
   const sent = tokenUsageAt(index, position, slot, 'included', { ignored, path });
-  const added = counts.size === 0 ? null : Object.fromEntries(counts.counts('included'));
+  const added = counts.size === 0 ? null : counts.record('included');
   return sent === null && added === null ? null : withTotal({ ...added, ...sent });
 }
 
