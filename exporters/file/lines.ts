@@ -77,7 +77,8 @@ function observedOf(source: SealedBatch): readonly Observation[] {
 
 /** Keeps the spelling of the client. In JSON, line ends are only allowed as white space between tokens. */
 function onOneLine(json: string): string {
-  return /[\r\n]/.test(json) ? json.replaceAll(/[\r\n]\s*/g, '') : json;
+  if (!json.includes('\n') && !json.includes('\r')) return json;
+  return json.replaceAll(/[\r\n]\s*/g, '');
 }
 
 function withNewline(json: Buffer): Buffer {

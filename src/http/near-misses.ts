@@ -122,8 +122,22 @@ function withoutSlashes(path: string): string {
   return path.slice(0, end);
 }
 
-/** The hint behind a 405: an exporter whose base URL ends in `/api` sends spans to the path that lists traces. */
+/** A path that is served for other methods, and what follows its 405. */
+const WRONG_METHODS = [
+  {
+    // An exporter whose base URL ends in `/api` sends spans to the path that lists traces.
+    pattern: /^\/api\/v1\/traces$/,
+    hint: ' Spans are accepted at /v1/traces and /api/public/otel/v1/traces.',
+  },
+  {
+    // `get_run_stats` of LangSmith's clients, at a path that reads one run.
+    pattern: /^(?:\/api\/v1)?\/runs\/stats$/,
+    hint: ' Statistics are read with GET /api/v1/stats, and runs with read_run and list_runs, or readRun and listRuns.',
+  },
+];
+
+/** The hint behind a 405, if a client is known that sends the request. */
 export function wrongMethodHint(method: string, path: string): string {
-  const isExport = method === 'POST' && path === '/api/v1/traces';
-  return isExport ? ' Spans are accepted at /v1/traces and /api/public/otel/v1/traces.' : '';
+  if (method !== 'POST') return '';
+  return WRONG_METHODS.find(({ pattern }) => pattern.test(path))?.hint ?? '';
 }

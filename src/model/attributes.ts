@@ -93,6 +93,8 @@ export type AttributeKey = {
   readonly needsValue: boolean;
   /** The role of events with this name. */
   readonly event: EventRole | undefined;
+  /** The JSON that a text in its value is; undefined if it is plain text. */
+  readonly jsonForm: JsonForm | undefined;
   /** The field of the texts in its value. */
   readonly field: TextField;
   /** Keys on the path to custom fields within a kvlist value. */
@@ -122,6 +124,7 @@ export function attributeKey(text: string): AttributeKey {
     rules,
     needsValue: rules.some((rule) => !VALUELESS.has(rule.role)),
     event: EVENT_ROLES.get(text),
+    jsonForm: jsonFormOf(text),
     field: textFieldOf(text, rules),
     within: stepsOf(rules),
   };

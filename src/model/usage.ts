@@ -33,77 +33,106 @@ export function nestedKinds(name: string): ReadonlyMap<string, TokenKind> | unde
  */
 export type CountForm = 'included' | 'langfuse' | 'anthropic';
 
-type Count = { readonly count: number; readonly rank: number; readonly name: string };
+type Count = {
+  readonly kind: string;
+  readonly count: number;
+  readonly rank: number;
+  readonly name: string;
+};
 
 /**
  * The counts of one object, by the names of `TOKEN_KINDS`. A count of an unknown name keeps it, if `keepsUnknown`. Parts that
  * a client counts apart are added to their side, unless the total shows that they are included.
  */
 export class UsageCounts {
-  readonly #counts = new Map<string, Count>();
+  /** One of each kind. A client sends few kinds: a list costs less than a map. */
+  readonly #counts: Count[] = [];
+  /** The places in the list by kind, once it is long. */
+  #places: Map<string, number> | undefined = undefined;
 
   /** A count as the client names it. */
   add(name: string, count: number, keepsUnknown: boolean): void {
     const known = KINDS_BY_NAME.get(name);
-    if (known !== undefined) this.#offer(known.kind, { count, rank: known.rank, name });
+    if (known !== undefined) this.#offer({ kind: known.kind, count, rank: known.rank, name });
     // An amount of money, such as `total_cost`, is no count, even if it is a whole number.
     else if (keepsUnknown && !Object.hasOwn(COST_NAMES, name))
-      this.#offer(name, { count, rank: 0, name });
+      this.#offer({ kind: name, count, rank: 0, name });
   }
 
   /** A count within an object such as `prompt_tokens_details`. A count of its own precedes it. */
   addNested(kinds: ReadonlyMap<string, TokenKind>, name: string, count: number): void {
     const kind = kinds.get(name);
-    if (kind !== undefined) this.#offer(kind, { count, rank: NESTED_RANK, name });
+    if (kind !== undefined) this.#offer({ kind, count, rank: NESTED_RANK, name });
   }
 
   /** The last count of a rank counts. */
-  #offer(kind: string, found: Count): void {
-    const before = this.#counts.get(kind);
-    if (before === undefined || found.rank <= before.rank) this.#counts.set(kind, found);
+  #offer(found: Count): void {
+    const at = this.#placeOf(found.kind);
+    if (at === -1) {
+      this.#places?.set(found.kind, this.#counts.length);
+      this.#counts.push(found);
+    } else if (found.rank <= (this.#counts[at] as Count).rank) this.#counts[at] = found;
+  }
+
+  #placeOf(kind: string): number {
+    if (this.#counts.length >= SHORT_LIST) {
+      this.#places ??= new Map(this.#counts.map((count, at) => [count.kind, at]));
+      return this.#places.get(kind) ?? -1;
+    }
+    for (let at = 0; at < this.#counts.length; at++) {
+      if (this.#counts[at]?.kind === kind) return at;
+    }
+    return -1;
   }
 
   get size(): number {
-    return this.#counts.size;
+    return this.#counts.length;
   }
 
   /** The counts by kind, with the parts in their sides. */
-  counts(form: CountForm): ReadonlyMap<string, number> {
-    const counts = new Map<string, number>();
-    for (const [kind, { count }] of this.#counts) counts.set(kind, count);
-    if (form === 'included') return counts;
-    for (const { side, parts } of this.#partsApart(form)) {
-      const own = counts.get(side);
-      if (own !== undefined)
-        counts.set(
-          side,
-          parts.reduce((sum, part) => sum + this.#of(part), own),
-        );
-    }
-    return counts;
+  counts(form: CountForm): readonly { readonly kind: string; readonly count: number }[] {
+    const sides = form === 'included' ? [] : this.#partsApart(form);
+    if (sides.length === 0) return this.#counts;
+    return this.#counts.map((own) => {
+      const parts = sides.find(({ side }) => side === own.kind)?.parts;
+      if (parts === undefined) return own;
+      return { ...own, count: parts.reduce((sum, part) => sum + this.#of(part), own.count) };
+    });
+  }
+
+  /** The counts as a usage, without a total of its own. */
+  record(form: CountForm): TokenUsage {
+    return Object.fromEntries(this.counts(form).map(({ kind, count }) => [kind, count]));
   }
 
   usage(form: CountForm): TokenUsage | null {
-    return this.#counts.size === 0 ? null : withTotal(Object.fromEntries(this.counts(form)));
+    return this.size === 0 ? null : withTotal(this.record(form));
   }
 
   #partsApart(form: CountForm): readonly Side[] {
-    const total = this.#counts.get('total_tokens')?.count;
+    const total = this.#found('total_tokens')?.count;
     if (total === this.#of('input_tokens') + this.#of('output_tokens')) return [];
     if (form === 'anthropic') return this.#hasAnthropicNames() ? [INPUT] : [];
     // OpenAI's own names include the parts in Langfuse too.
-    return SIDES.filter(({ side, includedAs }) => this.#counts.get(side)?.name !== includedAs);
+    return SIDES.filter(({ side, includedAs }) => this.#found(side)?.name !== includedAs);
   }
 
   #hasAnthropicNames(): boolean {
-    return INPUT.parts.some((part) => ANTHROPIC_NAMES.has(this.#counts.get(part)?.name ?? ''));
+    return INPUT.parts.some((part) => ANTHROPIC_NAMES.has(this.#found(part)?.name ?? ''));
   }
 
   /** A negative count, which native events may have, adds nothing. */
   #of(kind: string): number {
-    return Math.max(0, this.#counts.get(kind)?.count ?? 0);
+    return Math.max(0, this.#found(kind)?.count ?? 0);
+  }
+
+  #found(kind: string): Count | undefined {
+    return this.#counts[this.#placeOf(kind)];
   }
 }
+
+/** A longer list has a map of its places, because a client may send any number of counts. */
+const SHORT_LIST = 16;
 
 const NESTED_RANK = 100;
 
@@ -139,5 +168,5 @@ export function withTotal(usage: TokenUsage): TokenUsage {
 export function renamedUsage(usage: TokenUsage): TokenUsage {
   const counts = new UsageCounts();
   for (const [name, count] of Object.entries(usage)) counts.add(name, count, true);
-  return Object.fromEntries(counts.counts('included'));
+  return counts.record('included');
 }

@@ -8,6 +8,7 @@ import type { ContributedTrace } from '../store/rollups/contribution-page.ts';
 import type { RollupField } from '../store/rollups/fields.ts';
 import { isRollupField, ROLLUP_FIELDS } from '../store/rollups/fields.ts';
 import type { FacetCount } from '../store/rollups/reading.ts';
+import { byUse } from '../store/rollups/reading.ts';
 import type { CountedField } from '../store/rows/observed-values.ts';
 import { COUNTED_FIELDS, isCountedField } from '../store/rows/observed-values.ts';
 import type { StoredTrace } from '../store/store.ts';
@@ -36,19 +37,22 @@ type Asked = {
   readonly prefix: string;
   readonly range: StepRange;
   readonly query: Query;
+  /** The most values of the answer. */
+  readonly limit: number;
 };
 
 /** The values of a field with the number of their traces, most used first. */
 async function showFacet(reading: StoreReading): Promise<void> {
   const { exchange, query, read } = reading;
   const now = exchange.clock.now();
+  const { limit } = pageOfTraces(query);
   const asked: Asked = {
+    limit,
     field: one(query, 'field') ?? '',
     prefix: one(query, 'prefix') ?? '',
     range: widenedRange(query, { now, byDefault: 30 * DAY_MS, step: HOUR_MS }),
     query: traceQuery(new URLSearchParams({ q: one(query, 'q') ?? '' }), now),
   };
-  const { limit } = pageOfTraces(query);
   const counts = new Counts(asked.prefix);
   const { isPartial, searchedTo } = await countInto(counts, reading, asked);
   const answer = {
@@ -92,13 +96,6 @@ class Counts {
   }
 }
 
-export function byUse(
-  [a, first]: readonly [...FacetCount, ...unknown[]],
-  [b, second]: readonly [...FacetCount, ...unknown[]],
-): number {
-  return second - first || (a < b ? -1 : 1);
-}
-
 function countInto(counts: Counts, reading: StoreReading, asked: Asked): Promise<Walked> {
   const { field, query } = asked;
   if (isRollupField(field) && field !== 'all') {
@@ -114,14 +111,16 @@ async function countRollups(
   counts: Counts,
   reading: StoreReading,
   field: RollupField,
-  { prefix, range }: Asked,
+  { prefix, range, limit }: Asked,
 ): Promise<Walked> {
   const { store, tenant, read, reads } = reading;
+  // The most used values of a part need not be those of the range.
+  const most = range.to - range.from <= CHUNK_MS ? { most: limit } : {};
   let spent = 0;
   let end = range.to;
   while (end > range.from) {
     const from = Math.max(range.from, end - CHUNK_MS);
-    const asked = { field, prefix, hours: hoursOf({ from, to: end }) };
+    const asked = { field, prefix, hours: hoursOf({ from, to: end }), ...most };
     const part = await fetched(read.turn(() => store.rollups.facet(tenant.projectId, asked)));
     if (part instanceof RetryableError) {
       if (end === range.to) throw part;

@@ -13,7 +13,7 @@ import {
 import type { PackedPoints } from '../store/rollups/points.ts';
 import { POINT, PointSums } from '../store/rollups/points.ts';
 import type { FacetCount } from '../store/rollups/reading.ts';
-import { byUse } from './facets.ts';
+import { byUse } from '../store/rollups/reading.ts';
 import type { StoreReading } from './stored-request.ts';
 import type { StepRange } from './time-range.ts';
 import { hoursOf } from './time-range.ts';
@@ -122,11 +122,10 @@ async function topValues(
   field: RollupField,
   { range, limit }: StatsOf,
 ): Promise<TopValues> {
-  const asked = { field, hours: hoursOf(range), prefix: '' };
-  const { values } = await read.turn(() => store.rollups.facet(tenant.projectId, asked));
-  if (values.length <= limit) return { values: null, leftOut: 0 };
-  const top = [...values].sort(byUse).slice(0, limit);
-  return { values: top.map(([value]) => value), leftOut: values.length - limit };
+  const asked = { field, hours: hoursOf(range), prefix: '', most: limit };
+  const { values, left } = await read.turn(() => store.rollups.facet(tenant.projectId, asked));
+  if (left === 0) return { values: null, leftOut: 0 };
+  return { values: values.map(([value]) => value), leftOut: left };
 }
 
 async function fromTraces(

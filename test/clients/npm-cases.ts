@@ -49,7 +49,13 @@ function langsmith(): ClientCase {
                 inputs: { model: MODEL, messages: [{ role: 'user', content: QUESTION }] },
                 outputs: { choices: [{ message: { tool_calls: [{}] } }] },
               },
-              { name: 'get_weather', kind: 'tool', inputs: { input: 'Oslo' }, outputs: WEATHER },
+              {
+                name: 'get_weather',
+                kind: 'tool',
+                tool: 'get_weather',
+                inputs: { input: 'Oslo' },
+                outputs: WEATHER,
+              },
               {
                 name: 'ChatOpenAI',
                 ...call,
@@ -110,6 +116,7 @@ function langfuse(): ClientCase {
               {
                 name: 'get_weather',
                 kind: 'tool',
+                tool: 'get_weather',
                 inputs: CITY,
                 outputs: WEATHER,
                 ...WITH_SESSION,

@@ -143,6 +143,25 @@ demo(1)
 client.flush()
 `;
 
+const JS_STATS = `
+import { Client } from 'langsmith';
+
+await new Client().getRunStats({ projectNames: ['default'] }).catch((error) => console.log(String(error)));
+`;
+
+const PYTHON_STATS = `
+from langsmith import Client
+from langsmith.utils import LangSmithError
+
+try:
+    Client().get_run_stats(project_names=["default"])
+except LangSmithError as error:
+    print(error)
+`;
+
+/** The client does not retry the request. */
+const STATS = [/Statistics are read with GET \/api\/v1\/stats/];
+
 /** Prints the state of a trace as soon as it is the wanted one, and the name. */
 const JS_STATE = `
 async function state(id, wanted, name) {
@@ -239,6 +258,10 @@ export const NPM_PRINTED: readonly PrintedCase[] = [
   ...near('Langfuse for JavaScript', 'npm', JS_LANGFUSE, langfuse, LANGFUSE_BASES),
   ...near('LangSmith for JavaScript', 'npm', JS_LANGSMITH, langsmith, LANGSMITH_BASES),
   {
+    name: 'LangSmith for JavaScript: statistics',
+    ...{ list: 'npm', settings: langsmith(BASE), program: JS_STATS, prints: STATS },
+  },
+  {
     name: 'LangSmith for JavaScript: a run that ends after it is stale',
     ...{ list: 'npm', settings: langsmith(BASE), program: JS_STALE_RUN, prints: REVIVED },
   },
@@ -254,6 +277,10 @@ export const PYTHON_PRINTED: readonly PrintedCase[] = [
   ...near('OpenTelemetry for Python, URL', 'main', PYTHON_OTLP, otlpUrl, OTLP_URLS),
   ...near('Langfuse for Python', 'main', PYTHON_LANGFUSE, langfuse, LANGFUSE_BASES),
   ...near('LangSmith for Python', 'main', PYTHON_LANGSMITH, langsmith, LANGSMITH_BASES),
+  {
+    name: 'LangSmith for Python: statistics',
+    ...{ list: 'main', settings: langsmith(BASE), program: PYTHON_STATS, prints: STATS },
+  },
   {
     name: 'LangSmith for Python: a run that ends after it is stale',
     ...{ list: 'main', settings: langsmith(BASE), program: PYTHON_STALE_RUN, prints: REVIVED },

@@ -384,7 +384,7 @@ function litellmLangsmith(): ClientCase {
     cost: { total: 0.00000795 },
     tags,
   } as const;
-  const trace = { name: 'answer', tags, usage: CALL_USAGE };
+  const trace = { name: 'answer', session: 'session-1', tags, usage: CALL_USAGE };
   return {
     client: 'LiteLLM, langsmith',
     page: 'litellm',

@@ -39,6 +39,9 @@ const MANY_FIELDS: readonly Partial<Observation>[] = [
     },
   },
   { traceId: 'd', id: `d-${'2'.repeat(100)}`, details: { promptVersion: '2' } },
+  { traceId: 'd', id: 'd-4', kind: 'tool', name: 'get "weather"' },
+  { traceId: 'd', id: 'd-5', kind: 'tool', name: 'run', details: { tool: 'sent' } },
+  { traceId: 'd', id: 'd-6', kind: 'span', name: 'no tool' },
   {
     ...{ traceId: 'd'.repeat(32), id: `${'d'.repeat(32)}:${'e'.repeat(16)}`, name: null },
     ...{ parentId: `${'d'.repeat(32)}:${'f'.repeat(16)}` },
@@ -130,6 +133,19 @@ export function exports(t: Test, open: OpenForSummaries): void {
       t.equal(page.cursorAfter(limit - 1), page.nextCursor);
     }
     t.equal((await store.traces.listObservationsOf(P, ['b', 'a'], 10)).nextCursor, null);
+  });
+
+  t.test('the tool is the sent one, else the name of an observation of kind tool', async (t) => {
+    const { store } = await open(t);
+    await write(store, MANY_FIELDS);
+    const { items } = await store.traces.listObservations(P, 'd', { limit: 100 });
+    const shown = items.map((one) => JSON.parse(observationJson(one, undefined)));
+    const tools = new Map(shown.map(({ id, tool }) => [id, tool]));
+    const ids = ['d-1', 'd-4', 'd-5', 'd-6'];
+    t.same(
+      ids.map((id) => tools.get(id)),
+      ['x', 'get "weather"', 'sent', null],
+    );
   });
 
   t.test('the JSON of observations is that of their rows', async (t) => {

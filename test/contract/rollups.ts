@@ -3,6 +3,7 @@ import type { Test } from 'tap';
 import type { Observation } from '../../src/model/observation.ts';
 import { MAX_VALUES } from '../../src/store/rollups/fields.ts';
 import { DAY, HOUR } from '../../src/store/rollups/fold.ts';
+import { byUse } from '../../src/store/rollups/reading.ts';
 import { MAX_SUMMARIZED } from '../../src/store/rows/written-trace.ts';
 import type { Store } from '../../src/store/store.ts';
 import { anObservation, aTenant, nativeBatch, testProject as P } from '../helper/batches.ts';
@@ -104,6 +105,52 @@ export function rollupRules(t: Test, open: OpenForRollups): void {
       t.same(await facet('\u{10ffff}'), { '\u{10ffff}': 1 }, when);
       t.equal(Object.keys(await facet('')).length, 6, when);
       await finish();
+    }
+  });
+
+  t.test(
+    'a facet has the most used values, with those that changes bring among them',
+    async (t) => {
+      const { store, finish } = await open(t);
+      const writeUsers = async (...users: string[]) => {
+        for (const userId of users) {
+          const id = `${traces++}`;
+          await write(store, [anObservation({ traceId: id, id, userId })]);
+        }
+      };
+      let traces = 0;
+      const facet = async (most: number, prefix = '') => {
+        const asked = { field: 'user', hours: HOURS, prefix, most } as const;
+        const { values, left } = await store.rollups.facet(P, asked);
+        return { values: [...values].sort(byUse), left };
+      };
+      await writeUsers('a', 'a', 'a', 'b', 'b', 'c', 'x\u0000');
+      await finish();
+      t.same(await facet(3), { values: Object.entries({ a: 3, b: 2, c: 1 }), left: 1 });
+      await writeUsers('c', 'c', 'c', 'd', 'x\u0000');
+      for (const when of ['as changes', 'in rows']) {
+        t.same(await facet(1), { values: Object.entries({ c: 4 }), left: 4 }, when);
+        t.same(await facet(2), { values: Object.entries({ c: 4, a: 3 }), left: 3 }, when);
+        t.same(await facet(3), { values: Object.entries({ c: 4, a: 3, b: 2 }), left: 2 }, when);
+        t.same(await facet(5), { values: [...(await facet(4)).values, ['d', 1]], left: 0 }, when);
+        t.same(await facet(1, 'x'), { values: [['x\u0000', 2]], left: 0 }, when);
+        await finish();
+      }
+    },
+  );
+
+  t.test('a value that is asked for twice counts once', async (t) => {
+    const { store, finish } = await open(t);
+    for (const [i, userId] of [...'aabcdefghijklmno'].entries()) {
+      const id = `${i}`;
+      await write(store, [anObservation({ traceId: id, id, userId })]);
+    }
+    await finish();
+    for (const step of [HOUR, DAY]) {
+      const asked = { field: 'user', isGrouped: true, hours: HOURS, step } as const;
+      const { points } = await store.rollups.stats(P, { ...asked, values: ['a', 'b', 'a'] });
+      const traces = pointsOf(points).map(({ key, numbers }) => [key, numbers[0]]);
+      t.same(Object.fromEntries(traces), { a: 2, b: 1 });
     }
   });
 

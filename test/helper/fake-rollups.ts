@@ -9,7 +9,7 @@ export function fakeRollups(project: () => string): RollupReads {
   return {
     facet: async (projectId) => ({
       values: isOurs(projectId) ? [['user-1', 1]] : [],
-      ...{ others: 0, spentMs: 1 },
+      ...{ left: 0, others: 0, spentMs: 1 },
     }),
     stats: async (projectId, { hours, isGrouped }) => {
       const sums = new PointSums(HOUR_MS);

@@ -51,8 +51,10 @@ export function scopeAt(index: OtlpIndex, scope: number): OtlpScope {
     : parseScope(index, start, end);
 }
 
-/** Parts of resources and scopes, decoded once per index because many spans share them. */
+/** Resources, scopes and parts of them, decoded once per index because many spans share them. */
 type Decoded = {
+  readonly resources: (OtlpResource | undefined)[];
+  readonly scopes: (OtlpScope | undefined)[];
   readonly facts: (SpanFacts | undefined)[];
   readonly resourceTexts: (ReadonlyMap<string, string> | undefined)[];
   readonly scopeNames: (string | null | undefined)[];
@@ -63,10 +65,24 @@ const decoded = new WeakMap<OtlpIndex, Decoded>();
 function decodedOf(index: OtlpIndex): Decoded {
   let found = decoded.get(index);
   if (found === undefined) {
-    found = { facts: [], resourceTexts: [], scopeNames: [] };
+    found = { resources: [], scopes: [], facts: [], resourceTexts: [], scopeNames: [] };
     decoded.set(index, found);
   }
   return found;
+}
+
+/** A resource that all its spans share. */
+export function sharedResource(index: OtlpIndex, resource: number): OtlpResource {
+  const { resources } = decodedOf(index);
+  resources[resource] ??= resourceAt(index, resource);
+  return resources[resource];
+}
+
+/** A scope that all its spans share. */
+export function sharedScope(index: OtlpIndex, scope: number): OtlpScope {
+  const { scopes } = decodedOf(index);
+  scopes[scope] ??= scopeAt(index, scope);
+  return scopes[scope];
 }
 
 export function resourceFacts(index: OtlpIndex, resource: number): SpanFacts {

@@ -203,7 +203,7 @@ export function decodeSchemaUrl(bytes: Buffer, start: number, end: number): stri
 export function decodeKeyValue(reader: WireReader): OtlpKeyValue {
   const keyValue: OtlpKeyValue = {};
   for (let tag = reader.nextTag(); tag !== 0; tag = reader.nextTag()) {
-    if (tag === 10) keyValue.key = reader.text();
+    if (tag === 10) keyValue.key = reader.key();
     else if (tag === 18) keyValue.value = decodeValue(reader.message());
     else reader.skip();
   }
@@ -222,7 +222,7 @@ export function decodeValue(reader: WireReader): OtlpValue {
         value = { boolValue: reader.int64() !== 0n };
         break;
       case 24:
-        value = { intValue: String(reader.int64()) };
+        value = { intValue: reader.int64Text() };
         break;
       case 33:
         value = { doubleValue: doubleForm(reader.double()) };

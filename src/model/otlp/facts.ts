@@ -10,6 +10,7 @@ import {
 } from '../attributes.ts';
 import { FAILURE, LANGFUSE_USAGE } from '../conventions.ts';
 import { mergeCustomFields } from '../custom-fields.ts';
+import type { DetailRule } from '../detail-attributes.ts';
 import { errorOfText, TRACEBACK } from '../error-text.ts';
 import type { IgnoredReason, IgnoredValue } from '../ignored.ts';
 import { IgnoredValues, ignoredNotesIn } from '../ignored.ts';
@@ -147,8 +148,7 @@ export class SpanFacts {
       case 'ttft':
       case 'cost':
       case 'costs':
-        this.details ??= new DetailFacts();
-        this.details.take(rule, value, (reason, member) => this.#ignore(key, reason, member));
+        this.#takeDetail(rule, key, value);
         break;
       case 'context_metadata':
         this.hasContextMetadata = true;
@@ -170,6 +170,12 @@ export class SpanFacts {
       default:
         this.#takeText(rule.role, rule.rank, key, textOf(scalarOf(value), rule.role));
     }
+  }
+
+  /** Apart from `#apply`, so that only these rules allocate a closure. */
+  #takeDetail(rule: DetailRule, key: string | undefined, value: OtlpValue | undefined): void {
+    this.details ??= new DetailFacts();
+    this.details.take(rule, value, (reason, member) => this.#ignore(key, reason, member));
   }
 
   /** MLflow sends names as JSON, in quotes. */
@@ -219,10 +225,15 @@ export class SpanFacts {
       return;
     }
     this.tokens ??= [];
-    const at = this.tokens.findIndex((token) => token.kind === kind);
     const found = { kind, rank, key, count, isPart };
-    if (at === -1) this.tokens.push(found);
-    else if (rank <= (this.tokens[at] as TokenCount).rank) this.tokens[at] = found;
+    // A loop needs no closure for each count.
+    for (let at = 0; at < this.tokens.length; at++) {
+      const token = this.tokens[at] as TokenCount;
+      if (token.kind !== kind) continue;
+      if (rank <= token.rank) this.tokens[at] = found;
+      return;
+    }
+    this.tokens.push(found);
   }
 
   /** Counts in an object have a lower precedence than counts with their own attributes. */
@@ -236,7 +247,7 @@ export class SpanFacts {
       this.#ignore(key, reason, member),
     );
     const counts = sent.counts(key === LANGFUSE_USAGE ? 'langfuse' : 'included');
-    for (const [kind, count] of counts) {
+    for (const { kind, count } of counts) {
       this.#takeTokens(kind as TokenKind, OBJECT_RANK + rank, key, count, true);
     }
   }

@@ -3,7 +3,7 @@ import { PermanentError } from '../errors.ts';
 import type { FormatModule, ItemHead } from '../format-module.ts';
 import { encodeJsonText, spliceJson } from '../json/edit.ts';
 import type { Payload, PayloadField } from '../observation.ts';
-import { resourceAt, scopeAt, spanAt, spanField } from './context.ts';
+import { sharedResource, sharedScope, spanAt, spanField } from './context.ts';
 import { cutJson, cutProto } from './cut.ts';
 import { eraseJson, eraseProto } from './erase.ts';
 import { OtlpField } from './fields.ts';
@@ -99,8 +99,8 @@ function usageBytes(index: OtlpIndex, position: number): number {
 function payload(index: OtlpIndex, position: number, fields: readonly PayloadField[]): Payload {
   const context = {
     span: spanAt(index, position),
-    resource: resourceAt(index, spanField(index, position, OtlpField.RESOURCE)),
-    scope: scopeAt(index, spanField(index, position, OtlpField.SCOPE)),
+    resource: sharedResource(index, spanField(index, position, OtlpField.RESOURCE)),
+    scope: sharedScope(index, spanField(index, position, OtlpField.SCOPE)),
   };
   return payloadOfSpan(context, fields);
 }

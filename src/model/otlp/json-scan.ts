@@ -20,6 +20,7 @@ import {
   type Text,
   textOf,
 } from '../json/grammar.ts';
+import { isTokenAt, type KeyTable, nodeFor, type PatternNode } from '../json/pattern.ts';
 import { stringIn } from '../json/read.ts';
 import { repeatedTextAt } from '../repeated-text.ts';
 import { mayHoldCustomFields } from './custom-fields.ts';
@@ -33,6 +34,9 @@ import {
   type Note,
   REQUEST,
   type ScalarType,
+  SPAN,
+  SPAN_FIELDS,
+  SPAN_KEYS,
 } from './json-shape.ts';
 import { plainAttribute, skipPlainAttribute } from './plain-attribute.ts';
 import { Recorder, type RecorderMark } from './recorder.ts';
@@ -151,16 +155,30 @@ function walkMessage(
   const depth = deeper(text, outer);
   enter(walk, message, start);
   let marks: Map<string, RecorderMark> | undefined;
+  // Hot path: most members are those of spans.
+  let before: KeyTable | PatternNode | undefined = message === SPAN ? SPAN_KEYS : undefined;
   let at = spaceFrom(text, start + 1);
   const first = at;
   if (bytes[at] !== CLOSE_BRACE) {
     for (;;) {
       if (bytes[at] !== QUOTE) fail(text, at);
+      const predicted: PatternNode | undefined = before?.next;
+      if (predicted !== undefined && isTokenAt(predicted, text.view, at)) {
+        before = predicted;
+        at = spaceFrom(text, at + predicted.token.length);
+        const field = SPAN_FIELDS[predicted.slot] as Field;
+        at = spaceFrom(text, walkField(walk, at, depth, field, inner));
+        if (bytes[at] === CLOSE_BRACE) break;
+        if (bytes[at] !== COMMA) fail(text, at);
+        at = spaceFrom(text, at + 1);
+        continue;
+      }
       const keyStart = at;
       const keyEnd = skipString(text, at + 1);
       at = skipColon(text, keyEnd);
       const key = keyText(walk, keyStart, keyEnd);
       const field = message.fields.get(key);
+      if (before !== undefined) before = predict(before, bytes, keyStart + 1, keyEnd - 1);
       if (field === undefined) {
         at = skipValue(text, at, depth);
       } else {
@@ -179,6 +197,19 @@ function walkMessage(
   }
   leave(walk, message, start, at + 1);
   return at + 1;
+}
+
+/** Predicts that the key at [start, end), if it is known, will again follow the one before; returns the last known key. */
+function predict(
+  before: KeyTable | PatternNode,
+  bytes: Buffer,
+  start: number,
+  end: number,
+): KeyTable | PatternNode {
+  const node = nodeFor(SPAN_KEYS, bytes, start, end);
+  if (node === undefined) return before;
+  before.next = node;
+  return node;
 }
 
 /** Forgets the records below an earlier occurrence of a repeated key. */

@@ -1,3 +1,4 @@
+import { compilePattern } from '../json/pattern.ts';
 import type { TextField } from '../texts.ts';
 
 /** The schema of the export request in OTLP's JSON form: the type of every known field of every message. */
@@ -99,6 +100,10 @@ export const SPAN = message('span', {
   droppedLinksCount: one('uint32'),
   status: one(message('other', { message: text('error'), code: one('enum') })),
 });
+
+/** The keys of a span, whose slots are the places in `SPAN_FIELDS`. */
+export const SPAN_KEYS = compilePattern([...SPAN.fields.keys()], []).root;
+export const SPAN_FIELDS: readonly Field[] = [...SPAN.fields.values()];
 
 const SCOPE = message('other', {
   name: text('attributes'),

@@ -12,12 +12,14 @@ import {
   type Text,
   textOf,
 } from '../json/grammar.ts';
+import { isTokenAt, type KeyTable, nodeFor, type PatternNode } from '../json/pattern.ts';
 import { escapedStringIn, stringIn } from '../json/read.ts';
 import type { Observation } from '../observation.ts';
 import { repeatedTextAt } from '../repeated-text.ts';
 import { resourceFacts, scopeName, spanAt, spanField } from './context.ts';
 import { SpanFacts } from './facts.ts';
 import { OtlpField, OtlpFlag } from './fields.ts';
+import { SPAN, SPAN_KEYS } from './json-shape.ts';
 import { keyAt } from './keys.ts';
 import { factsOfSpan, observationOfSpan, spanHeadOf, takeAttributes, takeRest } from './observe.ts';
 import { parseJson } from './parse.ts';
@@ -54,22 +56,33 @@ function narrowSpan(index: OtlpIndex, position: number): NarrowSpan | undefined 
   const text = textOfIndex(index);
   const facts = new SpanFacts();
   let seen = 0;
+  let before: KeyTable | PatternNode = SPAN_KEYS;
   let at = spaceFrom(text, spanField(index, position, OtlpField.START) + 1);
   while (bytes[at] !== CLOSE_BRACE) {
     // The first member follows the brace, every other one follows a comma.
     const keyStart = bytes[at] === QUOTE ? at : spaceFrom(text, at + 1);
-    const keyEnd = skipString(text, keyStart + 1);
-    const start = skipColon(text, keyEnd);
-    const member = MEMBERS.get(repeatedTextAt(bytes, keyStart + 1, keyEnd - 1));
-    if (member === undefined) {
+    let node: PatternNode | undefined = before.next;
+    let start: number;
+    if (node !== undefined && isTokenAt(node, text.view, keyStart)) {
+      before = node;
+      start = spaceFrom(text, keyStart + node.token.length);
+    } else {
+      const keyEnd = skipString(text, keyStart + 1);
+      start = skipColon(text, keyEnd);
+      node = nodeFor(SPAN_KEYS, bytes, keyStart + 1, keyEnd - 1);
+      if (node !== undefined) before = before.next = node;
+    }
+    const member = node === undefined ? undefined : MEMBERS[node.slot];
+    if (node === undefined || member === undefined) {
       at = spaceFrom(text, skipValue(text, start, 0));
       continue;
     }
-    if ((seen & member.bit) !== 0) return undefined;
-    seen |= member.bit;
-    const isList = member.name === 'attributes' && bytes[start] === OPEN_BRACKET;
+    const bit = 1 << node.slot;
+    if ((seen & bit) !== 0) return undefined;
+    seen |= bit;
+    const isList = member === 'attributes' && bytes[start] === OPEN_BRACKET;
     const end = isList ? takeList(index, facts, text, start) : skipValue(text, start, 0);
-    if (!isList) takeMember(index, span, member.name, start, end);
+    if (!isList) takeMember(index, span, member, start, end);
     at = spaceFrom(text, end);
   }
   takeRest(facts, span);
@@ -97,9 +110,8 @@ const NAMES = [
   'events',
   'status',
 ] as const;
-const MEMBERS: ReadonlyMap<string, { name: (typeof NAMES)[number]; bit: number }> = new Map(
-  NAMES.map((name, i) => [name, { name, bit: 1 << i }] as const),
-);
+/** By the slots of `SPAN_KEYS`. */
+const MEMBERS = [...SPAN.fields.keys()].map((key) => NAMES.find((name) => name === key));
 
 /** A span with its ids only; undefined if one of them is invalid. */
 function idsOf(index: OtlpIndex, position: number): OtlpSpan | undefined {

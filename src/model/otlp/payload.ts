@@ -171,50 +171,67 @@ function attributeText(
  */
 function metadataEntries(context: SpanContext, facts: SpanFacts): Map<string, string> {
   const { span, resource, scope } = context;
-  const own = metadataOf(span.attributes);
+  const own = new Map<string, OtlpValue | undefined>();
+  for (const { key = '', value } of span.attributes ?? []) own.set(key, value ?? undefined);
   const entries = new Map<string, string>();
-  for (const [key, text] of metadataOf(resource.attributes)) {
+  for (const [key, text] of resourceEntries(resource)) {
     entries.set(own.has(key) ? `resource.${key}` : key, text);
   }
   addNumber(entries, 'resource.dropped_attributes_count', resource.droppedAttributesCount);
-  addScope(entries, scope);
-  const companions = [companionOf(span, facts, 'input'), companionOf(span, facts, 'output')];
-  for (const [key, text] of own) {
-    const isPart = companions.some((companion) => companion?.key === key);
-    if (isPart || isRepeated(key, facts) || isOfRepeatedFamily(key, own)) continue;
-    entries.set(key, text);
+  for (const [key, text] of scopeEntries(scope)) entries.set(key, text);
+  const input = companionOf(span, facts, 'input')?.key;
+  const output = companionOf(span, facts, 'output')?.key;
+  // Only what stays gets a text: inputs and outputs, which do not, are the longest values.
+  for (const [key, value] of own) {
+    if (key === input || key === output) continue;
+    if (isRepeated(key, facts) || isOfRepeatedFamily(key, own)) continue;
+    entries.set(key, metadataText(key, value));
   }
   for (const [key, text] of spanEntries(span)) if (!entries.has(key)) entries.set(key, text);
   return entries;
 }
 
-/** As `entriesOf`, with the JSON of the texts that their convention defines as JSON. */
-function metadataOf(attributes: readonly OtlpKeyValue[] | null | undefined): Map<string, string> {
+/** The metadata of resources and scopes, made once because many spans share them. */
+const ofResources = new WeakMap<OtlpResource, ReadonlyMap<string, string>>();
+const ofScopes = new WeakMap<OtlpScope, ReadonlyMap<string, string>>();
+
+function resourceEntries(resource: OtlpResource): ReadonlyMap<string, string> {
+  const known = ofResources.get(resource);
+  if (known !== undefined) return known;
   const entries = new Map<string, string>();
-  for (const { key = '', value } of attributes ?? []) {
-    const form = typeof value?.stringValue === 'string' ? jsonFormOf(key) : undefined;
-    entries.set(key, form === undefined ? valueText(value) : metadataText(value, form));
+  for (const { key = '', value } of resource.attributes ?? []) {
+    entries.set(key, metadataText(key, value));
   }
+  ofResources.set(resource, entries);
   return entries;
 }
 
-/** Objects, arrays and quoted texts are JSON in either form. */
-function metadataText(value: OtlpValue | undefined, form: JsonForm): string {
-  const isQuoted = value?.stringValue?.startsWith('"') === true;
-  return contentText(value, isQuoted ? 'values' : form);
-}
-
-/** The attribute is one of a numbered family that repeats the JSON of another attribute. */
-function isOfRepeatedFamily(key: string, own: ReadonlyMap<string, string>): boolean {
-  const found = REPEATED_FAMILIES.find(({ family }) => key.startsWith(family));
-  return found !== undefined && /^"\s*(?:\{|\[)/.test(own.get(found.of) ?? '');
-}
-
-function addScope(entries: Map<string, string>, scope: OtlpScope): void {
+function scopeEntries(scope: OtlpScope): ReadonlyMap<string, string> {
+  const known = ofScopes.get(scope);
+  if (known !== undefined) return known;
+  const entries = new Map<string, string>();
   if (scope.name) entries.set('scope.name', JSON.stringify(scope.name));
   if (scope.version) entries.set('scope.version', JSON.stringify(scope.version));
   for (const [key, text] of entriesOf(scope.attributes)) entries.set(`scope.${key}`, text);
   addNumber(entries, 'scope.dropped_attributes_count', scope.droppedAttributesCount);
+  ofScopes.set(scope, entries);
+  return entries;
+}
+
+/** As `valueText`, with the JSON of a text that its convention defines as JSON. */
+function metadataText(key: string, value: OtlpValue | null | undefined): string {
+  const text = value?.stringValue;
+  const form = typeof text === 'string' ? attributeKey(key).jsonForm : undefined;
+  if (form === undefined) return valueText(value);
+  // Objects, arrays and quoted texts are JSON in either form.
+  return contentText(value, text?.startsWith('"') === true ? 'values' : form);
+}
+
+/** The attribute is one of a numbered family that repeats the JSON of another attribute. */
+function isOfRepeatedFamily(key: string, own: ReadonlyMap<string, OtlpValue | undefined>): boolean {
+  const found = REPEATED_FAMILIES.find(({ family }) => key.startsWith(family));
+  if (found === undefined) return false;
+  return /^[^\S\t\n\v\f\r]*[{[]/.test(own.get(found.of)?.stringValue ?? '');
 }
 
 /** The attribute became inputs, outputs, model, usage, context metadata or an external id. */

@@ -39,9 +39,11 @@ export function entriesOf(
 }
 
 export function membersText(entries: ReadonlyMap<string, string>): string {
-  const members: string[] = [];
-  for (const [key, text] of entries) members.push(`${JSON.stringify(key)}:${text}`);
-  return `{${members.join(',')}}`;
+  let members = '';
+  for (const [key, text] of entries) {
+    members += `${members === '' ? '' : ','}${JSON.stringify(key)}:${text}`;
+  }
+  return `{${members}}`;
 }
 
 /** The value of the last attribute with this key as text: a string's content, otherwise JSON. */

@@ -1,3 +1,5 @@
+import { keyAt } from './keys.ts';
+
 /** The most nested arrays and kvlists of an attribute's value. */
 export const MAX_VALUE_DEPTH = 100;
 export const MAX_VARINT_BYTES = 10;
@@ -66,12 +68,27 @@ export class WireReader {
   }
 
   uint32(): number {
+    const first = this.bytes[this.#p] ?? 0;
+    if (first < 128) {
+      this.#p++;
+      return first;
+    }
     return Number(BigInt.asUintN(32, this.#bigVarint()));
   }
 
   /** An exact signed 64-bit integer. */
   int64(): bigint {
     return BigInt.asIntN(64, this.#bigVarint());
+  }
+
+  /** The digits of a signed 64-bit integer. */
+  int64Text(): string {
+    const start = this.#p;
+    const value = this.varint();
+    // Seven bytes have 49 bits, which a number has exactly.
+    if (this.#p - start <= 7) return String(value);
+    this.#p = start;
+    return String(this.int64());
   }
 
   #bigVarint(): bigint {
@@ -102,25 +119,37 @@ export class WireReader {
 
   /** A reader of the nested message, string or byte sequence. */
   message(): WireReader {
-    const length = this.varint();
-    const start = this.#p;
-    this.#p += length;
+    const start = this.#skipBytes();
     return new WireReader(this.bytes, start, this.#p);
   }
 
+  /** A text that is the key of an attribute; no string is made of a known one. */
+  key(): string {
+    const start = this.#skipBytes();
+    return keyAt(this.bytes, start, this.#p).text;
+  }
+
   text(): string {
-    const { start, end } = this.message();
-    return this.bytes.toString('utf8', start, end);
+    const start = this.#skipBytes();
+    return this.bytes.toString('utf8', start, this.#p);
   }
 
   hex(): string {
-    const { start, end } = this.message();
-    return this.bytes.toString('hex', start, end);
+    const start = this.#skipBytes();
+    return this.bytes.toString('hex', start, this.#p);
   }
 
   base64(): string {
-    const { start, end } = this.message();
-    return this.bytes.toString('base64', start, end);
+    const start = this.#skipBytes();
+    return this.bytes.toString('base64', start, this.#p);
+  }
+
+  /** Skips a field of wire type 2, and returns where its content starts. */
+  #skipBytes(): number {
+    const length = this.varint();
+    const start = this.#p;
+    this.#p += length;
+    return start;
   }
 
   /** The current position, at first the start of the message. */

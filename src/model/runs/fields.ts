@@ -9,6 +9,7 @@ const RUN_FIELDS = [
   'parent_run_id',
   'dotted_order',
   'session_name',
+  'session_id',
   'extra.metadata.ls_model_name',
   'extra.metadata.usage_metadata',
   'extra.metadata.thread_id',

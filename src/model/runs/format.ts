@@ -261,9 +261,13 @@ const USER_SLOTS = [COMMON['extra.metadata.user_id'], COMMON['metadata.user_id']
 function sessionOf(index: JsonIndex, position: number): string | null {
   return (
     firstTextAt(index, position, SESSION_SLOTS) ??
-    textOfBareExtra(index, position, ['session_id', 'thread_id', 'conversation_id'])
+    textOfBareExtra(index, position, ['session_id', 'thread_id', 'conversation_id']) ??
+    (isBareExtra(index, position) ? firstTextAt(index, position, OWN_SESSION_SLOTS) : null)
   );
 }
+
+/** LiteLLM moves the `session_id` of its metadata here, where LangSmith's clients have the id of a project. */
+const OWN_SESSION_SLOTS = [RUN.session_id];
 
 function userOf(index: JsonIndex, position: number): string | null {
   return (
@@ -342,7 +346,7 @@ function usageOf(
   if (slot === undefined) return counts.usage('anthropic');
   const path = slot === USAGE_SLOTS[0] ? 'outputs.usage_metadata' : 'extra.metadata.usage_metadata';
   const sent = tokenUsageAt(index, position, slot, 'included', { ignored, path });
-  const added = counts.size === 0 ? null : Object.fromEntries(counts.counts('included'));
+  const added = counts.size === 0 ? null : counts.record('included');
   return sent === null && added === null ? null : withTotal({ ...added, ...sent });
 }
 

@@ -15,16 +15,28 @@ export type FacetAsked = {
   readonly field: RollupField;
   readonly hours: Hours;
   readonly prefix: string;
+  /** So many of the most used values are enough. */
+  readonly most?: number;
 };
 
 export type FacetPart = {
   readonly values: readonly FacetCount[];
+  /** The values that `most` leaves out. */
+  readonly left: number;
   /** Traces whose values are counted together, without their names. */
   readonly others: number;
   /** Milliseconds of work of the store. */
   readonly spentMs: number;
 };
 export type FacetCount = readonly [value: string, traces: number];
+
+/** More traces first; values with equally many are in the order of their text. */
+export function byUse(
+  [a, first]: readonly [...FacetCount, ...unknown[]],
+  [b, second]: readonly [...FacetCount, ...unknown[]],
+): number {
+  return second - first || (a < b ? -1 : 1);
+}
 
 export type StatsAsked = {
   readonly field: RollupField;
@@ -156,6 +168,7 @@ export class FacetSum {
   readonly #field: number;
   readonly #values = new Map<string, number>();
   #others = 0;
+  #left = 0;
 
   constructor(asked: FacetAsked) {
     this.#asked = asked;
@@ -168,13 +181,33 @@ export class FacetSum {
     else this.#values.set(value, (this.#values.get(value) ?? 0) + traces);
   }
 
-  addChange([hour, field, value, [traces = 0]]: RollupChange): void {
+  addChange(change: RollupChange): void {
+    const [, field, value, [traces = 0]] = change;
+    if (this.isAbout(change)) this.add(field, value, traces);
+  }
+
+  /** Whether the change counts for a value that is asked for, or for those without a row of their own. */
+  isAbout([hour, field, value]: RollupChange): boolean {
     const { hours, prefix } = this.#asked;
-    if (Math.abs(field) !== this.#field || hour < hours.from || hour >= hours.to) return;
-    if (field < 0 || value.startsWith(prefix)) this.add(field, value, traces);
+    if (Math.abs(field) !== this.#field || hour < hours.from || hour >= hours.to) return false;
+    return field < 0 || value.startsWith(prefix);
+  }
+
+  /** Values with traces that were not added. */
+  leave(values: number): void {
+    this.#left += values;
+  }
+
+  /** The values that were added. */
+  get size(): number {
+    return this.#values.size;
   }
 
   part(): Omit<FacetPart, 'spentMs'> {
-    return { values: [...this.#values].filter(([, traces]) => traces > 0), others: this.#others };
+    const { most } = this.#asked;
+    const [left, others] = [this.#left, this.#others];
+    const values = [...this.#values].filter(([, traces]) => traces > 0);
+    if (most === undefined || values.length <= most) return { values, left, others };
+    return { values: values.sort(byUse).slice(0, most), left: left + values.length - most, others };
   }
 }

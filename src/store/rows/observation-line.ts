@@ -1,11 +1,11 @@
-import type { ObservationDetails } from '../../model/details.ts';
 import { millisecondsBetween } from '../../model/details.ts';
 import type { Instant } from '../../model/observation.ts';
 import {
-  attachmentMembers,
-  costMembers,
+  dateText,
+  detailsJson,
   textJson,
   timeJson,
+  unnamedTool,
   wordJson,
 } from '../observation-json.ts';
 import type { BatchRef } from './event-rank.ts';
@@ -40,6 +40,7 @@ export function lineMaker({ projectId, traceId, newestMs, staleBefore }: TraceOf
   const project = JSON.stringify(projectId);
   return (row, { createdAt, updatedAt }) => {
     const flags = row[ROW.FLAGS];
+    const kind = kindOf(row[ROW.KIND]);
     const id = idOf(traceId, row[ROW.KEY], row[ROW.LONG_ID]);
     const parentId = parentFromColumn(traceId, row[ROW.PARENT]);
     const status = statusOf(row[ROW.STATUS]);
@@ -49,7 +50,7 @@ export function lineMaker({ projectId, traceId, newestMs, staleBefore }: TraceOf
     const end = instantIn(row[ROW.END_MS], row[ROW.END_NS]);
     return (
       `{"id":${JSON.stringify(id)},"trace_id":${trace},"parent_id":${textJson(parentId)}` +
-      `,"name":${textJson(row[ROW.NAME])},"kind":${wordJson(kindOf(row[ROW.KIND]))}` +
+      `,"name":${textJson(row[ROW.NAME])},"kind":${wordJson(kind)}` +
       `,"status":${wordJson(status)},"state":"${state}"` +
       `,"start_time":${timeJson(start)},"end_time":${timeJson(end)}` +
       `,"latency_ms":${millisecondsBetween(start, end) ?? null},"usage":${row[ROW.USAGE]}` +
@@ -57,9 +58,9 @@ export function lineMaker({ projectId, traceId, newestMs, staleBefore }: TraceOf
       `,"event_version":${JSON.stringify(String(row[ROW.VERSION]))},"ended":${ended}` +
       `,"session_id":${textJson(row[ROW.SESSION])},"user_id":${textJson(row[ROW.USER])}` +
       `,"external":${externalText(row, traceId, id, parentId)}` +
-      detailsText(row[ROW.DETAILS]) +
+      detailsText(row[ROW.DETAILS], unnamedTool(kind, row[ROW.NAME])) +
       `,"source":${wordJson(sourceOfNumber(sourceNumberOf(flags)))},"project_id":${project}` +
-      `,"created_at":"${timeText(createdAt)}","updated_at":"${timeText(updatedAt)}"` +
+      `,"created_at":"${dateText(createdAt)}","updated_at":"${dateText(updatedAt)}"` +
       `,"custom_fields":${row[ROW.CUSTOM] ?? '{}'}}`
     );
   };
@@ -81,38 +82,9 @@ function externalText(
   return JSON.stringify(externalFromColumn(external, traceId, id, parentId));
 }
 
-const NO_DETAILS = textOfDetails({});
+const NO_DETAILS = detailsJson({}, null);
 
-function detailsText(column: string | null): string {
-  return column === null ? NO_DETAILS : textOfDetails(detailsFromColumn(column) ?? {});
-}
-
-function textOfDetails(details: ObservationDetails): string {
-  const { tags, promptName, promptVersion, cost, ignored, attachments = [] } = details;
-  const hasPrompt = promptName !== undefined || promptVersion !== undefined;
-  const prompt = { name: promptName ?? null, version: promptVersion ?? null };
-  return (
-    `,"provider":${textJson(details.provider ?? null)}` +
-    `,"environment":${textJson(details.environment ?? null)}` +
-    `,"release":${textJson(details.release ?? null)}` +
-    `,"tags":${tags === undefined ? '[]' : JSON.stringify(tags)}` +
-    `,"prompt":${hasPrompt ? JSON.stringify(prompt) : null}` +
-    `,"tool":${textJson(details.tool ?? null)},"ttft_ms":${details.ttftMs ?? null}` +
-    `,"cost":${cost === undefined ? null : JSON.stringify(costMembers(cost))}` +
-    `,"cost_source":${wordJson(cost?.source ?? null)}` +
-    `,"ignored":${ignored === undefined ? '[]' : JSON.stringify(ignored)}` +
-    `,"attachments":${JSON.stringify(attachments.map(attachmentMembers))}`
-  );
-}
-
-/** The time that was formatted last, and its text: events of a batch arrive at the same time. */
-let formattedMs = 0;
-let formattedText = new Date(0).toISOString();
-
-function timeText(ms: number): string {
-  if (ms !== formattedMs) {
-    formattedText = new Date(ms).toISOString();
-    formattedMs = ms;
-  }
-  return formattedText;
+function detailsText(column: string | null, tool: string | null): string {
+  if (column === null && tool === null) return NO_DETAILS;
+  return detailsJson(detailsFromColumn(column) ?? {}, tool);
 }

@@ -85,8 +85,13 @@ t.test('a message repeats nothing of the path', async (t) => {
   t.notMatch(notServed('/api/public/<script>', isServed), 'script');
 });
 
-t.test('names the path for spans to an exporter that sends to the list of traces', async (t) => {
+t.test('names the request to send to a client whose method is not served', async (t) => {
   t.match(wrongMethodHint('POST', '/api/v1/traces'), /Spans are accepted at \/v1\/traces/);
+  for (const path of ['/runs/stats', '/api/v1/runs/stats']) {
+    t.match(wrongMethodHint('POST', path), /GET \/api\/v1\/stats/, path);
+  }
+  t.equal(wrongMethodHint('GET', '/runs/stats'), '');
+  t.equal(wrongMethodHint('POST', '/runs/stats/x'), '');
   t.equal(wrongMethodHint('DELETE', '/api/v1/traces'), '');
   t.equal(wrongMethodHint('POST', '/api/v1/users'), '');
 });

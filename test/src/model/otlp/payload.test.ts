@@ -52,6 +52,34 @@ t.test('payloads', async (t) => {
     });
   });
 
+  t.test('keep integers of every length in bytes', async (t) => {
+    const values = [0n, 127n, 128n, 2n ** 49n - 1n, 2n ** 49n, 2n ** 53n + 1n, -1n, -128n];
+    const attributes = Object.fromEntries(values.map((value, i) => [`n${i}`, value]));
+    const { text } = withAttributes(attributes);
+    for (const [i, value] of values.entries()) t.match(text.metadata, `"n${i}":${value},`);
+  });
+
+  t.test(
+    'have the attributes of a shared resource under other keys in one span only',
+    async (t) => {
+      const own = spanOf(0, { attributes: attributesOf({ 'host.name': 'own' }) });
+      const request = requestOf([own, spanOf(1)], {
+        resource: { attributes: attributesOf({ 'host.name': 'shared' }) },
+        scope: { name: 'scope', version: '1' },
+      });
+      const index = otlpProto.scan(encodeRequest(request), LIMITS);
+      const scope = '"scope.name":"scope","scope.version":"1"';
+      t.same(
+        [0, 1, 0].map((at) => otlpProto.payload(index, at, ['metadata']).metadata),
+        [
+          `{"resource.host.name":"shared",${scope},"host.name":"own","otel.span.kind":"INTERNAL"}`,
+          `{"host.name":"shared",${scope},"otel.span.kind":"INTERNAL"}`,
+          `{"resource.host.name":"shared",${scope},"host.name":"own","otel.span.kind":"INTERNAL"}`,
+        ],
+      );
+    },
+  );
+
   t.test('keep the digits of integers in JSON, quoted or not', async (t) => {
     const attributes =
       '[{"key":"n","value":{"intValue":9007199254740993}},{"key":"s","value":{"intValue":"9007199254740993"}}]';

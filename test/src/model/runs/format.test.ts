@@ -170,6 +170,12 @@ t.test('reads what LiteLLM sends: metadata in extra, the model in inputs and out
   const langsmith = { ...run, extra: { runtime: { sdk: 'x' }, session_id: 's' } };
   t.match(posted(langsmith), { sessionId: null, payloadMask: 0b00011 });
   t.match(posted({ ...run, extra: { metadata: { a: 1 }, session_id: 's' } }), { sessionId: null });
+  const moved = { ...run, extra: { key: 'v' }, session_id: 'moved' };
+  t.match(posted(moved), { sessionId: 'moved' });
+  t.match(posted({ ...moved, extra }), { sessionId: 's' });
+  for (const other of [{ runtime: { sdk: 'x' } }, { metadata: {} }]) {
+    t.match(posted({ ...moved, extra: other }), { sessionId: null }, 'the project of LangSmith');
+  }
   t.match(posted({ ...run, extra: 5 }), { payloadMask: 0b00011 });
   t.end();
 });
