@@ -139,6 +139,21 @@ export function rollupRules(t: Test, open: OpenForRollups): void {
     },
   );
 
+  t.test('a value that is asked for twice counts once', async (t) => {
+    const { store, finish } = await open(t);
+    for (const [i, userId] of [...'aabcdefghijklmno'].entries()) {
+      const id = `${i}`;
+      await write(store, [anObservation({ traceId: id, id, userId })]);
+    }
+    await finish();
+    for (const step of [HOUR, DAY]) {
+      const asked = { field: 'user', isGrouped: true, hours: HOURS, step } as const;
+      const { points } = await store.rollups.stats(P, { ...asked, values: ['a', 'b', 'a'] });
+      const traces = pointsOf(points).map(({ key, numbers }) => [key, numbers[0]]);
+      t.same(Object.fromEntries(traces), { a: 2, b: 1 });
+    }
+  });
+
   t.test('any order, any split and any replay of events equals a recount', async (t) => {
     const { store, finish } = await open(t);
     const ids = ['a', 'b', 'c', 'd'];

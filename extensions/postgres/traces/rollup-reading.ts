@@ -142,7 +142,7 @@ export async function readStats(
   const field = ROLLUP_FIELDS[asked.field];
   const stats = (statement: Statement, of: number): Question<void> =>
     question(statement, ([found]: readonly StatsBytes[]) => {
-      for (const one of statsRows(found?.bytes ?? NO_BYTES)) sum.addRow({ field: of, ...one });
+      for (const one of statsRows(of, found?.bytes ?? NO_BYTES)) sum.addRow(one);
     });
   await readTogether(database, project, sum, [
     ...statsSpans(asked).flatMap((span) => [
@@ -178,7 +178,7 @@ const FLOAT_BYTES = 8;
 const LENGTH_BYTES = 4;
 
 /** Hot path: a month by hour has thousands of rows. */
-function* statsRows(bytes: Buffer): Iterable<Omit<StatsRow, 'field'>> {
+function* statsRows(field: number, bytes: Buffer): Iterable<StatsRow> {
   let at = 0;
   const float = (): number => {
     at += FLOAT_BYTES;
@@ -197,7 +197,7 @@ function* statsRows(bytes: Buffer): Iterable<Omit<StatsRow, 'field'>> {
     const behind = length() + at;
     const value = textOrNull(bytes.toString('utf8', at, behind)) ?? '';
     at = behind;
-    yield { start, numbers, latencies, value };
+    yield { field, start, value, numbers, latencies };
   }
 }
 
@@ -209,7 +209,10 @@ function spanStatement(project: string, { step, from, to }: RollupSpan, field: n
   ];
 }
 
-/** A lookup for each value in each period. OFFSET 0 keeps the planner from reading the whole span. */
+/**
+ * A lookup for each value in each period. OFFSET 0 keeps the planner from reading the whole span. With `value = ANY (…)` in the lookup
+ * it reads whole periods when values are frequent: 30 ms for 20 of 1,000 users a day, and 3 with a row for each value.
+ */
 function valuesStatement(
   project: string,
   { step, from, to }: RollupSpan,
@@ -218,11 +221,11 @@ function valuesStatement(
 ): Statement {
   return [
     `${STATS_ROWS} FROM generate_series($4::bigint, $5::bigint - 1, $2::bigint) AS p (start)
-     CROSS JOIN LATERAL (
+     CROSS JOIN unnest($6::text[]) AS v (value) CROSS JOIN LATERAL (
        SELECT * FROM rollups WHERE project = $1 AND step = $2 AND field = $3 AND start = p.start
-         AND value = ANY ($6::text[]) OFFSET 0
+         AND value = v.value OFFSET 0
      ) r`,
-    [project, step, field, from, to, values.map(escapeText)],
+    [project, step, field, from, to, [...new Set(values)].map(escapeText)],
   ];
 }
 

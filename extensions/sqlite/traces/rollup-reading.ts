@@ -126,7 +126,8 @@ function sumOperations(db: DatabaseSync) {
       for (const one of statsSpans(asked)) {
         const values = valuesOf(project, one, field);
         // Not `iterate`, which costs more for each row. Statistics have a bounded number of points.
-        const named = asked.values === null ? span.all(...values) : wanted(values, asked.values);
+        const named =
+          asked.values === null ? span.all(...values) : wanted(values, [...new Set(asked.values)]);
         for (const cells of named) sum.addRow(statsRow(field, cells));
         if (field === 0) continue;
         for (const cells of span.iterate(...valuesOf(project, one, -field))) {

@@ -79,7 +79,8 @@ function eachBucket(bytes: Uint8Array, each: (bucket: number, counted: number) =
   let value = 0;
   let scale = 1;
   let isCount = false;
-  for (const byte of bytes) {
+  for (let i = 0; i < bytes.length; i++) {
+    const byte = bytes[i] ?? 0;
     value += (byte & 0x7f) * scale;
     scale *= 0x80;
     if (byte > 0x7f) continue;

@@ -26,16 +26,16 @@ export type GroupedRow = {
 };
 
 /**
- * Groups the observations of a trace by model, kind and tool. Usage and cost are those of the observations that the totals
- * of the trace count. In the order of fields and values, so that the order of arrival does not show.
+ * Groups the observations of a trace by model, kind and tool. The totals of the trace do not count the usage and cost of `omitted`
+ * ones, and neither do the groups. In the order of fields and values, so that the order of arrival does not show.
  */
 export function observationGroups(
   rows: readonly GroupedRow[],
-  counted: ReadonlySet<string>,
+  omitted: ReadonlySet<UsageNode>,
 ): readonly ObservationGroup[] {
   const fields = { model: new Groups(), kind: new Groups(), tool: new Groups() };
   for (const one of rows) {
-    const isCounted = counted.has(one.node.id);
+    const isCounted = !omitted.has(one.node);
     const kind = kindOf(one.row[ROW.KIND]);
     fields.model.add(cutText(one.row[ROW.MODEL]), one, isCounted);
     fields.kind.add(kind, one, isCounted);

@@ -54,12 +54,12 @@ export function termOf(
   value: string,
   key: string | null = null,
 ): Term {
-  return termOfText(project, textOf(field, keyed(value, key)));
+  return termOfValue(project, field, keyed(value, key));
 }
 
 /** The term of traces whose values of the field were left out: a search for a value looks at all of them. */
 export function overflowTerm(project: string, field: TermField): Term {
-  return termOfText(project, field);
+  return hashOf(project, field);
 }
 
 /** The values of a trace by field; those of `custom` have their key. */
@@ -82,12 +82,20 @@ export function traceTerms(
       unindexed += values.size;
       left -= values.size;
     } else {
-      for (const value of values) terms.push(termOfText(project, textOf(field, value)));
+      for (const value of values) terms.push(termOfValue(project, field, value));
     }
   }
-  const sorted = BigInt64Array.from(terms).sort();
-  // Different values may have the same term.
-  return { terms: [...sorted].filter((term, i) => term !== sorted[i - 1]), unindexed };
+  return { terms: sortedTerms(terms), unindexed };
+}
+
+/** Each once: different values may have the same term. */
+function sortedTerms(terms: readonly Term[]): readonly Term[] {
+  // The sort of a typed array needs no comparing function.
+  const sorted: Term[] = [];
+  for (const term of new BigInt64Array(terms).sort()) {
+    if (term !== sorted.at(-1)) sorted.push(term);
+  }
+  return sorted;
 }
 
 function valuesOfTrace(
@@ -167,30 +175,34 @@ function textOf(field: TermField, value: string): string {
 
 /** Most terms of a write are those of the last writes: models, names, kinds. */
 const KEPT_TERMS = 8192;
-/** Longer texts are hashed again each time. */
+/** Terms of longer values are hashed again each time. */
 const KEPT_LENGTH = 200;
-/** By project and text. */
-const keptTerms = new Map<string, Map<string, Term>>();
+const keptTerms = new Map<string, Map<TermField, Map<string, Term>>>();
 let keptCount = 0;
 
-// Hot path, runs for every term of a write.
-function termOfText(project: string, text: string): Term {
-  const known = keptTerms.get(project)?.get(text);
+// Hot path, runs for every term of a write: a look-up by field and value makes no text.
+function termOfValue(project: string, field: TermField, value: string): Term {
+  const known = keptTerms.get(project)?.get(field)?.get(value);
   if (known !== undefined) return known;
-  const term = hash('sha256', `${project}\n${text}`, 'buffer').readBigInt64BE();
-  if (text.length <= KEPT_LENGTH) keep(project, text, term);
+  const term = hashOf(project, textOf(field, value));
+  if (value.length <= KEPT_LENGTH) keep(project, field, value, term);
   return term;
 }
 
-function keep(project: string, text: string, term: Term): void {
+function keep(project: string, field: TermField, value: string, term: Term): void {
   // Forgetting all of them at once costs less than an order of use.
   if (keptCount === KEPT_TERMS) {
     keptTerms.clear();
     keptCount = 0;
   }
-  const ofProject = keptTerms.get(project) ?? new Map<string, Term>();
-  keptTerms.set(project, ofProject.set(text, term));
+  const ofProject = keptTerms.get(project) ?? new Map<TermField, Map<string, Term>>();
+  const ofField = ofProject.get(field) ?? new Map<string, Term>();
+  keptTerms.set(project, ofProject.set(field, ofField.set(value, term)));
   keptCount++;
+}
+
+function hashOf(project: string, text: string): Term {
+  return hash('sha256', `${project}\n${text}`, 'buffer').readBigInt64BE();
 }
 
 /** The postings that a change inserts and deletes. */

@@ -47,8 +47,10 @@ export type TraceTotals = {
 export function traceTotals(nodes: readonly UsageNode[]): TraceTotals {
   const flat = hasCycle(nodes) ? undefined : flatTotals(nodes);
   if (flat === undefined) return nestedTotals(nodes);
-  const summed = new Set(nodes.filter(hasUsage).map(({ id }) => id));
-  return { ...flat, summed, cycles: new Set() };
+  const { usage, cost, omitted } = flat;
+  const calls = nodes.filter(hasUsage);
+  const counted = new Set(calls.filter((call) => !omitted.has(call)).map(({ id }) => id));
+  return { usage, cost, counted, summed: new Set(calls.map(({ id }) => id)), cycles: new Set() };
 }
 
 /** The totals by the whole tree, whatever is within what. */
@@ -56,10 +58,11 @@ export function nestedTotals(nodes: readonly UsageNode[]): TraceTotals {
   const tree = new Tree(nodes);
   const order = tree.parentsFirst();
   const sums = new Map<UsageNode, Sum>();
+  const sumsOf = (node: UsageNode): Sum | undefined => sums.get(node);
   for (const node of order.toReversed()) {
-    sums.set(node, sumOf(node, joined(tree.childrenOf(node), tree.repeated, sums)));
+    sums.set(node, sumOf(node, joined(tree.childrenOf(node), tree.repeated, sumsOf)));
   }
-  const all = joined(tree.roots, tree.repeated, sums);
+  const all = joined(tree.roots, tree.repeated, sumsOf);
   return {
     usage: usageOf(all),
     cost: all.cost,
@@ -70,43 +73,66 @@ export function nestedTotals(nodes: readonly UsageNode[]): TraceTotals {
 }
 
 /** The totals of a summary, which has no use for the tree. */
-export function summaryTotals(
-  nodes: readonly UsageNode[],
-): Pick<TraceTotals, 'usage' | 'cost' | 'counted'> {
-  return flatTotals(nodes) ?? nestedTotals(nodes);
+export type SummaryTotals = Pick<TraceTotals, 'usage' | 'cost'> & {
+  /** The nodes whose own usage and cost are not in the totals. */
+  readonly omitted: ReadonlySet<UsageNode>;
+};
+
+export function summaryTotals(nodes: readonly UsageNode[]): SummaryTotals {
+  const flat = flatTotals(nodes);
+  if (flat !== undefined) return flat;
+  const { usage, cost, counted } = nestedTotals(nodes);
+  return { usage, cost, omitted: new Set(nodes.filter(({ id }) => !counted.has(id))) };
 }
 
 /**
  * The totals if no call is within another one, as in most traces: then each call counts. Else undefined. Hot path, runs for every
  * trace of a write.
  */
-function flatTotals(
-  nodes: readonly UsageNode[],
-): Pick<TraceTotals, 'usage' | 'cost' | 'counted'> | undefined {
+function flatTotals(nodes: readonly UsageNode[]): SummaryTotals | undefined {
   const calls = nodes.filter(hasUsage);
-  if (calls.length === 0) return { usage: null, cost: null, counted: new Set() };
+  if (calls.length === 0) return { usage: null, cost: null, omitted: NONE };
   if (mayNest(calls, nodes)) return undefined;
-  const repeated = repeatedCalls(nodes);
-  const sums = new Map(calls.map((call) => [call, ownSum(call)]));
-  const all = joined(calls, repeated, sums);
-  const counted = calls.filter((call) => !repeated.has(call)).map(({ id }) => id);
-  return { usage: usageOf(all), cost: all.cost, counted: new Set(counted) };
+  const omitted = repeatedCalls(nodes);
+  const all = joined(calls, omitted, ownSum);
+  return { usage: usageOf(all), cost: all.cost, omitted };
 }
+
+const NONE: ReadonlySet<UsageNode> = new Set();
 
 /** Steps upwards for each node until a trace counts as nested, so that a deep one costs no square of its depth. */
 const STEPS_A_NODE = 8;
 
 function mayNest(calls: readonly UsageNode[], nodes: readonly UsageNode[]): boolean {
-  const byId = new Map(nodes.map((node) => [node.id, node]));
+  const find = nodeFinder(nodes);
   let steps = STEPS_A_NODE * nodes.length;
+  let lastId: string | null = null;
   for (const { parentId } of calls) {
-    let above = parentId === null ? undefined : byId.get(parentId);
+    // Most calls are beside others, and the way upwards is the same for all of them.
+    if (parentId === lastId) continue;
+    lastId = parentId;
+    let above = find(parentId);
     while (above !== undefined) {
       if (hasUsage(above) || steps-- === 0) return true;
-      above = above.parentId === null ? undefined : byId.get(above.parentId);
+      above = find(above.parentId);
     }
   }
   return false;
+}
+
+/** Look-ups by a walk over the nodes, before a map costs less. */
+const WALKED_LOOKUPS = 4;
+
+/** Finds nodes by id. V8 looks each key of a map up in its table of strings, so a map of all ids costs more than a few walks. */
+function nodeFinder(nodes: readonly UsageNode[]): (id: string | null) => UsageNode | undefined {
+  let lookups = 0;
+  let byId: Map<string, UsageNode> | undefined;
+  return (id) => {
+    if (id === null) return undefined;
+    if (lookups++ < WALKED_LOOKUPS) return nodes.findLast((node) => node.id === id);
+    byId ??= new Map(nodes.map((node) => [node.id, node]));
+    return byId.get(id);
+  };
 }
 
 const [NEW, ON_PATH, DONE] = [0, 1, 2];
@@ -190,14 +216,15 @@ function splitTokens(kinds: Readonly<Record<string, number>>): number {
 function joined(
   siblings: readonly UsageNode[],
   repeated: ReadonlySet<UsageNode>,
-  sums: ReadonlyMap<UsageNode, Sum>,
+  sumFor: (node: UsageNode) => Sum | undefined,
 ): Sum {
   let kinds: Record<string, number> | undefined;
   let tokens = 0;
   let cost: NodeCost | null = null;
   for (const node of siblings) {
-    const one = sums.get(node);
-    if (one === undefined || !one.isKnown || repeated.has(node)) continue;
+    if (repeated.has(node)) continue;
+    const one = sumFor(node);
+    if (one === undefined || !one.isKnown) continue;
     if (kinds === undefined) kinds = { ...one.kinds };
     else
       for (const kind of Object.keys(one.kinds))
