@@ -7,10 +7,10 @@ import { type Server, startTracectl } from './servers.ts';
 /**
  * Prints what each thread of the daemon takes from the socket to the readable row, in microseconds of CPU a span:
  *   node bench/threads.ts [REQUESTS]
- * The first round warms up: it compiles.
+ * The first rounds warm up: V8's helper threads compile until the third.
  */
 const REQUESTS = Number(process.argv[2] ?? 300);
-const ROUNDS = 3;
+const ROUNDS = 6;
 const CONNECTIONS = 32;
 
 type Kind = { readonly name: string; readonly type: string; readonly next: () => Buffer };

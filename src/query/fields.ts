@@ -57,7 +57,7 @@ const TABLE = {
   environment: { type: 'text', of: 'trace', meaning: 'deployment environment' },
   release: { type: 'text', of: 'trace', meaning: 'release of the application' },
   tag: { type: 'text', of: 'trace', meaning: 'a tag' },
-  custom: { type: 'text', of: 'trace', meaning: 'custom field KEY', isKeyed: true },
+  custom: { type: 'text', of: 'trace', meaning: 'custom field NAME', isKeyed: true },
   score: { type: 'score', of: 'trace', meaning: 'score NAME', isKeyed: true },
   span: { type: 'text', of: 'observation', meaning: "an observation's name" },
   kind: {

@@ -12,7 +12,8 @@ export type BodyCache = {
 };
 
 export function bodyCache(maxBytes: number): BodyCache {
-  const batches = new Map<number, SealedBatch>();
+  /** Each with the bytes that count for it, because a reader may make an index later. */
+  const batches = new Map<number, { readonly batch: SealedBatch; readonly size: number }>();
   let bytes = 0;
   return {
     put(seq, appended) {
@@ -22,13 +23,11 @@ export function bodyCache(maxBytes: number): BodyCache {
       if (bytes + size > maxBytes) return;
       bytes += size;
       holdIndex(batch);
-      batches.set(seq, batch);
+      batches.set(seq, { batch, size });
     },
-    get: (seq) => batches.get(seq),
+    get: (seq) => batches.get(seq)?.batch,
     delete(seq) {
-      const batch = batches.get(seq);
-      if (batch === undefined) return;
-      bytes -= sizeOf(batch);
+      bytes -= batches.get(seq)?.size ?? 0;
       batches.delete(seq);
     },
   };

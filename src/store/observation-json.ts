@@ -161,7 +161,7 @@ function detailMembers(
   };
 }
 
-export function attachmentMembers({ name, contentType, bytes, sha256 }: Attachment) {
+function attachmentMembers({ name, contentType, bytes, sha256 }: Attachment) {
   const url = `/api/v1/attachments/${sha256}`;
   return { name, mime_type: contentType, bytes, sha256, url };
 }
@@ -256,7 +256,7 @@ function latencyOf({ startTime, endTime }: Pick<StoredObservation, 'startTime' |
   return millisecondsBetween(startTime, endTime) ?? null;
 }
 
-export function costMembers({
+function costMembers({
   input,
   output,
   total,

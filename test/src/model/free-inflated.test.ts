@@ -60,6 +60,18 @@ t.test('keeps the inflated form of a batch that a queue has in its cache', async
   t.not(cache.get(3), undefined, 'the room is free again');
 });
 
+t.test('counts a batch in the cache of a queue by the size that it had at first', async (t) => {
+  const plain = compressed();
+  const cache = bodyCache(plain.body.length + 1);
+  cache.put(1, plain);
+  indexOf(plain);
+  cache.delete(1);
+  cache.put(2, compressed());
+  cache.put(3, compressed());
+  t.not(cache.get(2), undefined);
+  t.equal(cache.get(3), undefined, 'the cache has room for one');
+});
+
 t.test('keeps a body that arrived uncompressed', async (t) => {
   const batch = otlpBatch([{ name: 'one' }]);
   const { bytes } = indexOf(batch);
