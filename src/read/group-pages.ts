@@ -84,19 +84,22 @@ export class GroupPage {
   readonly #source: GroupSource;
   /** The page begins behind it. */
   readonly #first: Place | null;
-  /** Milliseconds of the store's work for the sums of one group. */
+  /** Milliseconds of the store's work for the page, and for the sums of one group. */
+  readonly #pageMs: number;
   readonly #groupMs: number;
   readonly #seen = new Set<string>();
   #open: GroupSumming | undefined;
+  #hasGroups = false;
   #spentMs = 0;
 
   constructor(source: GroupSource, cursor: string | undefined, budgetMs: number) {
     this.#source = source;
     this.#first = placeOfCursor(cursor);
+    this.#pageMs = budgetMs;
     this.#groupMs = budgetMs * GROUP_SHARE;
   }
 
-  /** One turn. */
+  /** One turn. It ends with the budget of the page, but the page has at least one group. */
   async fetch(
     limit: number,
     cursor: string | undefined,
@@ -107,21 +110,26 @@ export class GroupPage {
     const after = placeOfCursor(cursor);
     const step = await groups.findGroups(projectId, { by, query, after, size });
     this.#spentMs += step.spentMs;
+    const end = Math.min(before + STEP_MS, this.#pageMs);
     const items: GroupItem[] = [];
     const places: Place[] = [];
     let handled = after;
     for (const { value, userId, place } of step.groups) {
       if (!this.#seen.has(value)) {
-        if (items.length === limit || this.#spentMs - before >= STEP_MS) {
+        if (items.length === limit || (items.length > 0 && this.#spentMs >= end)) {
           return this.#page(items, places, handled ?? BEFORE_NEWEST, before);
         }
         if (this.#open?.value !== value && (await this.#isListed(value))) this.#seen.add(value);
         else {
-          const totals = await this.#summed(value, before);
+          const totals = await this.#summed(
+            value,
+            this.#hasGroups ? end : Number.POSITIVE_INFINITY,
+          );
           if (totals === undefined) {
             return this.#page(items, places, handled ?? BEFORE_NEWEST, before);
           }
           this.#seen.add(value);
+          this.#hasGroups = true;
           items.push({ value, userId, ...totals });
           places.push(place);
         }
@@ -167,10 +175,10 @@ export class GroupPage {
     return false;
   }
 
-  /** Undefined if the sums are not whole at the end of the turn, which began with `before` milliseconds spent. */
+  /** Undefined if the sums are not whole when the page has spent `endMs`. */
   async #summed(
     value: string,
-    before: number,
+    endMs: number,
   ): Promise<Pick<GroupItem, 'totals' | 'isPartial'> | undefined> {
     const summing: GroupSumming =
       this.#open?.value === value ? this.#open : new GroupSumming(this.#source, value);
@@ -181,7 +189,7 @@ export class GroupPage {
         this.#open = undefined;
         return { totals: summing.totals, isPartial: !summing.isWhole };
       }
-    } while (this.#spentMs - before < STEP_MS);
+    } while (this.#spentMs < endMs);
     return undefined;
   }
 }
