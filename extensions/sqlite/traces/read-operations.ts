@@ -258,6 +258,8 @@ export type MadeSummary = {
   readonly changes: number;
   readonly project: string;
   readonly traceId: string;
+  /** Milliseconds of work of the thread. */
+  readonly spentMs: number;
 };
 
 type StaleCells = [
@@ -295,6 +297,7 @@ function summaryOperations(db: DatabaseSync) {
     'traces.nextStale': (after: number): number | null => next(after) ?? null,
     /** Null if the trace is not stale any more, or is gone. */
     'traces.summarize': (n: number): MadeSummary | null => {
+      const spent = workClock();
       const found = state.get(n);
       // The changes are read before the observations: rows that are written in between count as changes.
       const rows = found === undefined ? [] : observations.all(n).map(splitRow);
@@ -304,7 +307,8 @@ function summaryOperations(db: DatabaseSync) {
       const terms = traceTerms(project, keyId, summary);
       const rollup = JSON.stringify(contributionOf({ createdAt, keyId, summary }));
       const traceId = idOfTrace(key, longId);
-      return { trace: { n, createdAt, summary, terms, rollup }, changes, project, traceId };
+      const trace = { n, createdAt, summary, terms, rollup };
+      return { ...{ trace, changes, project, traceId }, spentMs: spent() };
     },
   };
 }

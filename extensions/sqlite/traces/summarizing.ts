@@ -10,7 +10,7 @@ import { backgroundRounds, type Rounds } from './rounds.ts';
 const BETWEEN_MS = 5;
 /** The shortest time between two rounds. */
 const ROUND_MS = 500;
-/** The next round begins after so many times as long as the last one took, so that a trace that grows takes little of a thread. */
+/** The next round begins after so many times the work of the last one, so that a trace that grows takes little of a thread. */
 const REST_FACTOR = 20;
 
 /** A write wakes it when it left a trace without its summary. */
@@ -21,7 +21,7 @@ export type Summarizing = Rounds;
  * reads the observations; a trace that changed since stays for the next round.
  */
 export function summarizing(
-  database: Database<StoreOperations>,
+  database: Pick<Database<StoreOperations>, 'search' | 'write'>,
   terms: Pick<TermMetrics, 'leftOut'>,
   rollups: Pick<RollupFolding, 'wake'>,
   changes: Pick<ChangeFeed, 'publish'>,
@@ -29,7 +29,7 @@ export function summarizing(
   logger: Logger,
 ): Summarizing {
   let after = 0;
-  let begun = clock.now();
+  let workMs = 0;
   let restMs = ROUND_MS;
 
   async function step(): Promise<boolean> {
@@ -42,15 +42,16 @@ export function summarizing(
 
   /** Resolves with false at the end of a round, which looks at each trace once. */
   async function summarizeNext(): Promise<boolean> {
-    if (after === 0) begun = clock.now();
+    if (after === 0) workMs = 0;
     const n = await database.search('traces.nextStale', [after]);
     after = n ?? 0;
     if (n === null) {
-      restMs = Math.max(ROUND_MS, REST_FACTOR * (clock.now() - begun));
+      restMs = Math.max(ROUND_MS, REST_FACTOR * workMs);
       return false;
     }
     const summary = await database.search('traces.summarize', [n]);
     if (summary !== null) {
+      workMs += summary.spentMs;
       await database.write('traces.saveSummary', [summary]);
       terms.leftOut(summary.trace.terms.unindexed);
       rollups.wake();
