@@ -50,28 +50,43 @@ export async function findTree(
   return takeRows(found.map(treeCellsOf), range.limit, rowBytes);
 }
 
-/** Observations of the traces, in the order of the keys, as `lineRowOf` reads them: behind a place of the first trace. */
+/**
+ * Observations of the traces, in the order of the keys: behind a place of the first trace, and one more than the limit, which says whether there are
+ * further ones.
+ */
 export async function findLines(
   client: PostgresClient,
   scope: ScopeValues,
   traceKeys: readonly Key[],
   { after, limit }: PageRange,
-): Promise<FoundRows<LineCells>> {
+): Promise<Iterable<LineCells>> {
   const [first, ...others] = traceKeys;
-  if (first === undefined) return { rows: [], hasMore: false };
-  if (after === null) {
-    const values = [...scope, traceKeys.map(bytesOfKey), limit + 1];
-    const found = await rows<PackedRow>(client, LINES_OF_TRACES, values);
-    return takeRows(found.map(lineCellsOf), limit, ({ row }) => rowBytes(row));
-  }
+  if (first === undefined) return [];
+  if (after === null) return linesIn(await linesOfTraces(client, scope, traceKeys, limit));
   const values = pageValues(scope, first, { after, limit });
   const found = await rows<PackedRow>(client, PAGE_OF_LINES, values);
-  const page = takeRows(found.map(lineCellsOf), limit, ({ row }) => rowBytes(row));
-  if (page.hasMore || others.length === 0) return page;
-  const left = { after: null, limit: limit - page.rows.length };
-  const more = await findLines(client, scope, others, left);
-  const behind = more.rows.map((line) => ({ ...line, trace: line.trace + 1 }));
-  return { rows: [...page.rows, ...behind], hasMore: more.hasMore };
+  if (found.length > limit || others.length === 0) return linesIn(found);
+  const more = await linesOfTraces(client, scope, others, limit - found.length);
+  return linesIn(found, more);
+}
+
+function linesOfTraces(
+  client: PostgresClient,
+  scope: ScopeValues,
+  traceKeys: readonly Key[],
+  limit: number,
+): Promise<readonly PackedRow[]> {
+  const values = [...scope, traceKeys.map(bytesOfKey), limit + 1];
+  return rows<PackedRow>(client, LINES_OF_TRACES, values);
+}
+
+/** `behind`: rows of the traces behind the first one. */
+function* linesIn(
+  found: readonly PackedRow[],
+  behind: readonly PackedRow[] = [],
+): Generator<LineCells> {
+  for (const row of found) yield lineCellsOf(row, 0);
+  for (const row of behind) yield lineCellsOf(row, 1);
 }
 
 function treeCellsOf(found: PackedRow): TreeCells {
@@ -109,9 +124,10 @@ export type LineCells = {
   readonly updatedAt: number;
 };
 
-function lineCellsOf(found: PackedRow): LineCells {
+/** `skipped`: the traces in front of those that the statement was asked for. */
+function lineCellsOf(found: PackedRow, skipped: number): LineCells {
   const cells = new PackedCells(found);
-  const trace = cells.number() - 1;
+  const trace = cells.number() - 1 + skipped;
   const newestMs = cells.numberOrNull();
   const n = cells.number();
   const createdAt = cells.number();

@@ -29,6 +29,7 @@ import type { GroupBound } from '../grouping.ts';
 import { postgresDialect } from './dialect.ts';
 import { groupedWrites } from './groups.ts';
 import { countValues } from './observed-reading.ts';
+import type { LineCells } from './packed-reading.ts';
 import { findLines, findTree } from './packed-reading.ts';
 import type { ScopeValues } from './reading.ts';
 import * as queries from './reading.ts';
@@ -154,15 +155,23 @@ async function listLinesOf(
   const [projectId] = scope;
   const range = { after: placeOfCursor(cursor), limit };
   const found = await findLines(reading, scope, traceIds.map(keyOfId), range);
+  return linePage(packLines(linesIn(found, traceIds, projectId, staleBefore), limit), traceIds);
+}
+
+function* linesIn(
+  found: Iterable<LineCells>,
+  traceIds: readonly string[],
+  projectId: string,
+  staleBefore: number,
+): Generator<LineRow> {
   const makers = new Map<number, LineMaker>();
-  const rows = found.rows.map(({ n, trace, newestMs, row, ...times }): LineRow => {
+  for (const { n, trace, newestMs, row, ...times } of found) {
     const traceId = traceIds[trace] ?? '';
     const known = makers.get(trace);
     const lineOf = known ?? lineMaker({ projectId, traceId, newestMs, staleBefore });
     if (known === undefined) makers.set(trace, lineOf);
-    return { trace, place: placeOfRow(n, row), line: lineOf(row, times) };
-  });
-  return linePage(packLines({ rows, hasMore: found.hasMore }), traceIds);
+    yield { trace, place: placeOfRow(n, row), line: lineOf(row, times) };
+  }
 }
 
 async function rowCursors(

@@ -84,7 +84,7 @@ export function exportOperations(db: DatabaseSync) {
   return {
     /** The JSON of the observations: bytes move to another thread at a fraction of the cost of a row. */
     'traces.linesOf': (scope: TraceScope, keys: readonly Key[], lines: LinesAsked): PackedLines =>
-      packLines(takeRows(linesIn(scope, keys, lines), lines.limit, ({ line }) => line.length)),
+      packLines(linesIn(scope, keys, lines), lines.limit),
     /** The observations of the traces, in the order of the keys. */
     'traces.observationsOf': (
       scope: TraceScope,

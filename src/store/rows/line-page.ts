@@ -1,5 +1,4 @@
 import type { LinePage } from '../store.ts';
-import type { FoundRows } from './page.ts';
 import type { Place } from './place.ts';
 import { cursorOf } from './place.ts';
 
@@ -20,20 +19,44 @@ export type PackedLines = {
 };
 
 const CELL = { END: 0, TRACE: 1, MS: 2, NS: 3, N: 4, WIDTH: 5 } as const;
-const LINE_END = '\n';
+const LINE_END = 0x0a;
+/** Bytes of a page of lines: more than those of a page of rows, since lines are bytes, and 500 usual ones are to fit. */
+export const LINES_BYTES = 1_048_576;
+/** About the bytes of a line, for the first size of the memory of a page. */
+const USUAL_BYTES = 1024;
+/** The most bytes of a character (UTF-16 unit) in UTF-8. */
+const CHARACTER_BYTES = 3;
 
-export function packLines({ rows, hasMore }: FoundRows<LineRow>): PackedLines {
-  let joined = '';
-  for (const { line } of rows) joined += line + LINE_END;
-  const text = new TextEncoder().encode(joined);
-  const isAscii = text.length === joined.length;
-  const cells = new Float64Array(rows.length * CELL.WIDTH);
+/**
+ * Takes lines up to the limit and about `LINES_BYTES`, and at least one. The iterator has one line beyond the limit, if there is one. A line becomes
+ * bytes before the next one is made, so that what it is made of is garbage at once.
+ */
+export function packLines(lines: Iterable<LineRow>, limit: number): PackedLines {
+  let text = Buffer.allocUnsafeSlow(Math.min(limit * USUAL_BYTES, LINES_BYTES));
+  const cells: number[] = [];
   let end = 0;
-  for (const [i, { line, trace, place }] of rows.entries()) {
-    end += LINE_END.length + (isAscii ? line.length : Buffer.byteLength(line));
-    cells.set([end, trace, place.ms, place.ns, place.n], i * CELL.WIDTH);
+  let hasMore = false;
+  for (const { line, trace, place } of lines) {
+    const isFull = cells.length > 0 && end + line.length > LINES_BYTES;
+    if (isFull || cells.length === limit * CELL.WIDTH) {
+      hasMore = true;
+      break;
+    }
+    text = withRoom(text, end, line.length * CHARACTER_BYTES + 1);
+    end += text.write(line, end);
+    text[end++] = LINE_END;
+    cells.push(end, trace, place.ms, place.ns, place.n);
   }
-  return { text, cells, hasMore };
+  // A message moves bytes only if they are all of their buffer.
+  const bytes = new Uint8Array(text.buffer.transfer(end));
+  return { text: bytes, cells: Float64Array.from(cells), hasMore };
+}
+
+function withRoom(text: Buffer<ArrayBuffer>, end: number, bytes: number): Buffer<ArrayBuffer> {
+  if (end + bytes <= text.length) return text;
+  const larger = Buffer.allocUnsafeSlow(Math.max(text.length * 2, end + bytes));
+  text.copy(larger, 0, 0, end);
+  return larger;
 }
 
 /** The lines of some traces, as a page. */
