@@ -228,8 +228,13 @@ function textOf(cell: unknown): string {
   return typeof cell === 'object' ? JSON.stringify(cell) : String(cell);
 }
 
+/** A header and a trailer of gzip, the method "deflate". A key is random bytes, and one in 65,536 begins with the first two. */
+const GZIP = { MAGIC: [0x1f, 0x8b, 0x08], LEAST_BYTES: 20 } as const;
+
 function inflated(bytes: Buffer): Buffer {
-  return bytes[0] === 0x1f && bytes[1] === 0x8b ? gunzipSync(bytes) : bytes;
+  const isGzip =
+    bytes.length >= GZIP.LEAST_BYTES && GZIP.MAGIC.every((byte, i) => bytes[i] === byte);
+  return isGzip ? gunzipSync(bytes) : bytes;
 }
 
 export type Check = {
