@@ -21,12 +21,11 @@ export const FIRST_LOOK_MS = 40_000;
 export const LOOK_MS = 5_000;
 /** Bytes that became unexplained since the last trim and make another one worth it. */
 export const GROWTH = 16 * 1_048_576;
-/**
- * After a trim that returned fewer bytes, 1, 3, 7 … looks pass without a trim, at most `MOST_PASSED`, or until the process takes
- * half of the CPU that it took before that trim: a load that ends leaves what it used.
- */
+/** After a trim that returned fewer bytes, 1, 3, 7 … looks pass without a trim, at most `MOST_PASSED`. */
 export const WORTH_IT = 8 * 1_048_576;
 export const MOST_PASSED = 63;
+/** Microseconds of CPU between two looks that are a load. */
+export const LOAD_MICROS = 250_000;
 
 /**
  * Returns freed memory to the system while the process runs. The allocator of glibc keeps freed blocks between blocks in use, mostly those
@@ -34,6 +33,8 @@ export const MOST_PASSED = 63;
  *
  *   first look ──▶ collect what the start left ──▶ trim
  *   look ──▶ 16 MiB more unexplained than after the last trim? ──▶ trim ──▶ the next look in 5 s, or later if little was returned
+ *
+ * A look that finds half of the load of the last trim, or less, trims in any case: what that trim found in use is free now.
  *
  * @returns a function that ends it
  */
@@ -52,7 +53,10 @@ export function startTrimming(trimmed: Trimmed): () => void {
   async function look(): Promise<void> {
     const spent = trimmed.cpuMicros() - cpu;
     cpu += spent;
-    if (spent <= spentBeforeTrim / 2) toPass = 0;
+    if (spentBeforeTrim >= LOAD_MICROS && spent <= spentBeforeTrim / 2) {
+      toPass = 0;
+      trimmedTo = 0;
+    }
     const before = trimmed.unexplained();
     if (before >= trimmedTo + GROWTH && passed++ >= toPass) {
       try {

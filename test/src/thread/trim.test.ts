@@ -4,6 +4,7 @@ import { collectGarbage } from '../../../src/thread/idle-memory.ts';
 import {
   FIRST_LOOK_MS,
   GROWTH,
+  LOAD_MICROS,
   LOOK_MS,
   MOST_PASSED,
   startTrimming,
@@ -97,9 +98,10 @@ t.test('trims that return little become rare', async (t) => {
   t.equal(state.trims, before + 1, 'a trim that is worth it ends the pauses');
 });
 
-t.test('a load that ends or falls to half of it ends the pauses', async (t) => {
+t.test('a load that falls to half is followed by a trim', async (t) => {
   const { state, end, pass, start } = trimming();
   t.teardown(end);
+  state.load = LOAD_MICROS;
   start();
   await pass(1);
   state.returned = 0;
@@ -108,15 +110,26 @@ t.test('a load that ends or falls to half of it ends the pauses', async (t) => {
     await pass(1);
   }
   const before = state.trims;
-  state.resident += GROWTH;
-  state.load = 501;
+  state.load = LOAD_MICROS / 2 + 1;
   await pass(4);
-  t.equal(state.trims, before, 'a little less load does not');
-  state.load = 500;
+  t.equal(state.trims, before, 'a little less load is no reason');
+  state.load = LOAD_MICROS / 2;
   await pass(1);
-  t.equal(state.trims, before + 1);
+  t.equal(state.trims, before + 1, 'what the last trim found in use may be free now');
+  state.load = 0;
+  await pass(4);
+  t.equal(state.trims, before + 1, 'so little work is no load');
+});
+
+t.test('a process without load is trimmed only when it grows', async (t) => {
+  const { state, end, pass, start } = trimming();
+  t.teardown(end);
+  state.load = LOAD_MICROS - 1;
+  start();
   await pass(1);
-  t.equal(state.trims, before + 1, 'memory that does not grow is not trimmed again');
+  state.load = 0;
+  await pass(4);
+  t.equal(state.trims, 1);
 });
 
 t.test('a process that cannot be trimmed is left alone', async (t) => {
