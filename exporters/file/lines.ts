@@ -2,6 +2,7 @@ import type { SealedBatch } from '../../src/model/batch.ts';
 import { rawEventId } from '../../src/model/batch.ts';
 import { PermanentError } from '../../src/model/errors.ts';
 import { indexOf, observe, payload, positionOf, sourceOf } from '../../src/model/formats.ts';
+import { onOneLine } from '../../src/model/json/one-line.ts';
 import type { Observation } from '../../src/model/observation.ts';
 import { decodeSpansAt, encodeOtlp } from '../../src/model/otlp/encode.ts';
 import { OBSERVATION_ORIGIN, spanOfObservation } from '../../src/model/otlp/encode-observation.ts';
@@ -73,12 +74,6 @@ function observedOf(source: SealedBatch): readonly Observation[] {
   } catch (cause) {
     throw new PermanentError('invalid_event', 'An item of the batch cannot be read.', { cause });
   }
-}
-
-/** Keeps the spelling of the client. In JSON, line ends are only allowed as white space between tokens. */
-function onOneLine(json: string): string {
-  if (!json.includes('\n') && !json.includes('\r')) return json;
-  return json.replaceAll(/[\r\n]\s*/g, '');
 }
 
 function withNewline(json: Buffer): Buffer {

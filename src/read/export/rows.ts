@@ -1,3 +1,4 @@
+import { onOneLine } from '../../model/json/one-line.ts';
 import type { PayloadTexts } from '../../store/observation-json.ts';
 import {
   observationJson,
@@ -62,9 +63,4 @@ const JSON_TEXTS = new Set(
 
 export function csvLines<Row>(forms: RowForms<Row>, { columns }: ExportRequest): Encoder<Row> {
   return rowEncoder((row, texts) => csvRow(columns, forms.members(row, texts)), csvHeader(columns));
-}
-
-/** Keeps the spelling of the client. In JSON, line ends are only allowed as white space between tokens. */
-function onOneLine(json: string): string {
-  return /[\r\n]/.test(json) ? json.replaceAll(/[\r\n]\s*/g, '') : json;
 }
