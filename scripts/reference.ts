@@ -4,6 +4,8 @@
  */
 import { globSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { MIGRATIONS as POSTGRES_MIGRATIONS } from '../extensions/postgres/migrations/index.ts';
+import { STORE_MIGRATIONS } from '../extensions/sqlite/migrations/index.ts';
 import type { Factory } from '../src/component/factory.ts';
 import { SECTIONS } from '../src/config/registry.ts';
 import { serviceSchema } from '../src/config/service-schema.ts';
@@ -11,6 +13,7 @@ import { FIELD_NAMES, FIELDS } from '../src/query/fields.ts';
 import { allFactories } from '../src/registry.ts';
 import { clientTls } from '../src/schema/client-tls.ts';
 import { serverTls } from '../src/schema/server-tls.ts';
+import { QUEUE_MIGRATIONS } from '../src/sqlite/queue/migrations/index.ts';
 import { plans } from '../src/tenancy/plans.ts';
 import { conventionTables } from './conventions.ts';
 import { fieldTable, schemaFields } from './fields.ts';
@@ -35,6 +38,7 @@ const PARTS: Readonly<Record<string, (file: string) => string>> = {
   'query fields': queryFieldTable,
   conventions: conventionTables,
   'log events': logEventTables,
+  'table versions': versionTable,
   'http requests': httpRequests,
   'http shapes': httpShapes,
 };
@@ -75,6 +79,17 @@ function componentTable(): string {
     return `| [\`${type}\`](../${readmeOf(factory)}) | ${kind} | ${stability} | ${description} |`;
   });
   return ['| type | kind | stability | |', '|---|---|---|---|', ...rows].join('\n');
+}
+
+/** The versions of the tables: of the first release, and of this one. */
+function versionTable(): string {
+  const newest = POSTGRES_MIGRATIONS.at(-1)?.name;
+  return [
+    '| release | `store.db` | `queue.db` | newest migration in Postgres |',
+    '|---|---|---|---|',
+    '| up to 0.1.0 | 0 | 0 | `0004-traces` |',
+    `| this one | ${STORE_MIGRATIONS.length} | ${QUEUE_MIGRATIONS.length} | \`${newest}\` |`,
+  ].join('\n');
 }
 
 /** The plans of `src/tenancy` with their default limits. */

@@ -22,6 +22,7 @@ import {
 import type { DetailRule } from './detail-attributes.ts';
 import { detailRules } from './detail-attributes.ts';
 import type { ObservationKind } from './observation.ts';
+import { TRACING_VARIABLES, type TracingVariable } from './sent-twice.ts';
 import type { TextField } from './texts.ts';
 import type { TokenKind } from './usage.ts';
 import { kindOfCount } from './usage.ts';
@@ -75,6 +76,7 @@ export type AttributeRule =
   | { readonly role: 'embedded' }
   | { readonly role: 'original_parent' }
   | { readonly role: 'ignored' }
+  | { readonly role: 'tracing'; readonly variable: TracingVariable }
   | { readonly role: 'kind'; readonly rank: number; readonly kindOf: KindRule }
   | {
       readonly role: 'custom_fields';
@@ -246,6 +248,9 @@ function buildRules(): Map<string, readonly AttributeRule[]> {
   add('tracectl.observation', { role: 'embedded' });
   add(ORIGINAL_PARENT_KEY, { role: 'original_parent' });
   add(IGNORED_KEY, { role: 'ignored' });
+  for (const variable of TRACING_VARIABLES) {
+    add(`langsmith.metadata.${variable}`, { role: 'tracing', variable });
+  }
   for (const { key, layer } of CUSTOM_FIELDS) add(key, { role: 'custom_fields', layer });
   for (const { key, layer, within } of CUSTOM_FIELDS_WITHIN) {
     add(key, { role: 'custom_fields', layer, within });

@@ -104,6 +104,8 @@ export type Observation = {
   /** Ids as the client sent them, if they differ from the common form; the run type and session of a run. */
   readonly external: Readonly<Record<string, string>> | null;
   readonly details: ObservationDetails | null;
+  /** The client sends the observation over both paths: as a run, and as a span. Nothing else links the two. */
+  readonly sentTwice?: boolean;
   /** Bit i says that PAYLOAD_FIELDS[i] is present in this event. */
   readonly payloadMask: number;
 };

@@ -27,5 +27,7 @@ export type ClientCase = {
   readonly calls: readonly ('chat' | 'stream' | 'tools' | 'embeddings' | 'error')[];
   /** Lines that the client always prints. */
   readonly prints?: RegExp;
+  /** The receivers that accept items of the program, if it sends over several. */
+  readonly receivers?: readonly ('runs' | 'otlp')[];
   readonly traces: readonly ExpectedTrace[];
 };

@@ -1,7 +1,7 @@
 import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { json, list, record } from '../e2e/client.ts';
-import { type Daemon, freePorts, prepareDaemon } from '../e2e/daemon.ts';
+import { type Daemon, freePorts, prepareDaemon, type Sample, total } from '../e2e/daemon.ts';
 import { PLAIN } from '../helper/plain-process.ts';
 import { run } from '../interop/toolchain.ts';
 import type { ClientCase } from './client-case.ts';
@@ -64,11 +64,17 @@ export class Lab {
     front?: Front,
   ): Promise<{ found: Found[]; wrong: string[]; output: string }> {
     const key = await this.#keyOfNewProject(each);
+    const before = await this.#daemon.metrics();
     const output = await this.#runProgram(each, runtime, key, front);
     const end = Date.now() + ARRIVAL_MS;
     for (;;) {
+      const after = await this.#daemon.metrics();
       const found = await this.#tracesOf(key);
-      const wrong = [...complaints(output, each.prints), ...differences(found, each.traces)];
+      const wrong = [
+        ...complaints(output, each.prints),
+        ...differences(found, each.traces),
+        ...unreceived(each, before, after),
+      ];
       if (wrong.length === 0 || Date.now() > end) return { found, wrong, output };
       await new Promise((resolve) => setTimeout(resolve, 100));
     }
@@ -151,6 +157,21 @@ export class Lab {
       }),
     );
   }
+}
+
+/** Receivers that accepted no item of the program, and items that are still on their way into the store. */
+function unreceived(
+  { receivers = [] }: ClientCase,
+  before: readonly Sample[],
+  after: readonly Sample[],
+): string[] {
+  const accepted = (samples: readonly Sample[], receiver: string) =>
+    total(samples, 'tracectl_receiver_accepted_items_total', { receiver });
+  const silent = receivers.filter((name) => accepted(after, name) === accepted(before, name));
+  return [
+    ...silent.map((receiver) => `the receiver ${receiver} accepted nothing`),
+    ...(total(after, 'tracectl_queue_entries') > 0 ? ['the queue is not empty'] : []),
+  ];
 }
 
 /** The lines that neither the program nor its client always prints: warnings. */

@@ -450,6 +450,18 @@ function langsmithOverOtlp(): ClientCase {
   };
 }
 
+/** Each run is sent as a span too, which stores nothing more. */
+function langsmithOverBoth(): ClientCase {
+  return {
+    ...langsmith(),
+    client: 'LangSmith for Python, over both',
+    variant: 'both',
+    packages: ['langsmith', 'opentelemetry-sdk', 'openai'],
+    protocol: 'runs, multipart; OTLP over HTTP, protobuf',
+    receivers: ['runs', 'otlp'],
+  };
+}
+
 function asSpan({ attachments: _, hasFirstToken: _none, ...each }: Expected): Expected {
   return {
     ...each,
@@ -462,6 +474,7 @@ function asSpan({ attachments: _, hasFirstToken: _none, ...each }: Expected): Ex
 export const PYTHON_CASES: readonly ClientCase[] = [
   langsmith(),
   langsmithOverOtlp(),
+  langsmithOverBoth(),
   langchain(),
   langfuse(),
   litellmLangfuse(),

@@ -2,6 +2,7 @@ import type { Test } from 'tap';
 import { attachments } from './attachments.ts';
 import { backlog } from './backlog.ts';
 import { changes } from './changes.ts';
+import { copies } from './copies.ts';
 import { costs } from './costs.ts';
 import { erasures } from './erasures.ts';
 import { exports } from './exports.ts';
@@ -33,6 +34,7 @@ const PARTS = {
     backlog,
     changes,
     costs,
+    copies,
     erasures,
   },
   searches: { listings, queries, 'sorted lists': ranks },

@@ -46,6 +46,8 @@ class Sending {
   /** Texts of outputs, which only the search in payloads finds. */
   readonly outputs = { gone: [] as string[], kept: [] as string[] };
   readonly requests: Sent[] = [];
+  /** The pairs of traces. */
+  pairs = 0;
 
   constructor() {
     this.gone.made.push(this.user);
@@ -75,6 +77,7 @@ class Sending {
   #pair(): readonly { texts: Texts; user: string; trace: string }[] {
     const trace = this.kept.next();
     this.keptTraces.push(trace);
+    this.pairs++;
     return [
       { texts: this.gone, user: this.user, trace: this.gone.next() },
       { texts: this.kept, user: this.kept.next(), trace },
@@ -94,14 +97,16 @@ class Sending {
   }
 
   #runs(round: number): void {
+    const copies: object[] = [];
     const runs = this.#pair().flatMap(({ texts, user, trace }) => {
       const parent = texts.next();
       const run = () => {
         const { error, events, ...fields } = this.#fields(texts);
+        copies.push(this.#copy(texts, fields.name));
         return {
           ...{ run_type: 'llm', start_time: '2026-01-15T11:59:58.000Z', ...fields },
           ...{ error: Object.values(error as object).join('\n'), tags: [texts.next()] },
-          ...{ extra: { metadata: { note: texts.next(), user_id: user } }, events },
+          ...{ extra: { metadata: { note: texts.next(), user_id: user, ...BOTH_PATHS } }, events },
         };
       };
       return [
@@ -112,9 +117,33 @@ class Sending {
     });
     const body = JSON.stringify({ post: runs, patch: [] });
     this.#add('/api/v1/runs/batch', 'application/json', round, body);
+    const otlp = {
+      resourceSpans: [{ scopeSpans: [{ scope: { name: 'langsmith' }, spans: copies }] }],
+    };
+    this.#add('/api/v1/otel/v1/traces', 'application/json', round, JSON.stringify(otlp));
+  }
+
+  /** The span that the client sends beside a run: only its run says whose it is. */
+  #copy(texts: Texts, name: unknown): object {
+    const traceId = randomBytes(16).toString('hex');
+    if (texts === this.gone) this.gone.made.push(traceId);
+    const attributes = Object.entries(BOTH_PATHS).map(([key, value]) => [
+      `langsmith.metadata.${key}`,
+      value,
+    ]);
+    return {
+      ...{ traceId, spanId: randomBytes(8).toString('hex'), name },
+      ...{ startTimeUnixNano: '1768478397999999907', endTimeUnixNano: '1768478399000000000' },
+      attributes: attributesOf({
+        ...Object.fromEntries(attributes),
+        'gen_ai.prompt': texts.next(),
+        'gen_ai.completion': texts.next(),
+      }),
+    };
   }
 
   #spans(round: number, type: string): void {
+    this.pairs++;
     const ids = { gone: randomBytes(16).toString('hex'), kept: randomBytes(16).toString('hex') };
     this.gone.made.push(ids.gone);
     this.keptTraces.push(ids.kept);
@@ -164,6 +193,9 @@ class Sending {
   }
 }
 
+/** The variable that the Python client of LangSmith records in runs that it sends as spans too. */
+const BOTH_PATHS = { LANGSMITH_OTEL_ENABLED: 'true' };
+
 type Call = (request: {
   path: string;
   headers?: Record<string, string>;
@@ -188,7 +220,7 @@ async function sendAll(t: Test, call: Call, sending: Sending, key: string): Prom
   }
   await eventually(
     () => call({ path: '/api/v1/traces?limit=100', headers: { 'x-api-key': key } }),
-    ({ body }) => JSON.parse(body.toString()).traces?.length === 2 * sending.requests.length,
+    ({ body }) => JSON.parse(body.toString()).traces?.length === 2 * sending.pairs,
     'all traces',
     60_000,
   );
@@ -254,7 +286,7 @@ async function erase(t: Test, daemon: Daemon, sending: Sending, ...more: string[
   const query = `user:${sending.user}`;
   const counted = await daemon.cli('erase', query, '--dry-run', '--json', ...more);
   const dry = JSON.parse(counted.stdout);
-  t.match(dry, { state: 'counted', traces: sending.requests.length });
+  t.match(dry, { state: 'counted', traces: sending.pairs });
   const { code, stdout, stderr } = await daemon.cli('erase', query, '--yes', '--json', ...more);
   t.equal(code, 0, stderr);
   const done = JSON.parse(stdout);

@@ -138,14 +138,30 @@ export async function erasedItems(
              AND substr(o.key, 1, 1) <> '\\x3a'::bytea`,
           [id, project, lone.map(bytesOfKey)],
         );
+  const copies = items.flatMap(({ copy }) => copy ?? []);
+  const repeated =
+    copies.length === 0
+      ? []
+      : await rows<{ copy: string }>(
+          client,
+          // OFFSET keeps the planner from beginning with the traces.
+          `SELECT DISTINCT g.copy FROM unnest($3::text[]) AS g (copy)
+           CROSS JOIN LATERAL (
+             SELECT trace FROM observations WHERE project = $2 AND copy = g.copy OFFSET 0) o
+           JOIN traces t ON t.n = o.trace AND t.project = $2
+           JOIN erasure_traces e ON e.erasure = $1 AND e.key = t.key`,
+          [id, project, copies],
+        );
+  const repeatedRuns = new Set(repeated.map(({ copy }) => copy));
   const names = (found: readonly { readonly key: Buffer }[]): ReadonlySet<string> =>
     new Set(found.map(({ key }) => nameOfKey(keyOfBytes(key))));
   const [listedNames, runNames] = [names(listed), names(runs)];
-  return items.filter(({ traceId, id: run }) =>
-    traceId === null
+  return items.filter(({ traceId, id: run, copy }) => {
+    if (copy !== null && repeatedRuns.has(copy)) return true;
+    return traceId === null
       ? run !== null && runNames.has(nameOfKey(keyOfId(run)))
-      : listedNames.has(nameOfKey(keyOfId(traceId))),
-  );
+      : listedNames.has(nameOfKey(keyOfId(traceId)));
+  });
 }
 
 function keysOf(ids: readonly string[]): Key[] {

@@ -21,6 +21,7 @@ import { scoreIdIndex } from './0019-score-ids.ts';
 import { clientsOfRejections } from './0020-rejection-clients.ts';
 import { textSearch } from './0021-text-search.ts';
 import { attachmentContents } from './0022-attachments.ts';
+import { copyKeys } from './0023-copies.ts';
 
 /** In the order they are applied. */
 export const MIGRATIONS: readonly Migration[] = [
@@ -46,4 +47,5 @@ export const MIGRATIONS: readonly Migration[] = [
   clientsOfRejections,
   textSearch,
   attachmentContents,
+  copyKeys,
 ];

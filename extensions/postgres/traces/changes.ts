@@ -22,10 +22,10 @@ import {
 import { insertDelta } from './rollups.ts';
 import {
   jsonOfRow,
-  OBSERVATION_COLUMNS,
   SUMMARY_ONLY_COLUMNS,
   TRACE_STATE_COLUMNS,
   TRACE_SUMMARY_COLUMNS,
+  WRITTEN_COLUMNS,
 } from './rows.ts';
 import type { Entry } from './snapshot.ts';
 import { bytesOfKey, escapeText, keyParameter } from './text.ts';
@@ -98,17 +98,17 @@ function removal(removed: readonly Entry[]): Statement[] {
 
 /** The trace that an observation was in before. */
 const BEFORE: Column<ChangedEntry> = { name: 'before', type: 'bigint', of: (c) => c.before.trace };
-const FIRST_DAY = 2 + OBSERVATION_COLUMNS.length;
+const FIRST_DAY = 2 + WRITTEN_COLUMNS.length;
 const UPDATE_OBSERVATIONS = `
-  UPDATE observations o SET ${assignments(OBSERVATION_COLUMNS)}
-  FROM ${unnest(OBSERVATION_COLUMNS, 2, '$1::bigint[]')} AS g (before, ${namesOf(OBSERVATION_COLUMNS)})
+  UPDATE observations o SET ${assignments(WRITTEN_COLUMNS)}
+  FROM ${unnest(WRITTEN_COLUMNS, 2, '$1::bigint[]')} AS g (before, ${namesOf(WRITTEN_COLUMNS)})
   WHERE o.trace = g.before AND o.key = g.key
     AND o.trace >= $${FIRST_DAY} AND o.trace < $${FIRST_DAY + 1}`;
 
 function change(changed: readonly ChangedEntry[]): Statement[] {
   if (changed.length === 0) return [];
   const now = changed.map((entry) => entry.now);
-  const parameters = columnParameters(OBSERVATION_COLUMNS, now);
+  const parameters = columnParameters(WRITTEN_COLUMNS, now);
   const days = daysOfTraces(changed.map(({ before }) => before.trace));
   return [[UPDATE_OBSERVATIONS, [columnParameter(BEFORE, changed), ...parameters, ...days]]];
 }
@@ -117,7 +117,7 @@ const PAIR_COLUMNS: readonly Column<BatchTrace>[] = [
   { name: 'batch', type: 'text', of: ({ batch }) => batch },
   { name: 'trace', type: 'bigint', of: ({ trace }) => trace },
 ];
-const FIRST_PAIR = 2 + OBSERVATION_COLUMNS.length;
+const FIRST_PAIR = 2 + WRITTEN_COLUMNS.length;
 const FIRST_POSTING = FIRST_PAIR + PAIR_COLUMNS.length;
 const FIRST_TRACE = FIRST_POSTING + POSTING_COLUMNS.length;
 /** The numbers are named twice, so that the planner leaves out the partitions of other traces. */
@@ -137,8 +137,8 @@ const IS_SUMMARIZED = `terms = g.posted::bigint[], stale_changes = 0,
 /** $1 project. One statement for five tables: a round trip costs more than they do. */
 const SAVE = `
   WITH inserted AS (
-    INSERT INTO observations (project, ${namesOf(OBSERVATION_COLUMNS)})
-    SELECT $1::text, g.* FROM ${unnest(OBSERVATION_COLUMNS, 2)} AS g
+    INSERT INTO observations (project, ${namesOf(WRITTEN_COLUMNS)})
+    SELECT $1::text, g.* FROM ${unnest(WRITTEN_COLUMNS, 2)} AS g
     RETURNING trace, n, key
   ), marked AS (
     ${MARK_INSERTED}
@@ -167,7 +167,7 @@ function save(
     SAVE,
     [
       project,
-      ...columnParameters(OBSERVATION_COLUMNS, inserted),
+      ...columnParameters(WRITTEN_COLUMNS, inserted),
       ...columnParameters(PAIR_COLUMNS, [...set.pairs.values()]),
       ...columnParameters(POSTING_COLUMNS, postings),
       ...columnParameters(SAVED_COLUMNS, traces),

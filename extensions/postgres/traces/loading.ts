@@ -1,6 +1,8 @@
 /** Reads a `ReadSet` into a snapshot: one statement for each kind of row. */
+import type { CopyKey } from '../../../src/store/rows/copies.ts';
 import type { Key } from '../../../src/store/rows/observation-row.ts';
 import { nameOfKey } from '../../../src/store/rows/observation-row.ts';
+import { MAX_COPIES } from '../../../src/store/rows/observation-write.ts';
 import type { PostgresTransaction } from '../connection/pool.ts';
 import { rows } from '../connection/statement.ts';
 import type { Column } from './columns.ts';
@@ -33,6 +35,7 @@ export async function load(
   await loadNumbers(client, project, wanted, snapshot);
   await loadEntries(client, wanted, snapshot);
   await loadRuns(client, project, wanted, snapshot);
+  await loadCopies(client, project, wanted, snapshot);
   await loadPending(client, project, wanted, snapshot);
   await loadWaiting(client, project, wanted, snapshot);
   await loadChildren(client, project, wanted, snapshot);
@@ -110,6 +113,30 @@ async function loadRuns(
     if (!snapshot.traces.has(entry.trace)) wanted.traces.add(entry.trace);
   }
   for (const [name, entries] of found) snapshot.runs.set(name, entries);
+}
+
+async function loadCopies(
+  client: PostgresTransaction,
+  project: string,
+  wanted: ReadSet,
+  snapshot: Snapshot,
+): Promise<void> {
+  if (wanted.copies.size === 0) return;
+  const copies = await rows<ObservationTableRow & { readonly copy: CopyKey }>(
+    client,
+    `SELECT ${OBSERVATION_CELLS}, o.copy FROM unnest($2::text[]) AS g (copy)
+     CROSS JOIN LATERAL (
+       SELECT o.* FROM observations o JOIN traces t ON t.n = o.trace
+       WHERE o.project = $1 AND o.copy = g.copy AND t.project = $1 LIMIT ${MAX_COPIES}
+     ) o`,
+    [project, [...wanted.copies]],
+  );
+  const found = new Map<CopyKey, Entry[]>([...wanted.copies].map((copy) => [copy, []]));
+  for (const row of copies) {
+    found.get(row.copy)?.push(noteEntry(row, snapshot));
+    if (!snapshot.traces.has(row.trace)) wanted.traces.add(row.trace);
+  }
+  for (const [copy, entries] of found) snapshot.copies.set(copy, entries);
 }
 
 type PendingRow = {

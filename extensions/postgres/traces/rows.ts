@@ -1,4 +1,5 @@
 /** The columns of `observations` and `traces`, in both directions. */
+import { copyKeyOf } from '../../../src/store/rows/copies.ts';
 import { versionOf } from '../../../src/store/rows/event-rank.ts';
 import type { Key, ObservationRow } from '../../../src/store/rows/observation-row.ts';
 import { ROW } from '../../../src/store/rows/observation-row.ts';
@@ -80,6 +81,12 @@ export const OBSERVATION_COLUMNS: readonly (Column<Entry> & {
   { name: 'created_at', type: 'bigint', of: ({ state }) => state.createdAt },
   { name: 'updated_at', type: 'bigint', of: ({ state }) => state.updatedAt },
   { name: 'merged', type: 'text', of: ({ state }) => state.merged },
+];
+
+/** The columns that a write sets: `copy` follows from the others, and only `loading.ts` looks rows up by it. */
+export const WRITTEN_COLUMNS: readonly Column<Entry>[] = [
+  ...OBSERVATION_COLUMNS,
+  { name: 'copy', type: 'text', of: ({ row }) => copyKeyOf(row) },
 ];
 
 export function entryOf(row: ObservationTableRow): Entry {

@@ -1,3 +1,4 @@
+import type { CopyKey } from '../../../src/store/rows/copies.ts';
 import type { Key, ObservationRow, RowState } from '../../../src/store/rows/observation-row.ts';
 import { nameOfKey } from '../../../src/store/rows/observation-row.ts';
 import type { EventRow } from '../../../src/store/rows/observation-write.ts';
@@ -32,6 +33,8 @@ export type Snapshot = {
   readonly entries: Map<string, Entry | null>;
   /** The newest observations of a key, in any trace. */
   readonly runs: Map<string, readonly Entry[]>;
+  /** Some observations with a cell in `copy`. */
+  readonly copies: Map<CopyKey, readonly Entry[]>;
   /** All observations of a trace, with only the cells that sums need. */
   readonly whole: Map<number, readonly Entry[]>;
   /** Updates that wait for a run, by its key. */
@@ -49,6 +52,7 @@ export function emptySnapshot(): Snapshot {
     empty: new Map(),
     entries: new Map(),
     runs: new Map(),
+    copies: new Map(),
     whole: new Map(),
     pending: new Map(),
     waiting: new Map(),
@@ -66,6 +70,7 @@ export class ReadSet {
   readonly traces = new Set<number>();
   readonly entries = new Map<string, Pick<Entry, 'trace' | 'key'>>();
   readonly runs = new Map<string, Key>();
+  readonly copies = new Set<CopyKey>();
   readonly whole = new Set<number>();
   readonly pending = new Map<string, Key>();
   readonly waiting = new Map<string, Key>();
@@ -77,6 +82,7 @@ export class ReadSet {
       this.traces,
       this.entries,
       this.runs,
+      this.copies,
       this.whole,
       this.pending,
       this.waiting,

@@ -1,9 +1,12 @@
 import { RollupDelta } from '../../../src/store/rollups/delta.ts';
+import type { CopyKey } from '../../../src/store/rows/copies.ts';
+import { copyKeyOf } from '../../../src/store/rows/copies.ts';
 import type { Key, ObservationRow, RowState } from '../../../src/store/rows/observation-row.ts';
 import { nameOfKey, ROW } from '../../../src/store/rows/observation-row.ts';
 import type {
   NumberedRow,
   ObservationTable,
+  PlacedRow,
   WaitingRuns,
 } from '../../../src/store/rows/observation-write.ts';
 import { WrittenTrace } from '../../../src/store/rows/written-trace.ts';
@@ -14,6 +17,11 @@ import { placeName, ReadSet } from './snapshot.ts';
 
 /** Thrown if the merge cannot go on before a missing row is read. */
 const NOT_READ = new Error('a row that the write needs has not been read yet');
+
+/** The observations of a write that is not exclusive concern another row of the project. */
+export class NeedsExclusiveLock extends Error {
+  override readonly name = 'NeedsExclusiveLock';
+}
 
 export type NewTrace = {
   readonly n: number;
@@ -66,6 +74,8 @@ export class WorkingSet implements ObservationTable<string>, WaitingRuns {
   readonly #read = new Map<number, Entry>();
   /** Numbers of inserted observations by key, if runs take part. */
   readonly #insertedRuns = new Map<string, number[]>();
+  /** Numbers of observations that this run read or changed, by `copy`. */
+  readonly #copies = new Map<CopyKey, Set<number>>();
 
   constructor(
     snapshot: Snapshot,
@@ -207,6 +217,20 @@ export class WorkingSet implements ObservationTable<string>, WaitingRuns {
     return newest?.trace;
   }
 
+  copies(_project: string, copy: CopyKey, limit: number): readonly PlacedRow[] {
+    if (!this.#withRuns) throw new NeedsExclusiveLock();
+    const read =
+      this.#snapshot.copies.get(copy) ?? this.#absent(() => this.missing.copies.add(copy));
+    const numbers = new Set([...read.map(({ n }) => n), ...(this.#copies.get(copy) ?? [])]);
+    const found: PlacedRow[] = [];
+    for (const n of numbers) {
+      const entry = this.#byNumber.get(n) ?? read.find((one) => one.n === n);
+      if (entry === undefined || this.#removed.has(n) || copyKeyOf(entry.row) !== copy) continue;
+      if (found.push(entry) === limit) break;
+    }
+    return found;
+  }
+
   move(n: number, trace: number, key: Key): boolean {
     if (this.#find(trace, key) !== null) return false;
     const entry = this.#numbered(n);
@@ -305,6 +329,11 @@ export class WorkingSet implements ObservationTable<string>, WaitingRuns {
   #put(entry: Entry): void {
     this.#entriesOf(entry.trace).set(nameOfKey(entry.key), entry);
     this.#byNumber.set(entry.n, entry);
+    const copy = copyKeyOf(entry.row);
+    if (copy === null) return;
+    const numbers = this.#copies.get(copy);
+    if (numbers === undefined) this.#copies.set(copy, new Set([entry.n]));
+    else numbers.add(entry.n);
   }
 
   #entriesOf(trace: number): Map<string, Entry | null> {

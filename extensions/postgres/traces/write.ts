@@ -2,8 +2,9 @@ import type { ObservationBatch, SealedBatch } from '../../../src/model/batch.ts'
 import { PermanentError, RetryableError } from '../../../src/model/errors.ts';
 import type { BatchRows } from '../../../src/store/rows/batch-rows.ts';
 import { positionsOf, rowsOf } from '../../../src/store/rows/batch-rows.ts';
+import { copyKeyOf, otherCopy } from '../../../src/store/rows/copies.ts';
 import type { FlatRows, Key } from '../../../src/store/rows/observation-row.ts';
-import { nameOfKey, ROW_LENGTH, rowKeyAt } from '../../../src/store/rows/observation-row.ts';
+import { nameOfKey, ROW_LENGTH, rowAt, rowKeyAt } from '../../../src/store/rows/observation-row.ts';
 import { ObservationWrite } from '../../../src/store/rows/observation-write.ts';
 import { MAX_SUMMARIZED } from '../../../src/store/rows/written-trace.ts';
 import { attachmentStatements } from '../attachments/attachments.ts';
@@ -18,7 +19,7 @@ import { begin, createTraces, hasWaiting, isWaitedFor, lockTraces, TraceGone } f
 import { traceIds } from './reading.ts';
 import type { Snapshot } from './snapshot.ts';
 import { emptySnapshot, ReadSet } from './snapshot.ts';
-import { isNotRead, WorkingSet } from './working-set.ts';
+import { isNotRead, NeedsExclusiveLock, WorkingSet } from './working-set.ts';
 
 /** Observations of one transaction: writers of the same traces wait for so many rows, not for a large batch. */
 export const MAX_ROWS = 500;
@@ -35,7 +36,7 @@ const CONFLICTS = ['40P01', '40001'];
  *     ─▶ raw batch stored if it is missing ─▶ merged in memory (WorkingSet) ─▶ changes with COMMIT
  *
  * Each step is at most one round trip, and is skipped if there is nothing to do: a batch of new traces takes two. If
- * observations name no trace, the project lock is exclusive. A large batch takes several transactions; repeating one
+ * observations name no trace, or are sent as runs and as spans, the project lock is exclusive. A large batch takes several transactions; repeating one
  * that was committed changes nothing.
  */
 export async function writeBatch(database: StoreDatabase, batch: ObservationBatch): Promise<void> {
@@ -67,9 +68,9 @@ export async function writeTogether(
 /** Rows of a raw batch. */
 type Part = { readonly source: SealedBatch; readonly rows: BatchRows };
 
-/** Whether every observation names its trace. */
+/** Whether every observation names its trace, and none is a run and a span. */
 function isPlaced({ rows }: Part): boolean {
-  return rows.updates.length === 0 && rows.children.length === 0;
+  return rows.updates.length === 0 && rows.children.length === 0 && !rows.hasCopies;
 }
 
 async function writeShared(database: StoreDatabase, parts: readonly Part[]): Promise<boolean> {
@@ -104,11 +105,6 @@ function isConflict(error: unknown): boolean {
   const cause = error instanceof RetryableError ? error.cause : error;
   if (cause instanceof TraceGone) return true;
   return cause instanceof Error && 'code' in cause && CONFLICTS.includes(String(cause.code));
-}
-
-/** Updates or children wait for one of the observations. */
-class NeedsExclusiveLock extends Error {
-  override readonly name = 'NeedsExclusiveLock';
 }
 
 class Write {
@@ -229,6 +225,7 @@ class Write {
         if (!this.#snapshot.empty.has(trace)) reads.addEntry(trace, own);
         if (this.#isExclusive) addRun(reads, own);
       }
+      if (this.#isExclusive) addCopies(reads, rows);
     }
     for (const own of keysOf(updates)) reads.addKey('runs', own);
     for (const own of keysOf(children, 1)) {
@@ -270,6 +267,13 @@ function addRun(reads: ReadSet, key: Key): void {
   reads.addKey('waiting', key);
   reads.addKey('children', key);
   reads.addKey('runs', key);
+}
+
+function addCopies(reads: ReadSet, rows: FlatRows): void {
+  for (let at = 0; at < rows.length; at += ROW_LENGTH) {
+    const copy = copyKeyOf(rowAt(rows, at));
+    if (copy !== null) reads.copies.add(otherCopy(copy));
+  }
 }
 
 /** Keys in a flat list of rows; `before` cells precede each row, and `at` is the index of its key. */

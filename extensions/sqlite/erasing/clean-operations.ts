@@ -93,6 +93,11 @@ function itemSelection(db: DatabaseSync) {
     `SELECT t.key FROM observations o CROSS JOIN traces t ON t.n = o.trace
      WHERE o.key = ? AND substr(o.key, 1, 1) <> ':' AND t.project = ?`,
   );
+  const tracesOfCopy = rows<{ key: Key }>(
+    db,
+    `SELECT t.key FROM observations o INDEXED BY observations_by_copy
+     CROSS JOIN traces t ON t.n = o.trace WHERE o.copy = ? AND t.project = ?`,
+  );
   return (
     id: string,
     project: string,
@@ -103,7 +108,10 @@ function itemSelection(db: DatabaseSync) {
       .map(keyOfId)
       .filter((key) => !isStored(project, key) && !isListed(id, key));
     const added = new Set(unstored.filter((key) => typeof key === 'string'));
-    const isErased = ({ traceId, id: run }: BatchItem): boolean => {
+    const isErased = ({ traceId, id: run, copy }: BatchItem): boolean => {
+      if (copy !== null && tracesOfCopy.all(copy, project).some(({ key }) => isListed(id, key))) {
+        return true;
+      }
       if (traceId !== null) return isListed(id, keyOfId(traceId)) || added.has(traceId);
       if (run === null) return false;
       return traceOfRun.all(keyOfId(run), project).some(({ key }) => isListed(id, key));

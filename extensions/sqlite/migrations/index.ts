@@ -18,6 +18,7 @@ import { textSearchTables } from './0016-text-search.ts';
 import { attachmentTables } from './0017-attachments.ts';
 import { recentGroups } from './0018-recent-groups.ts';
 import { groupSums } from './0019-group-sums.ts';
+import { copyColumn } from './0020-copies.ts';
 
 /** The migrations of a store, in their order. */
 export const STORE_MIGRATIONS: readonly FileMigration[] = [
@@ -40,4 +41,5 @@ export const STORE_MIGRATIONS: readonly FileMigration[] = [
   attachmentTables,
   recentGroups,
   groupSums,
+  copyColumn,
 ];

@@ -2,12 +2,15 @@ import type { DatabaseSync, SQLInputValue, StatementSync } from 'node:sqlite';
 import type { RowQuery } from '../../../src/sqlite/rows.ts';
 import { cell, finds, rows, tuples } from '../../../src/sqlite/rows.ts';
 import { RollupDelta } from '../../../src/store/rollups/delta.ts';
+import type { CopyKey } from '../../../src/store/rows/copies.ts';
+import { copyKeyOf } from '../../../src/store/rows/copies.ts';
 import type { Key, ObservationRow, RowState } from '../../../src/store/rows/observation-row.ts';
 import { ROW, ROW_COLUMNS } from '../../../src/store/rows/observation-row.ts';
 import type {
   EventRow,
   NumberedRow,
   ObservationTable,
+  PlacedRow,
 } from '../../../src/store/rows/observation-write.ts';
 import type { SummarizedTrace, TraceColumn } from '../../../src/store/rows/trace-columns.ts';
 import {
@@ -86,6 +89,8 @@ export class Statements implements ObservationTable<number> {
   readonly #dropPending: StatementSync;
   readonly #addPair: StatementSync;
   readonly #copyPairs: StatementSync;
+  readonly #saveCopy: StatementSync;
+  readonly #copies: RowQuery<PlacedRow>;
   readonly #move: StatementSync;
   readonly #remove: StatementSync;
   readonly #removePairs: StatementSync;
@@ -146,6 +151,13 @@ export class Statements implements ObservationTable<number> {
     this.#copyPairs = db.prepare(
       'INSERT OR IGNORE INTO batch_traces SELECT batch, ?2 FROM batch_traces WHERE trace = ?1',
     );
+    this.#saveCopy = db.prepare('UPDATE observations SET copy = ? WHERE n = ?');
+    this.#copies = rows(
+      db,
+      `SELECT o.trace, o.key FROM observations o INDEXED BY observations_by_copy
+       CROSS JOIN traces t ON t.n = o.trace
+       WHERE o.copy = ? AND t.project = ? LIMIT ?`,
+    );
     this.#move = db.prepare(
       `UPDATE observations SET trace = ?2 WHERE n = ?1
        AND NOT EXISTS (SELECT 1 FROM observations WHERE trace = ?2 AND key = ?3)`,
@@ -177,6 +189,8 @@ export class Statements implements ObservationTable<number> {
     );
     if (changes === 0) return undefined;
     const n = Number(lastInsertRowid);
+    const copy = copyKeyOf(row);
+    if (copy !== null) this.#saveCopy.run(copy, n);
     this.#texts.inserted(trace, n);
     return n;
   }
@@ -184,6 +198,8 @@ export class Statements implements ObservationTable<number> {
   update(n: number, row: ObservationRow, state: RowState<number>): void {
     const { batch, createdAt, updatedAt, merged } = state;
     this.#update.run(batch, createdAt, updatedAt, merged, ...row, n);
+    const copy = copyKeyOf(row);
+    if (copy !== null) this.#saveCopy.run(copy, n);
     this.#texts.changed(n);
   }
 
@@ -290,6 +306,11 @@ export class Statements implements ObservationTable<number> {
   traceOfRun(project: string, key: Key): number | undefined {
     this.#insertAdded(this.#added.takeAll());
     return this.#traceOfRun(key, project);
+  }
+
+  copies(project: string, copy: CopyKey, limit: number): readonly PlacedRow[] {
+    this.#insertAdded(this.#added.takeAll());
+    return this.#copies.all(copy, project, limit);
   }
 
   hasPending(): boolean {

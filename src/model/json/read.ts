@@ -160,8 +160,8 @@ export function findMembers<Name extends string>(
 ): Partial<Record<Name, Member>> {
   const found: Partial<Record<Name, Member>> = {};
   for (const member of membersOf(bytes, start)) {
-    const name = names.find((name) => name === member.key);
-    if (name !== undefined) found[name] = member;
+    const name = member.key as Name;
+    if (names.includes(name)) found[name] = member;
   }
   return found;
 }

@@ -31,7 +31,7 @@ export type EmbeddedForm = 'json' | 'text';
 
 export type EmbeddedFields = Omit<
   Observation,
-  'index' | 'name' | 'customFields' | 'customFieldsText' | 'payloadMask'
+  'index' | 'name' | 'customFields' | 'customFieldsText' | 'sentTwice' | 'payloadMask'
 > & {
   /** The name if the span cannot carry it: null or an empty string. Undefined: the span's name. */
   readonly name: string | null | undefined;

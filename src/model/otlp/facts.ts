@@ -15,6 +15,7 @@ import { errorOfText, TRACEBACK } from '../error-text.ts';
 import type { IgnoredReason, IgnoredValue } from '../ignored.ts';
 import { IgnoredValues, ignoredNotesIn } from '../ignored.ts';
 import type { Instant, ObservationError, ObservationKind, TokenUsage } from '../observation.ts';
+import type { TracingVariables } from '../sent-twice.ts';
 import { type TokenKind, UsageCounts, withTotal } from '../usage.ts';
 import { DetailFacts } from './detail-facts.ts';
 import { decodeEmbedded, type EmbeddedFields } from './embedded-observation.ts';
@@ -82,6 +83,8 @@ export class SpanFacts {
   isFailed = false;
   #levelMessage: string | undefined = undefined;
   #ignored: IgnoredValues | undefined = undefined;
+  /** The environment of a LangSmith client. */
+  tracing: TracingVariables | undefined = undefined;
   /** An observation that another tracectl embedded; it overrides all other facts. */
   embedded: EmbeddedFields | undefined = undefined;
   /** Span id of the parent that a processor dropped. */
@@ -155,6 +158,10 @@ export class SpanFacts {
         break;
       case 'ignored':
         this.#takeIgnored(value);
+        break;
+      case 'tracing':
+        this.tracing ??= {};
+        this.tracing[rule.variable] = String(scalarOf(value) ?? '');
         break;
       case 'embedded':
         if (typeof value?.stringValue === 'string') {

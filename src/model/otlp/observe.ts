@@ -7,6 +7,7 @@ import type {
   ObservationStatus,
 } from '../observation.ts';
 import { PAYLOAD_FIELDS } from '../observation.ts';
+import { isSentTwice, LANGSMITH_SCOPE } from '../sent-twice.ts';
 import { DetailFacts } from './detail-facts.ts';
 import type { EmbeddedFields } from './embedded-observation.ts';
 import { SpanFacts } from './facts.ts';
@@ -59,7 +60,7 @@ export function observationOfSpan(
   if (facts.output.present) payloadMask |= OUTPUTS;
   if (head.hasEvents) payloadMask |= EVENTS;
   if (facts.hasContextMetadata) payloadMask |= CONTEXT_METADATA;
-  return {
+  const observation: Observation = {
     id: `${head.traceId}:${head.spanId}`,
     traceId: head.traceId,
     parentId: head.parentSpanId === null ? null : `${head.traceId}:${head.parentSpanId}`,
@@ -82,6 +83,9 @@ export function observationOfSpan(
     details: detailsOfSpan(head, facts, resource),
     payloadMask,
   };
+  const { tracing } = facts;
+  if (tracing === undefined || head.scope !== LANGSMITH_SCOPE) return observation;
+  return isSentTwice(tracing) ? { ...observation, sentTwice: true } : observation;
 }
 
 const NO_DETAILS = new DetailFacts();

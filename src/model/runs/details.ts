@@ -10,25 +10,45 @@ import { metadataSlot, payloadBytes } from '../json/item.ts';
 import type { Member } from '../json/read.ts';
 import { elementsOf, findMembers, isPresent, startOf, stringIn } from '../json/read.ts';
 import type { Instant } from '../observation.ts';
+import { isSentTwice, TRACING_VARIABLES } from '../sent-twice.ts';
 import { attachmentsOf } from './attached.ts';
 import { RUN } from './fields.ts';
 
 const IN_METADATA = [
   ...(['environment', 'release', 'tags', 'prompt_name', 'prompt_version'] as const),
   ...(['ls_provider', 'usage_metadata'] as const),
+  ...TRACING_VARIABLES,
 ] as const;
+
+type RunMetadata = Partial<Record<(typeof IN_METADATA)[number], Member>>;
+
+/** The members of a run's metadata that its details and `isRunSentTwice` read. */
+export function runMetadata(index: JsonIndex, position: number): RunMetadata {
+  return membersAt(index, position, metadataSlot(index, position), IN_METADATA);
+}
+
+/** Whether the client sends the run as a span too. */
+export function isRunSentTwice({ bytes }: JsonIndex, metadata: RunMetadata): boolean {
+  const { LANGSMITH_OTEL_ENABLED: enabled, LANGSMITH_TRACING_MODE: mode } = metadata;
+  if (enabled === undefined && mode === undefined) return false;
+  return isSentTwice({
+    LANGSMITH_OTEL_ENABLED: detailText(bytes, enabled),
+    LANGSMITH_OTEL_ONLY: detailText(bytes, metadata.LANGSMITH_OTEL_ONLY),
+    LANGSMITH_TRACING_MODE: detailText(bytes, mode),
+  });
+}
 
 const COSTS = ['input_cost', 'output_cost', 'total_cost'] as const;
 
-/** The details of a run; `start` is its start. */
+/** The details of a run; `start` is its start, and `inMetadata` its `runMetadata`. */
 export function runDetails(
   index: JsonIndex,
   position: number,
   start: Instant | null,
+  inMetadata: RunMetadata,
   ignored: IgnoredValues,
 ): ObservationDetails | null {
   const { bytes } = index;
-  const inMetadata = membersAt(index, position, metadataSlot(index, position), IN_METADATA);
   const tags = isPresent(index, position, RUN.tags)
     ? startOf(index, position, RUN.tags)
     : inMetadata.tags?.start;

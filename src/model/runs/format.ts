@@ -44,7 +44,7 @@ import {
 } from '../observation.ts';
 import { UsageCounts, withTotal } from '../usage.ts';
 import { attachmentBytes } from './attached.ts';
-import { runDetails } from './details.ts';
+import { isRunSentTwice, runDetails, runMetadata } from './details.ts';
 import { RUN, RUN_PATTERN, RUN_TEXTS } from './fields.ts';
 
 /** Runs in LangSmith's form: `{"post":[…],"patch":[…]}`. `wrapRun` makes it of a single run. */
@@ -110,7 +110,8 @@ function observe(index: JsonIndex, position: number, requestIndex: number): Obse
   const endTime = timeAt(index, position, 'end_time', ignored);
   const operation = operationAt(index, position);
   const runType = runTypeAt(index, position);
-  return {
+  const metadata = runMetadata(index, position);
+  const observation: Observation = {
     id,
     ...ancestorsAt(index, position, id),
     index: requestIndex,
@@ -129,9 +130,10 @@ function observe(index: JsonIndex, position: number, requestIndex: number): Obse
     error,
     customFields: customFieldsOf(index, position),
     external: externalOf(index, position, runType),
-    details: runDetails(index, position, startTime, ignored),
+    details: runDetails(index, position, startTime, metadata, ignored),
     payloadMask: payloadMaskOfRun(index, position),
   };
+  return isRunSentTwice(index, metadata) ? { ...observation, sentTwice: true } : observation;
 }
 
 /** A malformed time costs the time only. */

@@ -7,9 +7,13 @@ import {
   itemRangeOf,
   observeEach,
   positionOf,
+  sourceOf,
   storedPositionsOf,
 } from '../../model/formats.ts';
 import { deflateSync } from '../../model/inflate.ts';
+import { withinLimits } from '../../model/narrow-limits.ts';
+import type { CopyKey } from '../rows/copies.ts';
+import { repeatedRun } from '../rows/copies.ts';
 
 /** An item of a batch, and the trace that it belongs to. */
 export type BatchItem = {
@@ -18,6 +22,8 @@ export type BatchItem = {
   /** Null for runs that name no trace: they belong to the trace of the run's row. */
   readonly traceId: string | null;
   readonly id: string | null;
+  /** The key of the run that the item repeats (src/store/rows/copies.ts): it belongs to the trace of that run too. */
+  readonly copy: CopyKey | null;
   readonly userId: string | null;
   /** Bytes of the item as it was sent, without compression. */
   readonly bytes: number;
@@ -29,17 +35,22 @@ export type BatchItem = {
 export function tracedItems(batch: SealedBatch): BatchItem[] {
   const index = indexOf(batch);
   const { observations, failures } = observeEach(batch);
+  const source = sourceOf(batch.format);
   const items: BatchItem[] = observations.map((observation) => {
     const { id, traceId, userId } = observation;
+    // A row has its name within the limits.
+    const isRepeating = observation.sentTwice === true;
+    const copy = isRepeating ? repeatedRun(withinLimits(observation), source) : null;
     const position = positionOf(batch, observation.index) ?? 0;
     const contents = (observation.details?.attachments ?? []).map(({ sha256 }) => sha256);
-    return { position, traceId, id, userId, bytes: bytesOfItem(index, position), contents };
+    const bytes = bytesOfItem(index, position);
+    return { position, traceId, id, copy, userId, bytes, contents };
   });
   for (const failure of failures) {
     const position = positionOf(batch, failure.index) ?? 0;
     const traceId = namedTrace(index, position);
     const bytes = bytesOfItem(index, position);
-    items.push({ position, traceId, id: null, userId: null, bytes, contents: [] });
+    items.push({ position, traceId, id: null, copy: null, userId: null, bytes, contents: [] });
   }
   return items.sort((a, b) => a.position - b.position);
 }

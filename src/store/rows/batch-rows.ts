@@ -20,6 +20,8 @@ export type BatchRows = {
   readonly updates: FlatRows;
   /** Rows of runs that name a parent and no trace, each after its parent's key. */
   readonly children: FlatRows;
+  /** Whether some rows may have a cell in `copy` (copies.ts). */
+  readonly hasCopies: boolean;
   readonly attachments: readonly AttachmentRef[];
   readonly count: number;
 };
@@ -33,9 +35,11 @@ export function rowsOf(
   const traces = new Map<string, { key: Key; longId: string | null; rows: RowCell[] }>();
   const updates: RowCell[] = [];
   const children: RowCell[] = [];
+  let hasCopies = false;
   const protocol = sourceOf(source.format);
   for (const observation of observations) {
     const { id, traceId, parentId, index } = observation;
+    if (observation.sentTwice === true) hasCopies = true;
     const position = positions === undefined ? index : (positions.get(index) ?? index);
     const row = rowOf(observation, traceId ?? '', position, protocol);
     if (traceId === null) {
@@ -54,6 +58,7 @@ export function rowsOf(
   return {
     ...{ traces: [...traces.values()], updates, children, count: observations.length },
     attachments: attachmentRefs(observations),
+    hasCopies,
   };
 }
 

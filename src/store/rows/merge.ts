@@ -49,6 +49,7 @@ export type MergedRow<B extends BatchRef> = {
   readonly top: EventMark<B>;
   readonly source: number;
   readonly ended: boolean;
+  readonly sentTwice: boolean;
   readonly createdAt: number;
   readonly updatedAt: number;
 };
@@ -79,6 +80,7 @@ export function mergeRows<B extends BatchRef>(
     top: topIsB ? b.top : a.top,
     source: topIsB ? b.source : a.source,
     ended: a.ended || b.ended,
+    sentTwice: a.sentTwice || b.sentTwice,
     createdAt: Math.min(a.createdAt, b.createdAt),
     updatedAt: Math.max(a.updatedAt, b.updatedAt),
   };

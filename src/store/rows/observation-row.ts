@@ -23,11 +23,12 @@ import { FIRST_DETAIL, FIRST_PAYLOAD, isInstant, marksFromText, marksToText } fr
 /** An id as it is indexed: the id itself, its part after the trace's id (`:…`), or the hash of a long id. */
 export type Key = string | Uint8Array;
 
-/** Bits of `flags`: terminal, ended, two bits of the source, one bit for each payload field. */
+/** Bits of `flags`: terminal, ended, two bits of the source, one bit for each payload field, sent twice. */
 const TERMINAL = 1;
 const ENDED = 2;
 const SOURCE_SHIFT = 2;
 const PAYLOAD_SHIFT = 4;
+const SENT_TWICE = 1 << 16;
 
 /**
  * A row of `observations` without its number; also the form in which an event crosses to the thread that merges rows.
@@ -146,7 +147,8 @@ function flagsOf(observation: Observation, source: ObservationSource): number {
     (observation.operation === 'start' ? 0 : TERMINAL) |
     (observation.ended ? ENDED : 0) |
     (OBSERVATION_SOURCES.indexOf(source) << SOURCE_SHIFT) |
-    (observation.payloadMask << PAYLOAD_SHIFT)
+    (observation.payloadMask << PAYLOAD_SHIFT) |
+    (observation.sentTwice === true ? SENT_TWICE : 0)
   );
 }
 
@@ -307,6 +309,7 @@ export function toMerged<B extends BatchRef>(
     top,
     source: (flags >> SOURCE_SHIFT) & 3,
     ended: (flags & ENDED) !== 0,
+    sentTwice: (flags & SENT_TWICE) !== 0,
     createdAt: state.createdAt,
     updatedAt: state.updatedAt,
   };
@@ -345,6 +348,7 @@ export function fromMerged<B extends BatchRef>(
 ): { row: ObservationRow; state: RowState<B> } {
   const { values, top } = merged;
   let flags = top[MARK.TERMINAL] | (merged.ended ? ENDED : 0) | (merged.source << SOURCE_SHIFT);
+  if (merged.sentTwice) flags |= SENT_TWICE;
   for (let i = 0; i < PAYLOAD_FIELDS.length; i++) {
     if (values[FIRST_PAYLOAD + i] !== null) flags |= 1 << (PAYLOAD_SHIFT + i);
   }
@@ -392,6 +396,11 @@ export function kindOf(number: number | null): ObservationKind | null {
 
 export function statusOf(number: number | null): ObservationStatus | null {
   return number === null ? null : (OBSERVATION_STATUSES[number] ?? null);
+}
+
+/** Whether the client sends the observation as a run and as a span (src/store/rows/copies.ts). */
+export function isMarkedTwice(flags: number): boolean {
+  return (flags & SENT_TWICE) !== 0;
 }
 
 export function isEnded(flags: number): boolean {

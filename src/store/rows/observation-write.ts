@@ -2,6 +2,8 @@ import type { Pricing } from '../pricing.ts';
 import { contributionOf } from '../rollups/contribution.ts';
 import type { RollupDelta } from '../rollups/delta.ts';
 import type { TraceRows } from './batch-rows.ts';
+import type { CopyKey } from './copies.ts';
+import { copyKeyOf, isRunWithCopy, otherCopy } from './copies.ts';
 import type { BatchRef } from './event-rank.ts';
 import { mergeRows } from './merge.ts';
 import type { FlatRows, Key, ObservationRow, RowState } from './observation-row.ts';
@@ -47,6 +49,8 @@ export type ObservationTable<B extends BatchRef> = {
   removeTrace(n: number): void;
   /** Run ids are unique in a project; if they are not, the newest run counts. */
   traceOfRun(project: string, key: Key): number | undefined;
+  /** Observations of the project with this key in `copy`, at most `limit`. */
+  copies(project: string, copy: CopyKey, limit: number): readonly PlacedRow[];
   /** Moves an observation to another trace; false if that has one with the same key. */
   move(n: number, trace: number, key: Key): boolean;
   remove(n: number): void;
@@ -61,6 +65,9 @@ export type ObservationTable<B extends BatchRef> = {
   takePending(project: string, key: Key): EventRow<B>[];
 };
 
+/** An observation by its trace and key. */
+export type PlacedRow = { readonly trace: number; readonly key: Key };
+
 /** Runs without a trace whose parent has not arrived. */
 export type WaitingRuns = {
   any(): boolean;
@@ -69,6 +76,9 @@ export type WaitingRuns = {
   of(project: string, parent: Key): Key[];
   drop(project: string, key: Key): void;
 };
+
+/** Spans that a run which has ended removes at most: each of several runs with the same name and start removes as many. */
+export const MAX_COPIES = 16;
 
 /** Where the observations of a write come from. */
 export type WriteSource<B extends BatchRef> = {
@@ -93,6 +103,8 @@ export class ObservationWrite<B extends BatchRef> {
   readonly #pricing: Pricing | undefined;
   readonly #rollups: RollupDelta;
   readonly #traces = new Map<number, WrittenTrace>();
+  /** Those of which the batch has no event: they only lose spans. */
+  readonly #unpaired = new Set<number>();
   /** The rows of the traces that this write created, while it has only inserted rows into them. */
   readonly #fresh = new Map<number, NumberedRow<B>[]>();
   readonly #hasPending: boolean;
@@ -131,14 +143,35 @@ export class ObservationWrite<B extends BatchRef> {
   }
 
   #enter(trace: WrittenTrace, row: ObservationRow): void {
+    const copy = copyKeyOf(row);
+    if (copy !== null && !isRunWithCopy(copy) && this.#isOfEndedRun(copy)) return;
     const n = this.#table.insert(trace.n, row, this.#state);
     if (n === undefined) this.#mergeInto(trace, row, this.#state);
     else {
       trace.count++;
       this.#fresh.get(trace.n)?.push({ n, row, state: this.#state });
+      if (isRunWithCopy(copy)) this.#removeSpans(trace, copy);
     }
     if (this.#hasPending) this.#applyPending(trace, row[ROW.KEY]);
     if (this.#hasWaiting) this.#settle(trace, row[ROW.KEY]);
+  }
+
+  /** Whether a run that has ended is the same observation. Its trace then keeps the batch, which has the span. */
+  #isOfEndedRun(copy: CopyKey): boolean {
+    const runs = this.#table.copies(this.#project, otherCopy(copy), MAX_COPIES);
+    for (const { trace } of runs) this.#table.addPair(this.#state.batch, trace);
+    return runs.length > 0;
+  }
+
+  /** Removes the spans that are the same observation as a run that has ended. Its trace keeps their batches. */
+  #removeSpans(to: WrittenTrace, copy: CopyKey): void {
+    for (const { trace, key } of this.#table.copies(this.#project, otherCopy(copy), MAX_COPIES)) {
+      const from = this.#losing(trace);
+      this.#table.remove(this.#table.row(trace, key).n);
+      from.count--;
+      this.#fresh.delete(trace);
+      if (trace !== to.n) this.#table.copyPairs(trace, to.n);
+    }
   }
 
   /** Writes runs that name a parent and no trace, each after its parent's key; parents before their children. */
@@ -250,6 +283,8 @@ export class ObservationWrite<B extends BatchRef> {
     const after = fromMerged(merged, before[ROW.KEY], before[ROW.LONG_ID]);
     this.#table.update(n, this.#priced(after.row, after.state), after.state);
     this.#fresh.delete(trace.n);
+    const copy = copyKeyOf(after.row);
+    if (isRunWithCopy(copy)) this.#removeSpans(trace, copy);
   }
 
   /** The processor `cost` prices single events; their merge may have another model, usage or start. */
@@ -268,9 +303,19 @@ export class ObservationWrite<B extends BatchRef> {
 
   #stateOf(n: number): WrittenTrace {
     const known = this.#traces.get(n);
-    if (known !== undefined) return known;
+    if (known === undefined || this.#unpaired.delete(n)) this.#table.addPair(this.#state.batch, n);
+    return known ?? this.#loaded(n);
+  }
+
+  /** As `#stateOf`, for a trace that loses a span. */
+  #losing(n: number): WrittenTrace {
+    const known = this.#traces.get(n);
+    if (known === undefined) this.#unpaired.add(n);
+    return known ?? this.#loaded(n);
+  }
+
+  #loaded(n: number): WrittenTrace {
     const state = this.#table.traceState(n);
-    this.#table.addPair(this.#state.batch, n);
     this.#traces.set(n, state);
     return state;
   }

@@ -1,9 +1,11 @@
 import { inspect } from 'node:util';
 import t from 'tap';
 import type { Result } from '../../../extensions/postgres/connection/statement.ts';
+import { erasedItems } from '../../../extensions/postgres/erasing/cleaning.ts';
 import { postgresTextDialect } from '../../../extensions/postgres/search/dialect.ts';
 import { searchTables } from '../../../extensions/postgres/search/tables.ts';
 import { postgresDialect } from '../../../extensions/postgres/traces/dialect.ts';
+import { load } from '../../../extensions/postgres/traces/loading.ts';
 import { findLines, findTree } from '../../../extensions/postgres/traces/packed-reading.ts';
 import { ensureTracePartitions } from '../../../extensions/postgres/traces/partitions.ts';
 import {
@@ -19,6 +21,7 @@ import {
   findTracesByNumber,
 } from '../../../extensions/postgres/traces/reading.ts';
 import { findScores, removeLoneScores } from '../../../extensions/postgres/traces/scores.ts';
+import { emptySnapshot, ReadSet } from '../../../extensions/postgres/traces/snapshot.ts';
 import { findGroups, sumGroup } from '../../../extensions/postgres/traces/trace-groups.ts';
 import { countsOf, stepPlan } from '../../../src/store/plan/step.ts';
 import { FIRST_PLACE } from '../../../src/store/rows/place.ts';
@@ -114,6 +117,39 @@ t.test('no statement of the reading side scans a table', async (t) => {
     [],
     'the rows of traces, observations and postings are found one by one',
   );
+});
+
+t.test('copies of runs are looked up by their index', async (t) => {
+  const { postgres, traces } = await traceDatabase(t, await server.database());
+  await traces.write(batchWith([anObservation()]));
+  await postgres.transaction(async (client) => {
+    await client.query('SET LOCAL enable_seqscan = off');
+    const plans: string[] = [];
+    const explaining: typeof client = Object.create(client, {
+      query: {
+        async value(sql: string, values: readonly unknown[] = []) {
+          const { rows } = await client.query(`EXPLAIN ${sql}`, values);
+          plans.push(rows.map((row) => String(row['QUERY PLAN'])).join('\n'));
+          return client.query(sql, values);
+        },
+      },
+    });
+    const wanted = new ReadSet();
+    wanted.copies.add('run a');
+    await load(explaining, 'proj_test', wanted, emptySnapshot());
+    const item = { position: 0, traceId: 't', id: 'o', copy: 'run a' as const };
+    await erasedItems(
+      explaining,
+      { id: 'era_1', project: 'proj_test', until: 0, named: null, isDryRun: false },
+      [{ ...item, userId: null, bytes: 0, contents: [] }],
+    );
+    const found = plans.filter((plan) => plan.includes('copy'));
+    t.equal(found.length, 2);
+    for (const plan of found) {
+      t.match(plan, /Index Cond: .*copy = /);
+      t.notMatch(plan, 'Seq Scan on observations');
+    }
+  });
 });
 
 t.test('a page merges the partitions in the order of time, and sorts nothing', async (t) => {

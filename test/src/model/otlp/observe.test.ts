@@ -59,6 +59,25 @@ t.test('a span as an observation', async (t) => {
     t.equal(read(spanOf(0, { startTimeUnixNano: '0' })).observation.startTime, null);
   });
 
+  t.test('is sent twice if a LangSmith client says so, in its own scope', async (t) => {
+    const isSentTwice = (name: string, values: Record<string, unknown>) => {
+      const attributes = Object.entries(values).map(([variable, value]) => [
+        `langsmith.metadata.LANGSMITH_${variable}`,
+        value,
+      ]);
+      const span = spanOf(0, { attributes: attributesOf(Object.fromEntries(attributes)) });
+      const { observation, payload } = read(span, { scope: { name } });
+      t.match(payload.metadata, Object.fromEntries(attributes), 'the metadata keeps them');
+      return observation.sentTwice;
+    };
+    t.equal(isSentTwice('langsmith', { OTEL_ENABLED: 'true' }), true);
+    t.equal(isSentTwice('langsmith', { TRACING_MODE: 'hybrid' }), true);
+    t.equal(isSentTwice('langsmith', { OTEL_ENABLED: 'true', OTEL_ONLY: 'true' }), undefined);
+    t.equal(isSentTwice('langsmith', { OTEL_ENABLED: true }), true);
+    t.equal(isSentTwice('other', { OTEL_ENABLED: 'true' }), undefined);
+    t.equal(isSentTwice('langsmith', {}), undefined);
+  });
+
   t.test('has the kind of the first convention with a known value', async (t) => {
     const kind = (values: Record<string, unknown>) => withAttributes(values).observation.kind;
     t.equal(kind({}), 'span');

@@ -272,6 +272,22 @@ t.test('orders posts before patches, whatever their order in the body', (t) => {
   t.end();
 });
 
+t.test('is sent twice if the client records so in the metadata', (t) => {
+  const isSentTwice = (variables: object) => {
+    const extra = { metadata: { a: 1, ...variables } };
+    const found = [posted({ id: 'r', extra }), patched({ id: 'r', extra })];
+    t.equal(found[0]?.sentTwice, found[1]?.sentTwice);
+    return found[0]?.sentTwice;
+  };
+  t.equal(isSentTwice({ LANGSMITH_OTEL_ENABLED: 'true' }), true);
+  t.equal(isSentTwice({ LANGSMITH_TRACING_MODE: 'hybrid' }), true);
+  t.equal(isSentTwice({ LANGSMITH_OTEL_ENABLED: 'true', LANGSMITH_OTEL_ONLY: 'true' }), undefined);
+  t.equal(isSentTwice({ LANGSMITH_OTEL_ENABLED: { a: 'true' } }), undefined);
+  t.equal(isSentTwice({}), undefined);
+  t.equal(posted({ id: 'r', extra: { LANGSMITH_OTEL_ENABLED: 'true' } }).sentTwice, undefined);
+  t.end();
+});
+
 t.test('treats a missing array as empty and refuses other values', (t) => {
   t.equal(scan('{}').count, 0);
   t.equal(scan('{"post":[],"patch":[]}').count, 0);

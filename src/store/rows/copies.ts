@@ -1,0 +1,53 @@
+import { createHash } from 'node:crypto';
+import type { Observation, ObservationSource } from '../../model/observation.ts';
+import { OBSERVATION_SOURCES } from '../../model/observation.ts';
+import type { ObservationRow } from './observation-row.ts';
+import { isEnded, isMarkedTwice, ROW, sourceNumberOf } from './observation-row.ts';
+
+/**
+ * A client that sends each run as a span too (`Observation.sentTwice`) names neither in the other: their name and start are equal,
+ * the start to the microsecond. The column `copy` has the key of such a pair: of every such span, and of every such run
+ * that has ended. A run that has ended takes the place of the spans of its pair.
+ */
+export type CopyKey = `${'run' | 'span'} ${string}`;
+
+const RUNS = OBSERVATION_SOURCES.indexOf('runs');
+const SPANS = OBSERVATION_SOURCES.indexOf('otlp');
+
+/** The cell `copy` of a row; null for nearly all rows. Hot path, runs for every row. */
+export function copyKeyOf(row: ObservationRow): CopyKey | null {
+  const flags = row[ROW.FLAGS];
+  if (!isMarkedTwice(flags)) return null;
+  const source = sourceNumberOf(flags);
+  const side = source === SPANS ? 'span' : source === RUNS && isEnded(flags) ? 'run' : undefined;
+  const [name, ms] = [row[ROW.NAME], row[ROW.START_MS]];
+  if (side === undefined || name === null || ms === null) return null;
+  return `${side} ${pairOf(name, ms, row[ROW.START_NS] ?? 0)}`;
+}
+
+export function isRunWithCopy(copy: CopyKey | null): copy is `run ${string}` {
+  return copy?.startsWith('run ') === true;
+}
+
+/** The key of the other row of the pair. */
+export function otherCopy(copy: CopyKey): CopyKey {
+  const pair = copy.slice(copy.indexOf(' ') + 1);
+  return isRunWithCopy(copy) ? `span ${pair}` : `run ${pair}`;
+}
+
+/** The key of the run that an observation of a batch repeats; null for any other observation. */
+export function repeatedRun(
+  { sentTwice, name, startTime }: Pick<Observation, 'sentTwice' | 'name' | 'startTime'>,
+  source: ObservationSource,
+): CopyKey | null {
+  if (sentTwice !== true || source !== 'otlp' || name === null || startTime === null) return null;
+  return `run ${pairOf(name, startTime.ms, startTime.ns)}`;
+}
+
+const MICROSECONDS = 1000;
+
+/** The client computes the nanoseconds of the span from a double, which is up to a quarter of a microsecond off. */
+function pairOf(name: string, ms: number, ns: number): string {
+  const micros = BigInt(ms) * 1000n + BigInt(Math.round(ns / MICROSECONDS));
+  return createHash('sha256').update(`${micros} ${name}`).digest('base64url').slice(0, 22);
+}
