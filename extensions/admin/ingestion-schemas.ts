@@ -435,6 +435,7 @@ const score = z
     created_at: time,
   })
   .meta({ id: 'Score' });
+const writtenScore = score.extend({ trace_id: z.string() }).meta({ id: 'WrittenScore' });
 const scores = z.looseObject({ scores: z.array(score) }).meta({ id: 'Scores' });
 const rawEvent = z
   .strictObject({
@@ -502,7 +503,7 @@ export const INGESTION = {
   users,
   userDetail,
   newScore,
-  score,
+  writtenScore,
   scores,
   facet,
   statsPoint,

@@ -140,7 +140,7 @@ export const READING_REQUESTS: readonly ReadingRequest[] = [
     id: 'createScore',
     summary: 'Score a trace or one of its observations',
     body: INGESTION.newScore,
-    answer: INGESTION.score,
+    answer: INGESTION.writtenScore,
     parameters: [],
   },
   {

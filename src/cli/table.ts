@@ -1,5 +1,9 @@
-/** Renders columns, each as wide as its longest cell. */
-export function table(head: readonly string[], rows: readonly (readonly string[])[]): string {
+/** Renders columns, each as wide as its longest cell. The columns that `right` names are aligned to the right, for numbers. */
+export function table(
+  head: readonly string[],
+  rows: readonly (readonly string[])[],
+  right: readonly string[] = [],
+): string {
   const lines = [head, ...rows.map((row) => row.map(visible))];
   const widths = head.map((_, column) =>
     Math.max(...lines.map((line) => (line[column] ?? '').length)),
@@ -7,7 +11,10 @@ export function table(head: readonly string[], rows: readonly (readonly string[]
   return lines
     .map((line) =>
       line
-        .map((cell, column) => cell.padEnd(widths[column] ?? 0))
+        .map((cell, column) => {
+          const width = widths[column] ?? 0;
+          return right.includes(head[column] ?? '') ? cell.padStart(width) : cell.padEnd(width);
+        })
         .join('  ')
         .trimEnd(),
     )

@@ -124,6 +124,8 @@ async function readPages(
   return cursor;
 }
 
+const NUMBERS = ['TRACES', 'ERRORS', 'TOKENS', 'COST', 'SESSIONS'];
+
 /** A plus sign marks sums over the newest traces only. */
 function renderGroups(name: GroupName, groups: readonly ListedGroup[]): string {
   const own = name === 'sessions' ? 'USER' : 'SESSIONS';
@@ -143,6 +145,7 @@ function renderGroups(name: GroupName, groups: readonly ListedGroup[]): string {
         name === 'sessions' ? (group.user_id ?? '-') : `${group.sessions ?? 0}${more}`,
       ];
     }),
+    NUMBERS,
   );
 }
 
