@@ -28,6 +28,8 @@ type WrittenMember = { readonly before: Buffer; readonly cell: number; readonly 
 
 /** The bytes of a text from which a buffer begins. */
 const FIRST_BYTES = 16_384;
+/** Points may be longer than those before them. */
+const ROOM = 1.1;
 /** The bytes of a number are fewer than these, and so are those of all members between the numbers of a point. */
 const NUMBER_BYTES = 32;
 const [COMMA, CLOSE, POINT_MARK, ZERO] = [0x2c, 0x7d, 0x2e, 0x30];
@@ -48,6 +50,7 @@ export class StatsText {
   /** The groups have points of the same times. */
   readonly #times = new Map<number, Buffer>();
   readonly #latencies = new Map<number, Buffer>();
+  #written = 0;
   #bytes = Buffer.allocUnsafe(FIRST_BYTES);
   #at = 0;
 
@@ -79,6 +82,7 @@ export class StatsText {
         this.#putCell(cells[first + cell] ?? 0, form);
       }
       this.#bytes[this.#at++] = CLOSE;
+      this.#written++;
     }
   }
 
@@ -88,9 +92,15 @@ export class StatsText {
 
   #reserve(size: number): void {
     if (this.#at + size <= this.#bytes.length) return;
-    const grown = Buffer.allocUnsafe(2 * (this.#at + size));
+    const grown = Buffer.allocUnsafe(Math.max(2 * (this.#at + size), this.#expected()));
     this.#bytes.copy(grown, 0, 0, this.#at);
     this.#bytes = grown;
+  }
+
+  /** About the bytes of all points, by those that are written: a large text is moved once. */
+  #expected(): number {
+    const points = this.#points.cells.length / POINT.WIDTH;
+    return Math.ceil((points * this.#at * ROOM) / Math.max(1, this.#written));
   }
 
   /** Not `set`: most pieces are shorter than the cost of a call. */

@@ -77,7 +77,7 @@ export function detailsJson(details: ObservationDetails, tool: string | null): s
     `,"tags":${tags === undefined ? '[]' : JSON.stringify(tags)}` +
     `,"prompt":${hasPrompt ? JSON.stringify(prompt) : null}` +
     `,"tool":${textJson(details.tool ?? tool)},"ttft_ms":${details.ttftMs ?? null}` +
-    `,"cost":${cost === undefined ? null : JSON.stringify(costMembers(cost))}` +
+    `,"cost":${cost === undefined ? null : costJson(cost)}` +
     `,"cost_source":${wordJson(cost?.source ?? null)}` +
     `,"ignored":${ignored === undefined ? '[]' : JSON.stringify(ignored)}` +
     `,"attachments":${attachments === undefined ? '[]' : JSON.stringify(attachments.map(attachmentMembers))}`
@@ -208,7 +208,7 @@ export function treeJson(observation: NarrowObservation): string {
     `,"latency_ms":${latency ?? null},"ttft_ms":${details.ttftMs ?? null}` +
     `,"model":${textJson(observation.model)},"provider":${textJson(details.provider ?? null)}` +
     `,"usage":${usage ?? null}` +
-    `,"cost":${cost === undefined ? null : JSON.stringify(costMembers(cost))}` +
+    `,"cost":${cost === undefined ? null : costJson(cost)}` +
     `,"cost_source":${wordJson(cost?.source ?? null)}` +
     `,"counted":${BLANK},"cycle":${BLANK}` +
     `,"input_bytes":${details.inputBytes ?? null},"output_bytes":${details.outputBytes ?? null}` +
@@ -262,6 +262,15 @@ function costMembers({
   total,
 }: Omit<Cost, 'source'>): Readonly<Record<string, unknown>> {
   return { input: usdOf(input), output: usdOf(output), total: usdOf(total), currency: 'USD' };
+}
+
+function costJson({ input, output, total }: Omit<Cost, 'source'>): string {
+  return `{"input":${usdJson(input)},"output":${usdJson(output)},"total":${usdJson(total)},"currency":"USD"}`;
+}
+
+function usdJson(nanos: number | null): string {
+  const usd = usdOf(nanos);
+  return usd === null || !Number.isFinite(usd) ? 'null' : String(usd);
 }
 
 export function usdOf(nanos: number | null): number | null {

@@ -5,10 +5,11 @@ import {
   ROLLUP_FIELDS,
 } from '../../src/store/rollups/fields.ts';
 import type { DAY, HOUR } from '../../src/store/rollups/fold.ts';
-import { bucketOf, countIn, pairsOf, quantiles } from '../../src/store/rollups/histogram.ts';
+import { bucketOf, countIn, pairsOf } from '../../src/store/rollups/histogram.ts';
 import type { Hours } from '../../src/store/rollups/reading.ts';
 import { traceTotals } from '../../src/store/rows/trace-totals.ts';
 import type { Store, StoredObservation, StoredTrace } from '../../src/store/store.ts';
+import { quantiles } from '../helper/quantiles.ts';
 import { pointsOf } from '../helper/stats-points.ts';
 
 const HOUR_MS = 3_600_000;

@@ -85,8 +85,15 @@ function* linesIn(
   found: readonly PackedRow[],
   behind: readonly PackedRow[] = [],
 ): Generator<LineCells> {
-  for (const row of found) yield lineCellsOf(row, 0);
-  for (const row of behind) yield lineCellsOf(row, 1);
+  for (const row of taken(found)) yield lineCellsOf(row, 0);
+  for (const row of taken(behind)) yield lineCellsOf(row, 1);
+}
+
+/** Each row is garbage once it is taken. */
+function* taken(found: readonly PackedRow[]): Generator<PackedRow> {
+  const rest = found as PackedRow[];
+  rest.reverse();
+  for (let row = rest.pop(); row !== undefined; row = rest.pop()) yield row;
 }
 
 function treeCellsOf(found: PackedRow): TreeCells {

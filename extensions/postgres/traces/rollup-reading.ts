@@ -177,27 +177,65 @@ const NO_BYTES = Buffer.alloc(0);
 const FLOAT_BYTES = 8;
 const LENGTH_BYTES = 4;
 
-/** Hot path: a month by hour has thousands of rows. */
+/** Hot path: a month by hour has thousands of rows. The numbers of a row are valid until the next one is made. */
 function* statsRows(field: number, bytes: Buffer): Iterable<StatsRow> {
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length);
+  const numbers = new Float64Array(NUMBERS.length);
+  const texts = new RepeatedTexts(bytes);
   let at = 0;
-  const float = (): number => {
-    at += FLOAT_BYTES;
-    return bytes.readDoubleBE(at - FLOAT_BYTES);
-  };
-  const length = (): number => {
-    at += LENGTH_BYTES;
-    return bytes.readInt32BE(at - LENGTH_BYTES);
-  };
   while (at < bytes.length) {
-    const start = float();
-    const numbers = NUMBERS.map(float);
-    const end = length() + at;
-    const latencies = bytes.subarray(at, end);
-    at = end;
-    const behind = length() + at;
-    const value = textOrNull(bytes.toString('utf8', at, behind)) ?? '';
-    at = behind;
-    yield { field, start, value, numbers, latencies };
+    const start = view.getFloat64(at);
+    for (let i = 0; i < numbers.length; i++) {
+      at += FLOAT_BYTES;
+      numbers[i] = view.getFloat64(at);
+    }
+    const from = at + FLOAT_BYTES + LENGTH_BYTES;
+    const to = from + view.getInt32(from - LENGTH_BYTES);
+    const first = to + LENGTH_BYTES;
+    at = first + view.getInt32(to);
+    yield { field, start, value: texts.at(first, at), numbers, latencies: bytes, from, to };
+  }
+}
+
+const MOST_TEXTS = 256;
+
+/** Texts that repeat in the same order, as the values of each period do: a text that is known costs no decoding, and its hash is known too. */
+class RepeatedTexts {
+  readonly #bytes: Buffer;
+  readonly #known: { readonly from: number; readonly to: number; readonly text: string }[] = [];
+  readonly #indexes = new Map<string, number>();
+  /** The index of the text that is expected. */
+  #next = 0;
+
+  constructor(bytes: Buffer) {
+    this.#bytes = bytes;
+  }
+
+  at(from: number, to: number): string {
+    if (this.#next === this.#known.length) this.#next = 0;
+    const expected = this.#known[this.#next];
+    if (expected !== undefined && this.#areEqual(expected.from, expected.to, from, to)) {
+      this.#next++;
+      return expected.text;
+    }
+    const text = textOrNull(this.#bytes.toString('utf8', from, to)) ?? '';
+    const index = this.#indexes.get(text);
+    if (index !== undefined) this.#next = index + 1;
+    else if (this.#known.length < MOST_TEXTS) {
+      this.#indexes.set(text, this.#known.length);
+      this.#known.push({ from, to, text });
+      this.#next = this.#known.length;
+    }
+    return text;
+  }
+
+  #areEqual(from: number, to: number, otherFrom: number, otherTo: number): boolean {
+    if (to - from !== otherTo - otherFrom) return false;
+    const bytes = this.#bytes;
+    for (let i = from, other = otherFrom; i < to; i++, other++) {
+      if (bytes[i] !== bytes[other]) return false;
+    }
+    return true;
   }
 }
 

@@ -91,12 +91,11 @@ export async function* observationSteps<Row extends { readonly traceId: string }
   }
   let cursor = behind;
   while (true) {
-    const page = await search(Math.min(STEP_TRACES, parts.limit), cursor);
-    cursor = page.nextCursor ?? undefined;
+    const { traces, cursor: last } = listed(
+      await search(Math.min(STEP_TRACES, parts.limit), cursor),
+    );
+    cursor = last;
     const next = cursor === undefined ? null : { behind: cursor };
-    const traces = page.items.map(({ id, observationCount: observations }, i) => {
-      return { id, observations, behind: page.cursorAfter(i) };
-    });
     if (traces.length === 0) yield { rows: [], after: () => from, next };
     yield* observationsOf(parts, pages, { traces, next });
     if (cursor === undefined) return;
@@ -109,6 +108,14 @@ type ListedTrace = {
   readonly observations: number;
   readonly behind: string;
 };
+
+/** The parts of a page that its observations need: the traces are garbage before the first step. */
+function listed(page: TracePage): { traces: readonly ListedTrace[]; cursor: string | undefined } {
+  const traces = page.items.map(({ id, observationCount: observations }, i) => {
+    return { id, observations, behind: page.cursorAfter(i) };
+  });
+  return { traces, cursor: page.nextCursor ?? undefined };
+}
 
 type ListedTraces = {
   readonly traces: readonly ListedTrace[];

@@ -71,25 +71,25 @@ function pushVarint(bytes: number[], value: number): void {
 
 /** Adds a stored histogram. */
 export function addEncoded(histogram: LatencyHistogram, bytes: Uint8Array): void {
-  eachBucket(bytes, (bucket, by) => countIn(histogram, bucket, by));
+  let bucket = 0;
+  at = 0;
+  while (at < bytes.length) {
+    bucket += varintIn(bytes);
+    countIn(histogram, bucket, varintIn(bytes));
+  }
 }
 
-function eachBucket(bytes: Uint8Array, each: (bucket: number, counted: number) => void): void {
-  let bucket = 0;
-  let value = 0;
-  let scale = 1;
-  let isCount = false;
-  for (let i = 0; i < bytes.length; i++) {
-    const byte = bytes[i] ?? 0;
+/** The position behind the varint that was read last. */
+let at = 0;
+
+function varintIn(bytes: Uint8Array): number {
+  let byte = bytes[at++] ?? 0;
+  let value = byte & 0x7f;
+  for (let scale = 0x80; byte > 0x7f && at < bytes.length; scale *= 0x80) {
+    byte = bytes[at++] ?? 0;
     value += (byte & 0x7f) * scale;
-    scale *= 0x80;
-    if (byte > 0x7f) continue;
-    if (isCount) each(bucket, value);
-    else bucket += value;
-    isCount = !isCount;
-    value = 0;
-    scale = 1;
   }
+  return value;
 }
 
 /** A part of a histogram: as it is stored, or bucket, count, bucket, count … */
@@ -100,35 +100,56 @@ const counts = new Float64Array(LAST_BUCKET + 1);
 let total = 0;
 let lowest = LAST_BUCKET;
 let highest = 0;
-const count = (bucket: number, by: number): void => {
+
+function count(bucket: number, by: number): void {
   counts[bucket] = (counts[bucket] ?? 0) + by;
   total += by;
   if (bucket < lowest) lowest = bucket;
   if (bucket > highest) highest = bucket;
-};
+}
 
 /**
- * The latencies below which these parts (0 to 1, ascending) of all are, in milliseconds; null without a latency.
+ * Adds the cells of a part from one index to another, which is exclusive, to the sum that `takeQuantiles` takes.
  * Hot path: statistics of a month by hour have thousands of points, each with a few neighbouring buckets.
  */
-export function quantiles(
-  histogram: readonly HistogramPart[],
-  parts: readonly number[],
-): (number | null)[] {
-  for (const part of histogram) {
-    if (part instanceof Uint8Array) eachBucket(part, count);
-    else for (let i = 0; i + 1 < part.length; i += 2) count(part[i] ?? 0, part[i + 1] ?? 0);
+export function addPart(part: HistogramPart, from: number, to: number): void {
+  if (!(part instanceof Uint8Array)) {
+    for (let i = from; i + 1 < to; i += 2) count(part[i] ?? 0, part[i + 1] ?? 0);
+    return;
   }
+  let bucket = 0;
+  at = from;
+  while (at < to) {
+    const distance = part[at] ?? 0;
+    const by = part[at + 1] ?? 0;
+    // Most numbers are below 128, and are their byte.
+    if (distance < 0x80 && by < 0x80) {
+      at += 2;
+      bucket += distance;
+      count(bucket, by);
+    } else {
+      bucket += varintIn(part);
+      count(bucket, varintIn(part));
+    }
+  }
+}
+
+/**
+ * Writes the latencies below which these parts (0 to 1, ascending) of the sum are, in milliseconds, from an index on; NaN without a
+ * latency. The sum is empty afterwards.
+ */
+export function takeQuantiles(parts: readonly number[], into: Float64Array, index: number): void {
   let bucket = lowest;
   let seen = counts[bucket] ?? 0;
-  const found = parts.map((part) => {
-    const rank = Math.max(1, Math.ceil(part * total));
+  for (let i = 0; i < parts.length; i++) {
+    const rank = Math.max(1, Math.ceil((parts[i] ?? 0) * total));
     while (seen < rank && bucket < highest) seen += counts[++bucket] ?? 0;
-    return seen < rank ? null : (LATENCIES[bucket] ?? null);
-  });
+    into[index + i] = seen < rank ? Number.NaN : (LATENCIES[bucket] ?? Number.NaN);
+  }
   if (lowest <= highest) counts.fill(0, lowest, highest + 1);
-  [total, lowest, highest] = [0, LAST_BUCKET, 0];
-  return found;
+  total = 0;
+  lowest = LAST_BUCKET;
+  highest = 0;
 }
 
 /** Four digits: more would pretend a precision that buckets do not have. */

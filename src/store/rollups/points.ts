@@ -1,5 +1,5 @@
 import type { HistogramPart } from './histogram.ts';
-import { quantiles } from './histogram.ts';
+import { addPart, takeQuantiles } from './histogram.ts';
 
 /**
  * Points of statistics as one array of numbers: a point costs no object, and the array moves between threads. The points of a
@@ -43,26 +43,43 @@ type Group = {
   readonly points: Map<number, number>;
 };
 
+/** A histogram of a point, and the one that was added before. */
+type Latencies = {
+  readonly part: HistogramPart;
+  readonly from: number;
+  readonly to: number;
+  readonly before: Latencies | undefined;
+};
+
 /** Adds up numbers and latencies by group and time. */
 export class PointSums {
   readonly #stepMs: number;
   readonly #groups = new Map<string | null, Group>();
   #cells = new Float64Array(FIRST_POINTS * POINT.WIDTH);
-  /** Of each point. Most have one part. */
-  readonly #latencies: HistogramPart[][] = [];
+  /** Of each point. Most have one part, so there is no list for each. */
+  readonly #latencies: (Latencies | undefined)[] = [];
   #size = 0;
 
   constructor(stepMs: number) {
     this.#stepMs = stepMs;
   }
 
-  add(key: string | null, at: number, numbers: readonly number[], latencies: HistogramPart): void {
+  /** `from` and `to`, which is exclusive: the indexes of the histogram in `latencies`, if it is not all of them. */
+  add(
+    key: string | null,
+    at: number,
+    numbers: ArrayLike<number>,
+    latencies: HistogramPart,
+    from = 0,
+    to = latencies.length,
+  ): void {
     const index = this.#pointOf(key, Math.floor(at / this.#stepMs));
     const cells = this.#cells;
     const first = index * POINT.WIDTH + POINT.TRACES;
     for (let i = 0; i < NUMBERS; i++)
       cells[first + i] = (cells[first + i] ?? 0) + (numbers[i] ?? 0);
-    if (latencies.length > 0) this.#latencies[index]?.push(latencies);
+    if (from === to) return;
+    this.#latencies[index] = { part: latencies, from, to, before: this.#latencies[index] };
   }
 
   #pointOf(key: string | null, period: number): number {
@@ -75,7 +92,7 @@ export class PointSums {
     if (known !== undefined) return known;
     const index = this.#size++;
     group.points.set(period, index);
-    this.#latencies.push([]);
+    this.#latencies.push(undefined);
     const at = index * POINT.WIDTH;
     if (at === this.#cells.length) {
       const grown = new Float64Array(2 * at);
@@ -93,7 +110,7 @@ export class PointSums {
 
   /** A time without traces has no point, and a group without points is left out. */
   points(): PackedPoints {
-    const packed = new Float64Array(this.#size * POINT.WIDTH);
+    const packed = new Float64Array(this.#filled() * POINT.WIDTH);
     const [keys, ends]: [(string | null)[], number[]] = [[], []];
     let end = 0;
     for (const { key, points } of this.#groups.values()) {
@@ -102,17 +119,27 @@ export class PointSums {
         const at = index * POINT.WIDTH;
         if (this.#cells[at + POINT.TRACES] === 0) continue;
         const to = end++ * POINT.WIDTH;
-        packed.set(this.#cells.subarray(at, at + POINT.P50), to);
-        const latencies = quantiles(this.#latencies[index] ?? [], QUANTILES);
-        for (let i = 0; i < latencies.length; i++) {
-          packed[to + POINT.P50 + i] = latencies[i] ?? Number.NaN;
+        for (let i = 0; i < POINT.P50; i++) packed[to + i] = this.#cells[at + i] ?? 0;
+        let latencies = this.#latencies[index];
+        for (; latencies !== undefined; latencies = latencies.before) {
+          addPart(latencies.part, latencies.from, latencies.to);
         }
+        takeQuantiles(QUANTILES, packed, to + POINT.P50);
       }
       if (end === begin) continue;
       keys.push(key);
       ends.push(end);
     }
-    return { keys, ends, cells: packed.slice(0, end * POINT.WIDTH) };
+    return { keys, ends, cells: packed };
+  }
+
+  /** The points with traces. */
+  #filled(): number {
+    let filled = 0;
+    for (let i = 0; i < this.#size; i++) {
+      if (this.#cells[i * POINT.WIDTH + POINT.TRACES] !== 0) filled++;
+    }
+    return filled;
   }
 }
 

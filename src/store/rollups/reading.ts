@@ -88,9 +88,12 @@ export type StatsRow = {
   readonly field: number;
   readonly start: number;
   readonly value: string;
-  readonly numbers: readonly number[];
+  readonly numbers: ArrayLike<number>;
   /** As they are stored. */
   readonly latencies: Uint8Array;
+  /** The bytes of them in `latencies`, if it has others too; `to` is exclusive. */
+  readonly from?: number;
+  readonly to?: number;
 };
 
 /** Adds up rows and changes for points. */
@@ -112,11 +115,11 @@ export class StatsSum {
     this.#points = new PointSums(asked.step * HOUR_MS);
   }
 
-  addRow({ field, start, value, numbers, latencies }: StatsRow): void {
+  addRow({ field, start, value, numbers, latencies, from, to }: StatsRow): void {
     if (field < 0) this.#crowd(start, value);
     else this.#note(start, value);
     const key = this.#keyOf(field, value);
-    if (key !== undefined) this.#points.add(key, start * HOUR_MS, numbers, latencies);
+    if (key !== undefined) this.#points.add(key, start * HOUR_MS, numbers, latencies, from, to);
   }
 
   addChange([hour, field, value, numbers, pairs]: RollupChange): void {

@@ -175,9 +175,22 @@ export function observationKey(traceId: string, id: string): Key {
   return isDerived(traceId, id) ? id.slice(traceId.length) : keyOfId(id);
 }
 
+/** A colon, and the id of a span. */
+const SPAN_KEY = 17;
+
+/** Whether a key or the column of a parent is the short form of an id that begins with the id of the trace. */
+export function isSpanKey(traceId: string, key: Key | null): key is string {
+  return (
+    typeof key === 'string' &&
+    key.length === SPAN_KEY &&
+    traceId.length + SPAN_KEY <= LONGEST_KEY &&
+    key.charCodeAt(0) === 58
+  );
+}
+
 function isDerived(traceId: string, id: string): boolean {
   return (
-    id.length === traceId.length + 17 &&
+    id.length === traceId.length + SPAN_KEY &&
     id.length <= LONGEST_KEY &&
     id.charCodeAt(traceId.length) === 58 &&
     id.startsWith(traceId)
@@ -205,8 +218,13 @@ export function parentFromColumn(
 }
 
 /** The external ids of an OTLP span follow from the row: `p` with a parent, `s` without. */
-const DERIVED = 's';
+export const DERIVED = 's';
 const DERIVED_WITH_PARENT = 'p';
+
+/** Whether the external ids follow from the row: the trace, the span, and its parent if it has one. */
+export function isDerivedWord(column: string): boolean {
+  return column === DERIVED || column === DERIVED_WITH_PARENT;
+}
 
 function externalToColumn(observation: Observation, traceId: string): string | null {
   const { external, id, parentId } = observation;

@@ -3,13 +3,15 @@ import t from 'tap';
 import type { LatencyHistogram } from '../../../../src/store/rollups/histogram.ts';
 import {
   addEncoded,
+  addPart,
   bucketOf,
   countIn,
   countPairs,
   encodeHistogram,
   pairsOf,
-  quantiles,
+  takeQuantiles,
 } from '../../../../src/store/rollups/histogram.ts';
+import { quantiles } from '../../../helper/quantiles.ts';
 
 function histogramOf(latencies: readonly number[]): LatencyHistogram {
   const histogram: LatencyHistogram = new Map();
@@ -33,6 +35,26 @@ t.test('a quantile is within 5 % of the latency of its rank', async (t) => {
   );
   t.same(quantiles([], [0.5]), [null]);
   t.same(quantiles([[]], [0.5]), [null]);
+});
+
+t.test('a part of bytes gives the quantiles of its pairs, with others around it', async (t) => {
+  const count = fc.integer({ min: 1, max: 40_000 });
+  const pairs = fc.array(fc.tuple(fc.integer({ min: 0, max: 400 }), count), { minLength: 1 });
+  const around = fc.uint8Array({ maxLength: 3 });
+  fc.assert(
+    fc.property(pairs, around, around, (counted, before, behind) => {
+      const histogram: LatencyHistogram = new Map(counted);
+      const encoded = encodeHistogram(histogram);
+      addPart(
+        Uint8Array.from([...before, ...encoded, ...behind]),
+        before.length,
+        before.length + encoded.length,
+      );
+      const found = new Float64Array(3);
+      takeQuantiles([0.5, 0.95, 0.99], found, 0);
+      t.same([...found], quantiles([pairsOf(histogram)], [0.5, 0.95, 0.99]));
+    }),
+  );
 });
 
 t.test('latencies outside of all buckets are in the first or the last one', async (t) => {
