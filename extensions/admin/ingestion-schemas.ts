@@ -503,6 +503,7 @@ export const INGESTION = {
   users,
   userDetail,
   newScore,
+  score,
   writtenScore,
   scores,
   facet,

@@ -179,7 +179,7 @@ t.test('lists sessions and users, as lines of JSON in a pipe and as a table', as
   ]);
   const shown = await run(['sessions'], { isOutShown: true });
   t.same(shown.out[0]?.split('\n'), [
-    'SESSION  FIRST                LAST  TRACES  ERRORS  TOKENS  COST      USER',
+    'SESSION  FIRST                LAST  TRACES  ERRORS  TOKENS      COST  USER',
     'a        2026-11-20 21:30:00  -          3       1   12.0k   $0.5000  -',
     'b        2026-11-20 21:30:00  -         3+      1+  12.0k+  $0.5000+  jane\ufffd',
   ]);
