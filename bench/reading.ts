@@ -40,6 +40,7 @@ for (const name of stores) {
     print('|---|---|---|---|');
     const bytes = (await store.bytesOnDisk()) / store.observations;
     print(`| bytes on disk a span | ${bytes.toFixed(0)} B | | |`);
+    await store.settled();
     const wanted = (part: string): boolean => only.some((text) => part.includes(text));
     await measureReads(store, print, wanted);
     if (wanted('export')) await measureExports(store, print);

@@ -1,6 +1,8 @@
 import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { setTimeout } from 'node:timers/promises';
 import pg from 'pg';
+import { FIRST_LOOK_MS } from '../../src/thread/trim.ts';
 import type { Answer, Call } from '../../test/e2e/client.ts';
 import { eventually } from '../../test/e2e/client.ts';
 import type { Daemon, Tree } from '../../test/e2e/daemon.ts';
@@ -24,6 +26,8 @@ export type FilledStore = {
   readonly how?: string;
   /** Milliseconds of CPU of the daemon and, with Postgres, of its server, since their start. */
   cpuMs(): number;
+  /** Resolves when the daemon has collected what its start left, which takes 40 ms of CPU or more once. */
+  settled(): Promise<void>;
   readonly bytesOnDisk: () => Promise<number>;
   readonly largeTraceId: string;
   readonly observations: number;
@@ -82,14 +86,18 @@ export async function fill(
       await daemon.remove();
     });
     await daemon.start();
-    const cpuMs = () => cpuOf(daemon, server);
+    const startedAt = performance.now();
+    const settled = (): Promise<void> =>
+      setTimeout(Math.max(0, startedAt + FIRST_LOOK_MS + SETTLE_MS - performance.now()));
+    const counted = new Map<number, number>();
+    const cpuMs = () => cpuOf(daemon, server, counted);
     const filling = known
       ? (JSON.parse(readFileSync(note, 'utf8')) as Filling)
       : await filled(daemon, observations, cpuMs, say);
     if (note !== undefined && !known) writeFileSync(note, JSON.stringify(filling));
     const authorization = `Bearer ${filling.key}`;
     return {
-      ...{ daemon, cpuMs, stop, ...filling },
+      ...{ daemon, cpuMs, settled, stop, ...filling },
       call: (call) => daemon.call({ ...call, headers: { authorization, ...call.headers } }),
       bytesOnDisk: () => bytesOnDisk(daemon, server, directory),
     };
@@ -164,7 +172,7 @@ async function post(daemon: Daemon, body: Buffer): Promise<void> {
     });
     if (status === 200 && !answer.includes('rejectedSpans')) return;
     if (status !== 429 && status !== 503) throw new Error(`${status} ${answer.toString()}`);
-    await new Promise((resolve) => setTimeout(resolve, 500));
+    await setTimeout(500);
   }
 }
 
@@ -176,14 +184,20 @@ async function isStored(daemon: Daemon): Promise<void> {
     'an empty queue',
     FILL_MS,
   );
-  await new Promise((resolve) => setTimeout(resolve, SETTLE_MS));
+  await setTimeout(SETTLE_MS);
 }
 
 const SETTLE_MS = 5_000;
 
-function cpuOf(daemon: Daemon, server: PostgresServer | undefined): number {
+/** `counted`: of each process, so that the sum does not shrink when a process or a thread ends. */
+function cpuOf(
+  daemon: Daemon,
+  server: PostgresServer | undefined,
+  counted: Map<number, number>,
+): number {
   const pids = [daemon.pid(), ...(server === undefined ? [] : processTree(server.pid()))];
-  return pids.reduce((sum, pid) => sum + livingCpu(pid), 0) / 1000;
+  for (const pid of pids) counted.set(pid, Math.max(counted.get(pid) ?? 0, livingCpu(pid)));
+  return [...counted.values()].reduce((sum, micros) => sum + micros, 0) / 1000;
 }
 
 /** A backend of Postgres may end at any time. */
