@@ -89,7 +89,7 @@ function* linesIn(
   for (const row of taken(behind)) yield lineCellsOf(row, 1);
 }
 
-/** Each row is garbage once it is taken. */
+/** Empties the list: each row is garbage once it is taken. */
 function* taken(found: readonly PackedRow[]): Generator<PackedRow> {
   const rest = found as PackedRow[];
   rest.reverse();

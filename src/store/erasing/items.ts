@@ -11,7 +11,6 @@ import {
   storedPositionsOf,
 } from '../../model/formats.ts';
 import { deflateSync } from '../../model/inflate.ts';
-import { withinLimits } from '../../model/narrow-limits.ts';
 import type { CopyKey } from '../rows/copies.ts';
 import { repeatedRun } from '../rows/copies.ts';
 
@@ -38,9 +37,7 @@ export function tracedItems(batch: SealedBatch): BatchItem[] {
   const source = sourceOf(batch.format);
   const items: BatchItem[] = observations.map((observation) => {
     const { id, traceId, userId } = observation;
-    // A row has its name within the limits.
-    const isRepeating = observation.sentTwice === true;
-    const copy = isRepeating ? repeatedRun(withinLimits(observation), source) : null;
+    const copy = repeatedRun(observation, source);
     const position = positionOf(batch, observation.index) ?? 0;
     const contents = (observation.details?.attachments ?? []).map(({ sha256 }) => sha256);
     const bytes = bytesOfItem(index, position);

@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import { withinLimits } from '../../model/narrow-limits.ts';
 import type { Observation, ObservationSource } from '../../model/observation.ts';
 import { OBSERVATION_SOURCES } from '../../model/observation.ts';
 import type { ObservationRow } from './observation-row.ts';
@@ -35,12 +36,11 @@ export function otherCopy(copy: CopyKey): CopyKey {
   return isRunWithCopy(copy) ? `span ${pair}` : `run ${pair}`;
 }
 
-/** The key of the run that an observation of a batch repeats; null for any other observation. */
-export function repeatedRun(
-  { sentTwice, name, startTime }: Pick<Observation, 'sentTwice' | 'name' | 'startTime'>,
-  source: ObservationSource,
-): CopyKey | null {
-  if (sentTwice !== true || source !== 'otlp' || name === null || startTime === null) return null;
+/** The key of the run that an observation of a batch repeats, as its row has it; null for any other observation. */
+export function repeatedRun(observation: Observation, source: ObservationSource): CopyKey | null {
+  if (observation.sentTwice !== true || source !== 'otlp') return null;
+  const { name, startTime } = withinLimits(observation);
+  if (name === null || startTime === null) return null;
   return `run ${pairOf(name, startTime.ms, startTime.ns)}`;
 }
 
