@@ -16,7 +16,13 @@ import { STORE } from '../store/store.ts';
 import { workerPart } from '../supervisor/parts.ts';
 import { createLogger, type ServiceLogger } from '../telemetry/logger.ts';
 import { collectGarbage } from '../thread/idle-memory.ts';
-import { processCpuMicros, startTrimming, trimProcess, unexplainedBytes } from '../thread/trim.ts';
+import {
+  heapUsedBytes,
+  processCpuMicros,
+  startTrimming,
+  trimProcess,
+  unexplainedBytes,
+} from '../thread/trim.ts';
 import { type ConfigOptions, loadAgain, loadOrFail, withConfigOptions } from './configuration.ts';
 import { makeControlDirectory } from './daemon.ts';
 import { EXIT } from './exit-status.ts';
@@ -84,7 +90,7 @@ async function serve({ config, options, terminal, channel }: Serving): Promise<n
   const endTrimming = startTrimming({
     after: systemClock.after,
     ...{ unexplained: unexplainedBytes, cpuMicros: processCpuMicros },
-    ...{ collect: collectGarbage, trim: trimProcess },
+    ...{ heapUsed: heapUsedBytes, collect: collectGarbage, trim: trimProcess },
   });
   let handler: ControlHandler = notStarted;
   try {

@@ -7,6 +7,7 @@ import {
   LOAD_MICROS,
   LOOK_MS,
   MOST_PASSED,
+  SHORT_PAUSE_HEAP,
   startTrimming,
   trimProcess,
   WORTH_IT,
@@ -26,12 +27,18 @@ function trimming() {
     fails: false,
     cpu: 0,
     load: 1_000,
+    heapUsed: SHORT_PAUSE_HEAP,
+    afterCollection: Number.POSITIVE_INFINITY,
   };
   const end = startTrimming({
     after: clock.after,
     unexplained: () => state.resident,
     cpuMicros: () => state.cpu,
-    collect: () => void state.collections++,
+    heapUsed: () => state.heapUsed,
+    collect() {
+      state.collections++;
+      state.resident = Math.min(state.resident, state.afterCollection);
+    },
     async trim() {
       state.trims++;
       if (state.fails) throw new Error('the C library has no malloc_trim');
@@ -119,6 +126,47 @@ t.test('a load that falls to half is followed by a trim', async (t) => {
   state.load = 0;
   await pass(4);
   t.equal(state.trims, before + 1, 'so little work is no load');
+});
+
+t.test(
+  'a load that falls to half is followed by a collection, unless the heap is large',
+  async (t) => {
+    for (const [heapUsed, collections] of [
+      [SHORT_PAUSE_HEAP, 1],
+      [SHORT_PAUSE_HEAP + 1, 0],
+    ] as const) {
+      const { state, end, pass, start } = trimming();
+      state.load = LOAD_MICROS;
+      state.heapUsed = heapUsed;
+      start();
+      await pass(4);
+      const before = state.collections;
+      t.equal(before, 1, 'the first look collects whatever the heap is, and a load does not');
+      state.load = LOAD_MICROS / 2;
+      await pass(1);
+      t.equal(state.collections, before + collections);
+      await pass(4);
+      t.equal(state.collections, before + collections, 'a load ends once');
+      end();
+    }
+  },
+);
+
+t.test('a collection at the end of a load comes before its trim', async (t) => {
+  const { state, end, pass, start } = trimming();
+  t.teardown(end);
+  state.load = LOAD_MICROS;
+  start();
+  await pass(1);
+  const { trims } = state;
+  // Without the trim's own threshold there is nothing to return.
+  state.afterCollection = GROWTH - 1;
+  state.load = 0;
+  await pass(1);
+  t.equal(state.trims, trims, 'the trim looks at what the collection left');
+  const { collections } = state;
+  await pass(2);
+  t.equal(state.collections, collections, 'a load ends once, also without a trim');
 });
 
 t.test('a process without load is trimmed only when it grows', async (t) => {
