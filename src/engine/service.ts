@@ -145,7 +145,12 @@ function createFrame({
   const metrics = createMetrics(clock);
   const health = createHealth(clock);
   const sharesPorts = worker.count > 1;
-  const reads = createReads(limits, metrics);
+  const edges = createEdges(metrics, root, clock);
+  const reads = createReads(limits, metrics, {
+    clock,
+    busyMs: () => performance.eventLoopUtilization().active,
+    isAccepting: () => edges.inFlight() > 0,
+  });
   const ports: Ports = {
     http: createListeners({
       ...{ logger, clock, metrics, limits, repeats, sharesPorts },
@@ -176,7 +181,7 @@ function createFrame({
     },
     health,
     ports,
-    edges: createEdges(metrics, root, clock),
+    edges,
     projectReads: commonReads,
     async close() {
       ports.grpc.close();

@@ -5,6 +5,8 @@ import type { BatchCache } from './batch-cache.ts';
 import { createBatchCache } from './batch-cache.ts';
 import type { ReadReservation } from './budget.ts';
 import { readBudget } from './budget.ts';
+import type { PacedThread } from './pace.ts';
+import { pacing } from './pace.ts';
 import type { ReadPlaces } from './places.ts';
 import { createPlaces, projectShare } from './places.ts';
 import { fairTurns } from './turns.ts';
@@ -102,10 +104,14 @@ function placesIn(limits: ReadLimits): Pick<Reads, 'waits' | 'streams' | 'export
   return { waits, streams, exports };
 }
 
-export function createReads(limits: ReadLimits, metrics: Metrics): Reads {
+/** `thread`: undefined where nothing is accepted beside the reads. */
+export function createReads(limits: ReadLimits, metrics: Metrics, thread?: PacedThread): Reads {
   const budget = readBudget(limits.read_bytes);
   const { waits, streams, exports } = placesIn(limits);
-  const turns = fairTurns(limits.concurrent_reads);
+  const turns = fairTurns(
+    limits.concurrent_reads,
+    ...(thread === undefined ? [] : [pacing(thread)]),
+  );
   /** Only keys with reads in progress. */
   const ofKey = new Map<string, number>();
   const removers = [

@@ -12,8 +12,14 @@ export type Turns = {
   readonly waiting: number;
 };
 
-/** `places`: turns that run at once. If there are several, a project gets all but one. */
-export function fairTurns(places: number): Turns {
+/** The place of a turn stays taken until the rest that follows it has ended. Undefined: no rest. */
+export type Rest = () => Promise<void> | undefined;
+
+/**
+ * `places`: turns that run at once. If there are several, a project gets all but one.
+ * `begun` is called when a turn starts; the returned function is called when its work has ended.
+ */
+export function fairTurns(places: number, begun: () => Rest = () => noRest): Turns {
   const perProject = Math.max(1, places - 1);
   const rotation = new Rotation();
   const runningOf = new Map<string, number>();
@@ -60,10 +66,13 @@ export function fairTurns(places: number): Turns {
       signal.throwIfAborted();
       if (mayRun(projectId)) begin(projectId);
       else await turnOf(projectId, signal);
+      const rest = begun();
       try {
         return await work();
       } finally {
-        end(projectId);
+        const resting = rest();
+        if (resting === undefined) end(projectId);
+        else void resting.then(() => end(projectId));
       }
     },
     get running() {
@@ -73,6 +82,10 @@ export function fairTurns(places: number): Turns {
       return rotation.size;
     },
   };
+}
+
+function noRest(): undefined {
+  return undefined;
 }
 
 type Waiting = { readonly projectId: string; readonly start: () => void };

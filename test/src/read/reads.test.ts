@@ -30,6 +30,31 @@ t.test('a key has exactly its number of reads in progress', async (t) => {
   t.throws(() => owner.begin(of('a'), NO_DEADLINE), { code: 'rate_limited' });
 });
 
+t.test('while clients send, the place of a read at the store rests after a turn', async (t) => {
+  let busy = 0;
+  const rests: (() => void)[] = [];
+  const after = (_: number, callback: () => void) => {
+    rests.push(callback);
+    return () => {};
+  };
+  const owner = createReads({ ...READ_LIMITS, concurrent_reads: 1 }, recordingMetrics(), {
+    ...{ clock: { now: () => 0, after }, busyMs: () => busy, isAccepting: () => true },
+  });
+  const read = owner.begin(of('a'), NO_DEADLINE);
+  const started: string[] = [];
+  const work = async (name: string): Promise<void> => {
+    started.push(name);
+    busy += 10;
+  };
+  await read.turn(() => work('first'));
+  const second = read.turn(() => work('second'));
+  await Promise.resolve();
+  t.same([started, rests.length], [['first'], 1]);
+  rests[0]?.();
+  await second;
+  t.same(started, ['first', 'second']);
+});
+
 t.test('a project holds seven eighths of the bytes, and the rest is for others', async (t) => {
   const owner = reads({ read_bytes: 8 * WORKING });
   const large = owner.begin(of('a'), NO_DEADLINE);

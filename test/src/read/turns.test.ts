@@ -33,6 +33,22 @@ t.test('projects take turns, whatever number of reads each has', async (t) => {
   t.same([turns.running, turns.waiting], [0, 0]);
 });
 
+t.test(
+  'the place of a turn stays taken until its rest has ended, and its result does not wait',
+  async (t) => {
+    const { promise: rested, resolve: rest } = Promise.withResolvers<void>();
+    const turns = fairTurns(1, () => () => rested);
+    t.equal(await turns.take('a', NO_DEADLINE, async () => 'first'), 'first');
+    const failed = turns.take('b', NO_DEADLINE, async () => {
+      throw new Error('the statement failed');
+    });
+    t.same([turns.running, turns.waiting], [1, 1]);
+    rest();
+    await t.rejects(failed, { message: 'the statement failed' });
+    await until(() => turns.running === 0);
+  },
+);
+
 t.test('a project takes all places but one', async (t) => {
   const { turns, started, take, end } = held(3);
   const taken = ['a 1', 'a 2', 'a 3', 'b 1', 'b 2'].map((name) => take(name));
