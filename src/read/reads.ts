@@ -110,7 +110,7 @@ export function createReads(limits: ReadLimits, metrics: Metrics, thread?: Paced
   const { waits, streams, exports } = placesIn(limits);
   const turns = fairTurns(
     limits.concurrent_reads,
-    ...(thread === undefined ? [] : [pacing(thread)]),
+    thread === undefined ? undefined : pacing(thread),
   );
   /** Only keys with reads in progress. */
   const ofKey = new Map<string, number>();

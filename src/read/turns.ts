@@ -19,7 +19,7 @@ export type Rest = () => Promise<void> | undefined;
  * `places`: turns that run at once. If there are several, a project gets all but one.
  * `begun` is called when a turn starts; the returned function is called when its work has ended.
  */
-export function fairTurns(places: number, begun: () => Rest = () => noRest): Turns {
+export function fairTurns(places: number, begun?: () => Rest): Turns {
   const perProject = Math.max(1, places - 1);
   const rotation = new Rotation();
   const runningOf = new Map<string, number>();
@@ -66,11 +66,11 @@ export function fairTurns(places: number, begun: () => Rest = () => noRest): Tur
       signal.throwIfAborted();
       if (mayRun(projectId)) begin(projectId);
       else await turnOf(projectId, signal);
-      const rest = begun();
+      const rest = begun?.();
       try {
         return await work();
       } finally {
-        const resting = rest();
+        const resting = rest?.();
         if (resting === undefined) end(projectId);
         else void resting.then(() => end(projectId));
       }
@@ -82,10 +82,6 @@ export function fairTurns(places: number, begun: () => Rest = () => noRest): Tur
       return rotation.size;
     },
   };
-}
-
-function noRest(): undefined {
-  return undefined;
 }
 
 type Waiting = { readonly projectId: string; readonly start: () => void };
