@@ -32,24 +32,22 @@ export function SearchBar({ project, value, onSearch }: Props): JSX.Element {
   const input = useRef<HTMLInputElement>(null);
   const list = useId();
   const [text, setText] = useState(value);
-  const [typed, setTyped] = useState<Typed | undefined>(undefined);
-  const [chosen, setChosen] = useState(-1);
+  const { typed, complete, chosen, setChosen } = useCompletion();
   const suggestions = useSuggestions(project, typed);
   const mistake = mistakeOf(text);
-  useEffect(() => setText(value), [value]);
-  useEffect(() => setChosen(-1), [typed?.field, typed?.prefix]);
+  useLayoutEffect(() => setText(value), [value]);
   useLayoutEffect(() => focusBySlash(input.current), []);
 
   const look = (): void => {
     const { value: now = '', selectionStart } = input.current ?? {};
     setText(now);
-    setTyped(typedAt(now, selectionStart ?? now.length));
+    complete(typedAt(now, selectionStart ?? now.length));
   };
   const take = (suggestion: Suggestion): void => {
     if (typed === undefined) return;
     const after = taken(text, typed, suggestion);
     setText(after.text);
-    setTyped(typedAt(after.text, after.caret));
+    complete(typedAt(after.text, after.caret));
     // At once: the next key may come before the page renders.
     if (input.current !== null) {
       input.current.value = after.text;
@@ -70,12 +68,12 @@ export function SearchBar({ project, value, onSearch }: Props): JSX.Element {
       take(suggestion);
     } else if (event.key === 'Escape') {
       if (typed === undefined) input.current?.blur();
-      setTyped(undefined);
+      complete(undefined);
     }
   };
   const submit = (event: Event): void => {
     event.preventDefault();
-    setTyped(undefined);
+    complete(undefined);
     if (mistake === undefined) onSearch(text.trim());
   };
 
@@ -101,7 +99,7 @@ export function SearchBar({ project, value, onSearch }: Props): JSX.Element {
             onInput={look}
             onClick={look}
             onKeyDown={onKeyDown}
-            onBlur={() => setTyped(undefined)}
+            onBlur={() => complete(undefined)}
           />
           <span class="search-key">/</span>
         </div>
@@ -116,6 +114,18 @@ export function SearchBar({ project, value, onSearch }: Props): JSX.Element {
       </form>
     </search>
   );
+}
+
+/** The word that is completed, and the index of the suggestion chosen for it: -1 if none is. */
+function useCompletion() {
+  const [typed, setTyped] = useState<Typed | undefined>(undefined);
+  const [chosen, setChosen] = useState(-1);
+  const complete = (next: Typed | undefined): void => {
+    setTyped(next);
+    // Here, not in an effect: an effect may run after the arrow key that follows the letter.
+    if (next?.field !== typed?.field || next?.prefix !== typed?.prefix) setChosen(-1);
+  };
+  return { typed, complete, chosen, setChosen };
 }
 
 type SuggestionsProps = {

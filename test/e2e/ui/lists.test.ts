@@ -97,6 +97,23 @@ t.test('searches with suggestions, and keeps the query in the address', async (t
   t.equal(await search.inputValue(), 'model:claude-sonnet-4-5');
 });
 
+t.test('selects a suggestion by an arrow key that follows a letter at once', async (t) => {
+  await ui.open('/traces');
+  await rows().nth(2).waitFor();
+  await search.focus();
+  const selected = await page.evaluate(`(async () => {
+    const input = document.activeElement;
+    input.value = 'mod';
+    input.setSelectionRange(3, 3);
+    input.dispatchEvent(new InputEvent('input', { bubbles: true }));
+    await undefined;
+    input.dispatchEvent(new KeyboardEvent('keydown', { key: 'ArrowDown', bubbles: true }));
+    await new Promise((resolve) => setTimeout(resolve, 200));
+    return document.querySelector('[role=option][aria-selected=true]')?.textContent;
+  })()`);
+  t.match(String(selected), /^model:/);
+});
+
 t.test('marks the mistake of a query, and asks the daemon for nothing', async (t) => {
   await ui.open('/traces?q=status:error%20modle:x');
   const alert = page.getByRole('alert');
