@@ -148,7 +148,6 @@ function createFrame({
   const edges = createEdges(metrics, root, clock);
   const reads = createReads(limits, metrics, {
     clock,
-    busyMs: () => performance.eventLoopUtilization().active,
     isAccepting: () => edges.inFlight() > 0,
   });
   const ports: Ports = {

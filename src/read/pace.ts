@@ -1,41 +1,64 @@
 import type { Clock } from '../component/component.ts';
 import type { Rest } from './turns.ts';
 
-/** The thread that reads share with accepting. */
-export type PacedThread = {
+/** Accepting, which reads share the processors with. */
+export type Accepting = {
   readonly clock: Clock;
-  /** Milliseconds for which the event loop of this thread has been busy since the start. */
-  busyMs(): number;
   /** Requests of clients that send are in progress. */
   isAccepting(): boolean;
 };
 
 /** Milliseconds for which a request that was in progress counts: clients that send pause between their requests. */
 export const ACCEPTING_MS = 1_000;
-/** Milliseconds of rest for each millisecond for which the thread was busy. */
-export const RESTS = 2;
+/** Milliseconds of rest for each millisecond of a turn. */
+export const RESTS = 6;
 /** The longest rest, in milliseconds. */
-export const LONGEST_REST_MS = 50;
+export const LONGEST_REST_MS = 120;
 
 /**
- * Leaves accepting a share of the thread: while clients send, a turn at a store is followed by a rest of twice the time for which
- * the thread was busy during the turn, with everything that it did. A store that reads in threads of its own keeps the thread idle, so that its rests are short.
+ * Leaves accepting its share of the processors and of the store: while clients send, a turn at a store is followed by a rest of six times its length,
+ * so that each place works for a seventh of the time.
  *
- *   turn: 12 ms, of which the thread is busy for 8 ──▶ clients send? ──▶ rest: 16 ms ──▶ the next turn
+ *   turn: 12 ms ──▶ clients send? ──▶ rest: 72 ms ──▶ the next turn
  *
- * @returns a function to call when a turn starts
+ * The last rests end with `close`.
  */
-export function pacing({ clock, busyMs, isAccepting }: PacedThread): () => Rest {
+export type Pace = {
+  /** A turn starts; the returned function is called when it has ended. */
+  begun(): Rest;
+  close(): void;
+};
+
+export function pacing({ clock, isAccepting }: Accepting): Pace {
   let acceptedAt = Number.NEGATIVE_INFINITY;
-  return () => {
-    const busyBefore = busyMs();
-    return () => {
-      const now = clock.now();
-      if (isAccepting()) acceptedAt = now;
-      if (now - acceptedAt > ACCEPTING_MS) return undefined;
-      const ms = Math.min(LONGEST_REST_MS, Math.floor((busyMs() - busyBefore) * RESTS));
-      if (ms < 1) return undefined;
-      return new Promise((resolve) => clock.after(ms, resolve));
+  /** Ends each rest that is in progress. */
+  const resting = new Set<() => void>();
+
+  function rest(ms: number): Promise<void> {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    const end = (): void => {
+      cancel();
+      resting.delete(end);
+      resolve();
     };
+    const cancel = clock.after(ms, end);
+    resting.add(end);
+    return promise;
+  }
+
+  return {
+    begun() {
+      const begunAt = clock.now();
+      return () => {
+        const now = clock.now();
+        if (isAccepting()) acceptedAt = now;
+        if (now - acceptedAt > ACCEPTING_MS) return undefined;
+        const ms = Math.min(LONGEST_REST_MS, (now - begunAt) * RESTS);
+        return ms > 0 ? rest(ms) : undefined;
+      };
+    },
+    close() {
+      for (const end of resting) end();
+    },
   };
 }

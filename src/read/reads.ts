@@ -5,7 +5,7 @@ import type { BatchCache } from './batch-cache.ts';
 import { createBatchCache } from './batch-cache.ts';
 import type { ReadReservation } from './budget.ts';
 import { readBudget } from './budget.ts';
-import type { PacedThread } from './pace.ts';
+import type { Accepting } from './pace.ts';
 import { pacing } from './pace.ts';
 import type { ReadPlaces } from './places.ts';
 import { createPlaces, projectShare } from './places.ts';
@@ -104,14 +104,12 @@ function placesIn(limits: ReadLimits): Pick<Reads, 'waits' | 'streams' | 'export
   return { waits, streams, exports };
 }
 
-/** `thread`: undefined where nothing is accepted beside the reads. */
-export function createReads(limits: ReadLimits, metrics: Metrics, thread?: PacedThread): Reads {
+/** `accepting`: undefined where nothing is accepted beside the reads. */
+export function createReads(limits: ReadLimits, metrics: Metrics, accepting?: Accepting): Reads {
   const budget = readBudget(limits.read_bytes);
   const { waits, streams, exports } = placesIn(limits);
-  const turns = fairTurns(
-    limits.concurrent_reads,
-    thread === undefined ? undefined : pacing(thread),
-  );
+  const pace = accepting === undefined ? undefined : pacing(accepting);
+  const turns = fairTurns(limits.concurrent_reads, pace?.begun);
   /** Only keys with reads in progress. */
   const ofKey = new Map<string, number>();
   const removers = [
@@ -190,6 +188,7 @@ export function createReads(limits: ReadLimits, metrics: Metrics, thread?: Paced
     },
     close() {
       for (const remove of removers) remove();
+      pace?.close();
     },
   };
 }

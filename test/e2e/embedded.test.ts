@@ -1,6 +1,6 @@
 import { execFile } from 'node:child_process';
 import { existsSync } from 'node:fs';
-import { Agent } from 'node:http';
+import { Agent, request } from 'node:http';
 import { promisify } from 'node:util';
 import t, { type Test } from 'tap';
 import { type Answer, eventually, json, list, record, send } from './client.ts';
@@ -351,3 +351,19 @@ async function settled(daemon: Daemon): Promise<Sample[]> {
     20_000,
   );
 }
+
+t.test('the places of reads at the store rest while a client sends', async (t) => {
+  const daemon = await startDaemon(t);
+  const restsAfterReads = async (): Promise<number> => {
+    const reads = Array.from({ length: 4 }, () => daemon.call({ path: '/api/v1/traces' }));
+    for (const { status } of await Promise.all(reads)) t.equal(status, 200);
+    return total(await daemon.metrics(), 'tracectl_read_turns', { state: 'running' });
+  };
+  t.equal(await restsAfterReads(), 0, 'no client sends');
+  const headers = { ...JSON_HEADERS, authorization: `Bearer ${daemon.key}` };
+  const sending = request(`${daemon.base}${BATCH}`, { method: 'POST', headers });
+  sending.on('error', () => {});
+  t.teardown(() => sending.destroy());
+  sending.write('{"events":[');
+  await eventually(restsAfterReads, (running) => running > 0, 'a rest');
+});

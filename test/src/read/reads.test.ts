@@ -31,20 +31,20 @@ t.test('a key has exactly its number of reads in progress', async (t) => {
 });
 
 t.test('while clients send, the place of a read at the store rests after a turn', async (t) => {
-  let busy = 0;
+  let now = 0;
   const rests: (() => void)[] = [];
   const after = (_: number, callback: () => void) => {
     rests.push(callback);
     return () => {};
   };
   const owner = createReads({ ...READ_LIMITS, concurrent_reads: 1 }, recordingMetrics(), {
-    ...{ clock: { now: () => 0, after }, busyMs: () => busy, isAccepting: () => true },
+    ...{ clock: { now: () => now, after }, isAccepting: () => true },
   });
   const read = owner.begin(of('a'), NO_DEADLINE);
   const started: string[] = [];
   const work = async (name: string): Promise<void> => {
     started.push(name);
-    busy += 10;
+    now += 10;
   };
   await read.turn(() => work('first'));
   const second = read.turn(() => work('second'));
