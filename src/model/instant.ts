@@ -161,20 +161,33 @@ export function unixNanosOf(instant: Instant): bigint {
 
 /** `YYYY-MM-DDThh:mm:ss.mmmZ`, with six or nine digits of fraction if the instant needs them. */
 export function formatInstant({ ms, ns }: Instant): string {
-  const minute = Math.floor(ms / MINUTE_MS);
-  if (minute !== formattedMinute) {
-    formattedPrefix = new Date(minute * MINUTE_MS).toISOString().slice(0, -'00.000Z'.length);
-    formattedMinute = minute;
-  }
-  const text = formattedPrefix + SECONDS[Math.floor(ms / 1000) - minute * 60] + millisOf(ms);
+  const text = digitsOf(ms);
   if (ns === 0) return `${text}Z`;
   const rest = String(ns).padStart(6, '0');
   return `${text}${rest.endsWith('000') ? rest.slice(0, 3) : rest}Z`;
 }
 
-/** The minute that was formatted last, and its text: the times of a trace are close to each other. */
-let formattedMinute: number | undefined;
-let formattedPrefix = '';
+/** Whole milliseconds since the epoch, as `formatInstant` has them. */
+export function formatMs(ms: number): string {
+  return `${digitsOf(ms)}Z`;
+}
+
+function digitsOf(ms: number): string {
+  const minute = Math.floor(ms / MINUTE_MS);
+  const slot = minute & (FORMATTED.length - 1);
+  let formatted = FORMATTED[slot];
+  if (formatted?.minute !== minute) {
+    const prefix = new Date(minute * MINUTE_MS).toISOString().slice(0, -'00.000Z'.length);
+    formatted = { minute, prefix };
+    FORMATTED[slot] = formatted;
+  }
+  return formatted.prefix + SECONDS[Math.floor(ms / 1000) - minute * 60] + millisOf(ms);
+}
+
+/** Minutes that were formatted last, each in the slot of its last bits: the times of a trace are close to each other, and so are those of its arrival. */
+const FORMATTED: ({ readonly minute: number; readonly prefix: string } | undefined)[] = new Array(
+  64,
+).fill(undefined);
 const SECONDS = Array.from({ length: 60 }, (_, i) => `${String(i).padStart(2, '0')}.`);
 
 /** Three digits. */

@@ -1,7 +1,7 @@
 import type { Attachment } from '../model/attachments.ts';
 import type { Cost, ObservationDetails } from '../model/details.ts';
 import { millisecondsBetween } from '../model/details.ts';
-import { formatInstant } from '../model/instant.ts';
+import { formatInstant, formatMs } from '../model/instant.ts';
 import { decodeJsonText } from '../model/json/decode.ts';
 import type {
   Instant,
@@ -60,7 +60,7 @@ function narrowText(stored: RenderedObservation, place: TreePlace | undefined): 
     `,"external":${external === null ? null : JSON.stringify(external)}` +
     detailsJson(stored.details ?? {}, unnamedTool(stored.kind, stored.name)) +
     `,"source":${wordJson(stored.source)},"project_id":${JSON.stringify(stored.projectId)}` +
-    `,"created_at":"${dateText(stored.createdAt)}","updated_at":"${dateText(stored.updatedAt)}"` +
+    `,"created_at":"${formatMs(stored.createdAt)}","updated_at":"${formatMs(stored.updatedAt)}"` +
     `,"custom_fields":${stored.customFieldsText ?? JSON.stringify(stored.customFields ?? {})}`
   );
 }
@@ -82,19 +82,6 @@ export function detailsJson(details: ObservationDetails, tool: string | null): s
     `,"ignored":${ignored === undefined ? '[]' : JSON.stringify(ignored)}` +
     `,"attachments":${attachments === undefined ? '[]' : JSON.stringify(attachments.map(attachmentMembers))}`
   );
-}
-
-/** The time that was formatted last, and its text: events of a batch arrive at the same time. */
-let formattedMs = 0;
-let formattedText = new Date(0).toISOString();
-
-/** Milliseconds since the epoch in ISO 8601. */
-export function dateText(ms: number): string {
-  if (ms !== formattedMs) {
-    formattedText = new Date(ms).toISOString();
-    formattedMs = ms;
-  }
-  return formattedText;
 }
 
 /** The members of the public form, without the custom fields and the payloads. */

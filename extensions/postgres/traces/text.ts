@@ -71,6 +71,16 @@ export function keyOfBytes(bytes: Buffer): Key {
   return bytes[0] === HASHED ? bytes.subarray(1) : unescapeText(bytes.toString());
 }
 
+/** A key as Postgres writes it with `encode(key, 'escape')`: bytes above 127 and NUL as three octal digits, and a backslash twice. */
+export function keyOfEscaped(text: string): Key {
+  // Hot path: the key of a span is ASCII, and becomes no bytes.
+  if (!text.includes('\\')) return unescapeText(text);
+  const latin = text.replaceAll(/\\(\\|[0-7]{3})/g, (_, found: string) =>
+    found === '\\' ? found : String.fromCharCode(Number.parseInt(found, 8)),
+  );
+  return keyOfBytes(Buffer.from(latin, 'latin1'));
+}
+
 /** Postgres reads such a key from text as the same bytes, in an array too. */
 const PLAIN_KEY = /^[\w:.-]*$/;
 

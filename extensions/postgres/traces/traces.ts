@@ -165,12 +165,13 @@ function* linesIn(
   staleBefore: number,
 ): Generator<LineRow> {
   const makers = new Map<number, LineMaker>();
-  for (const { n, trace, newestMs, row, ...times } of found) {
+  for (const cells of found) {
+    const { n, trace, newestMs, row } = cells;
     const traceId = traceIds[trace] ?? '';
     const known = makers.get(trace);
     const lineOf = known ?? lineMaker({ projectId, traceId, newestMs, staleBefore });
     if (known === undefined) makers.set(trace, lineOf);
-    yield { trace, place: placeOfRow(n, row), line: lineOf(row, times) };
+    yield { trace, place: placeOfRow(n, row), line: lineOf(row, cells) };
   }
 }
 

@@ -1,7 +1,7 @@
 import { millisecondsBetween } from '../../model/details.ts';
+import { formatMs } from '../../model/instant.ts';
 import type { Instant } from '../../model/observation.ts';
 import {
-  dateText,
   detailsJson,
   textJson,
   timeJson,
@@ -62,7 +62,7 @@ export function lineMaker({ projectId, traceId, newestMs, staleBefore }: TraceOf
       `,"external":${external}` +
       detailsText(row[ROW.DETAILS], unnamedTool(kind, row[ROW.NAME])) +
       `,"source":${wordJson(sourceOfNumber(sourceNumberOf(flags)))},"project_id":${project}` +
-      `,"created_at":"${dateText(createdAt)}","updated_at":"${dateText(updatedAt)}"` +
+      `,"created_at":"${formatMs(createdAt)}","updated_at":"${formatMs(updatedAt)}"` +
       `,"custom_fields":${row[ROW.CUSTOM] ?? '{}'}}`
     );
   };

@@ -1,8 +1,16 @@
+import fc from 'fast-check';
 import pg from 'pg';
 import t from 'tap';
 import type { Column } from '../../../extensions/postgres/traces/columns.ts';
 import { columnParameters, namesOf, unnest } from '../../../extensions/postgres/traces/columns.ts';
-import { escapeText, keyParameter, textOrNull } from '../../../extensions/postgres/traces/text.ts';
+import {
+  bytesOfKey,
+  escapeText,
+  keyOfBytes,
+  keyOfEscaped,
+  keyParameter,
+  textOrNull,
+} from '../../../extensions/postgres/traces/text.ts';
 import { postgresDatabases } from '../../helper/postgres-server.ts';
 
 type Item = { readonly key: string; readonly text: string | null; readonly n: number | null };
@@ -46,4 +54,35 @@ t.test('reads the rows of column parameters back as they were written', async (t
     'texts that Postgres rejects': [item('\0', 'a\0b', 1), item('\ud800', '\udfff', -1)],
   };
   for (const [name, items] of Object.entries(lists)) t.same(await readBack(items), items, name);
+});
+
+t.test('a key that Postgres has escaped is the key', async (t) => {
+  const client = new pg.Client({ connectionString: await server.database() });
+  await client.connect();
+  t.teardown(() => client.end());
+  const hashed = fc.uint8Array({ minLength: 32, maxLength: 32 }).map((hash) => Buffer.from(hash));
+  const strange = fc.constantFrom(
+    '\\',
+    '\\377',
+    '\\\\',
+    ':a\\',
+    'é',
+    '\0',
+    '\ud800',
+    '\u0001\u0005',
+    '',
+  );
+  const keys = fc.array(fc.oneof(fc.string({ unit: 'binary' }), strange, hashed));
+  await fc.assert(
+    fc.asyncProperty(keys, async (given) => {
+      const { rows } = await client.query(
+        "SELECT encode(key, 'escape') AS escaped FROM unnest($1::bytea[]) WITH ORDINALITY AS w(key, n) ORDER BY n",
+        [given.map(bytesOfKey)],
+      );
+      t.same(
+        rows.map(({ escaped }) => keyOfEscaped(escaped)),
+        given.map((key) => keyOfBytes(bytesOfKey(key))),
+      );
+    }),
+  );
 });

@@ -3,6 +3,7 @@ import fc from 'fast-check';
 import t from 'tap';
 import {
   formatInstant,
+  formatMs,
   instantFromNumber,
   instantFromUnixNanos,
   parseInstant,
@@ -157,6 +158,22 @@ t.test('reads a formatted instant back as the same instant', (t) => {
   t.equal(formatInstant({ ms: -1, ns: 1000 }), '1969-12-31T23:59:59.999001Z');
   t.equal(formatInstant({ ms: 1704067200123, ns: 456789 }), '2024-01-01T00:00:00.123456789Z');
   t.equal(formatInstant({ ms: MIN_MS, ns: 1 }), '0000-01-01T00:00:00.000000001Z');
+  t.end();
+});
+
+t.test('formats milliseconds as JavaScript does, whatever minutes came before', (t) => {
+  const nearby = fc
+    .tuple(fc.integer({ min: -2, max: 2 }), fc.nat(2), fc.nat(59_999))
+    .map(([turn, minute, ms]) => 1_704_067_200_000 + (turn * 64 + minute) * 60_000 + ms);
+  const times = fc.array(fc.oneof(nearby, fc.integer({ min: MIN_MS, max: MAX_MS })));
+  fc.assert(
+    fc.property(times, (all) => {
+      t.same(
+        all.map(formatMs),
+        all.map((ms) => new Date(ms).toISOString()),
+      );
+    }),
+  );
   t.end();
 });
 
