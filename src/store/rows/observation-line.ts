@@ -1,13 +1,7 @@
 import { millisecondsBetween } from '../../model/details.ts';
 import { formatMs } from '../../model/instant.ts';
 import type { Instant } from '../../model/observation.ts';
-import {
-  detailsJson,
-  textJson,
-  timeJson,
-  unnamedTool,
-  wordJson,
-} from '../observation-json.ts';
+import { detailsJson, textJson, timeJson, unnamedTool, wordJson } from '../observation-json.ts';
 import type { BatchRef } from './event-rank.ts';
 import type { ObservationRow, RowState } from './observation-row.ts';
 import {
