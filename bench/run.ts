@@ -46,7 +46,7 @@ const rows: readonly Comparison[] = [
   },
   {
     name: `accept, ${light.name}`,
-    target: 1.5,
+    target: 1.4,
     subject: { start: accepting, payload: light },
     floor: { start: () => startFloor('otlp'), payload: light },
   },
@@ -63,7 +63,7 @@ const rows: readonly Comparison[] = [
   },
   {
     name: `accept, ${hundred.name}`,
-    target: 2,
+    target: 1.6,
     subject: { start: accepting, payload: hundred },
     floor: { start: () => startFloor('native'), payload: hundred },
   },
