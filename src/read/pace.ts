@@ -23,13 +23,13 @@ export const LONGEST_REST_MS = 120;
  *
  * The last rests end with `close`.
  */
-export type Pace = {
+export type ReadPace = {
   /** A turn starts; the returned function is called when it has ended. */
   begun(): Rest;
   close(): void;
 };
 
-export function pacing({ clock, isAccepting }: Accepting): Pace {
+export function pacing({ clock, isAccepting }: Accepting): ReadPace {
   let acceptedAt = Number.NEGATIVE_INFINITY;
   /** Ends each rest that is in progress. */
   const resting = new Set<() => void>();

@@ -106,7 +106,7 @@ t.test('a new key shows once, works, and is revoked', async (t) => {
   await page.context().grantPermissions(['clipboard-read', 'clipboard-write']);
   await ui.open('/settings/keys');
   await press('Create key');
-  await dialog().getByLabel('Name').fill('ci');
+  await dialog().getByLabel('Name').fill('ci runner');
   await dialog().getByLabel('traces:read').uncheck();
   await confirm('Create key');
   const token = await page.getByLabel('New API key').innerText();
@@ -125,18 +125,18 @@ t.test('a new key shows once, works, and is revoked', async (t) => {
   t.equal(await page.getByText(token).count(), 0, 'the token is gone');
   t.notMatch(await page.content(), token);
 
-  await rowOf('ci').getByText('never used').waitFor();
-  t.equal(await rowOf('ci').getByText('traces:read').count(), 0, 'the permission was left out');
+  await rowOf('ci runner').getByText('never used').waitFor();
+  t.equal(await rowOf('ci runner').getByText('traces:read').count(), 0, 'the permission was left out');
   const event = { operation: 'finish', kind: 'llm', status: 'success', name: 'x' };
   await ui.sendEvents([{ ...event, id: 'o2', trace_id: 't2' }], token);
-  await rowOf('ci').getByText('in use').waitFor({ timeout: 90_000 });
-  await rowOf('ci').getByRole('button', { name: 'Revoke' }).click();
+  await rowOf('ci runner').getByText('in use').waitFor({ timeout: 90_000 });
+  await rowOf('ci runner').getByRole('button', { name: 'Revoke' }).click();
   await dialog().getByText('It was last used').waitFor();
   await confirm('Revoke');
-  await rowOf('ci').waitFor({ state: 'detached' });
+  await rowOf('ci runner').waitFor({ state: 'detached' });
   await t.rejects(ui.sendEvents([{ ...event, id: 'o3', trace_id: 't3' }], token), /401/);
   await page.getByRole('switch', { name: 'Show 1 revoked' }).click();
-  await rowOf('ci').getByText('revoked', { exact: true }).waitFor();
+  await rowOf('ci runner').getByText('revoked', { exact: true }).waitFor();
   await ui.check(t, 'keys');
 });
 
