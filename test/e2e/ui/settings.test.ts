@@ -126,7 +126,11 @@ t.test('a new key shows once, works, and is revoked', async (t) => {
   t.notMatch(await page.content(), token);
 
   await rowOf('ci runner').getByText('never used').waitFor();
-  t.equal(await rowOf('ci runner').getByText('traces:read').count(), 0, 'the permission was left out');
+  t.equal(
+    await rowOf('ci runner').getByText('traces:read').count(),
+    0,
+    'the permission was left out',
+  );
   const event = { operation: 'finish', kind: 'llm', status: 'success', name: 'x' };
   await ui.sendEvents([{ ...event, id: 'o2', trace_id: 't2' }], token);
   await rowOf('ci runner').getByText('in use').waitFor({ timeout: 90_000 });

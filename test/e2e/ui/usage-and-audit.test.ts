@@ -51,6 +51,7 @@ t.test('a plan that allows fewer projects is refused with the way out', async (t
   await ui.check(t, 'a refused plan');
   await ui.admin('DELETE', `/projects/${id}`);
   await confirm('Change plan');
+  await dialog().waitFor({ state: 'detached' });
   await page.getByText('1 project · ').waitFor();
   t.equal((await ui.admin<{ plan: string }>('GET', '/organization')).plan, 'free');
   await ui.admin('PATCH', '/organization', { plan: 'scale' });
