@@ -1,5 +1,6 @@
 import { GrpcLoad } from './grpc-load.ts';
 import { Load } from './load.ts';
+import { median } from './median.ts';
 import { type Payload, wireRequest } from './payloads.ts';
 import { cpuMicros, memory } from './process-cost.ts';
 import type { Server } from './servers.ts';
@@ -172,13 +173,6 @@ class Runner {
   async stop(): Promise<void> {
     await this.#server.stop();
   }
-}
-
-function median(values: readonly number[]): number {
-  return quantile(
-    values.toSorted((a, b) => a - b),
-    0.5,
-  );
 }
 
 export function quantile(sorted: readonly number[], q: number): number {

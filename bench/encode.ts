@@ -2,6 +2,7 @@ import type { OtlpIndex } from '../src/model/batch-index.ts';
 import { STORED_LIMITS, scan } from '../src/model/formats.ts';
 import { decodeSpansAt, encodeOtlp } from '../src/model/otlp/encode.ts';
 import { encodeOwnSpans, type OwnSpan } from '../src/model/otlp/own-span.ts';
+import { median } from './median.ts';
 
 /**
  * Prints what OpenTelemetry's serializers cost for spans that tracectl makes, against the encoder for spans
@@ -44,7 +45,7 @@ async function medianOf(work: () => Promise<unknown> | Buffer): Promise<number> 
     await work();
     times.push(performance.now() - before);
   }
-  return times.sort((a, b) => a - b)[RUNS >> 1] ?? Number.NaN;
+  return median(times);
 }
 
 const print = (line: string): void => void process.stdout.write(`${line}\n`);

@@ -12,6 +12,7 @@ import { pause } from './collector/compared-hop.ts';
 import { sendLoad } from './collector/generator.ts';
 import type { SinkReport } from './collector/sink.ts';
 import { quantile } from './compare.ts';
+import { median } from './median.ts';
 import { unlike } from './payloads.ts';
 import { memory, treeCpuMicros } from './process-cost.ts';
 
@@ -207,11 +208,6 @@ async function starts(): Promise<[number, number]> {
       await started.stop();
     }
   }
-  const median = (values: number[]) =>
-    quantile(
-      values.toSorted((a, b) => a - b),
-      0.5,
-    );
   return [median(all.tracectl), median(all.floor)];
 }
 

@@ -13,6 +13,7 @@ import { systemClock } from '../src/component/clock.ts';
 import { postgresServer } from '../test/helper/postgres-server.ts';
 import { aQuery } from '../test/helper/query.ts';
 import { recordingLogger } from '../test/helper/settings.ts';
+import { median } from './median.ts';
 import { cpuMicros } from './process-cost.ts';
 
 /**
@@ -166,11 +167,10 @@ async function listing(postgres: Postgres, count: number): Promise<void> {
     await findTraces(postgres, postgresDialect, ['p', 0], look);
     if (round >= 0) times.push(performance.now() - begun);
   }
-  const median = times.sort((a, b) => a - b)[Math.floor(ROUNDS / 2)] ?? 0;
   const tables = await postgres.query(
     `SELECT count(*) AS count FROM pg_inherits WHERE inhparent = 'traces'::regclass`,
   );
   process.stdout.write(
-    `listing over ${tables.rows[0]?.count} partitions of ${TRACE_TABLES.length} tables: ${median.toFixed(2)} ms a page\n`,
+    `listing over ${tables.rows[0]?.count} partitions of ${TRACE_TABLES.length} tables: ${median(times).toFixed(2)} ms a page\n`,
   );
 }

@@ -9,6 +9,7 @@ import { observe } from '../src/model/formats.ts';
 import { aTenant, nativeBatch, nativeEvent } from '../test/helper/batches.ts';
 import { aQuery } from '../test/helper/query.ts';
 import { recordingLogger, recordingMetrics } from '../test/helper/settings.ts';
+import { median } from './median.ts';
 
 /**
  * Payload search in SQLite: the store with the option against the store without it, in turns. Traces of ten observations, whose inputs
@@ -129,8 +130,7 @@ for (const query of ['w0', 'wfa', '"w0 w1"', 'w0 w1 w2', 'wabsent', '-w0', '"w5 
       times.push(performance.now() - begun);
       found = `${traces} traces, ${steps} steps, longest ${longest.toFixed(1)} ms`;
     }
-    const median = times.sort((a, b) => a - b)[Math.floor(ROUNDS / 2)] ?? 0;
-    print(`${query} ${name}: ${median.toFixed(1)} ms, ${found}`);
+    print(`${query} ${name}: ${median(times).toFixed(1)} ms, ${found}`);
   }
 }
 for (const { store, directory } of [without, withSearch]) {

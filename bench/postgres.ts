@@ -19,6 +19,7 @@ import { postgresServer } from '../test/helper/postgres-server.ts';
 import { databaseOf } from '../test/helper/queue-database.ts';
 import { recordingLogger } from '../test/helper/settings.ts';
 import { batchWith, GROUPS } from '../test/helper/trace-database.ts';
+import { median } from './median.ts';
 import { cpuMicros } from './process-cost.ts';
 
 /**
@@ -233,8 +234,4 @@ function print(size: number, samples: Map<string, Sample[]>): void {
   });
   const about = `batches of ${size}, ${rounds} rounds of ${total} rows`;
   process.stdout.write(`\n${about}\n${lines.join('\n')}\n`);
-}
-
-function median(all: readonly number[]): number {
-  return all.toSorted((a, b) => a - b)[all.length >> 1] ?? 0;
 }

@@ -2,6 +2,7 @@ import { availableParallelism } from 'node:os';
 import { parseArgs } from 'node:util';
 import { prepareDaemon, type Tree } from '../test/e2e/daemon.ts';
 import { Load } from './load.ts';
+import { median } from './median.ts';
 import { otlp, type Payload, pooled, wireRequest } from './payloads.ts';
 import { treeCpuMicros, treeMemory } from './process-cost.ts';
 
@@ -108,10 +109,6 @@ function row({ workers, pid }: Side, windows: readonly Window[]): string {
     (treeMemory(pid) / 1e6).toFixed(0),
   ];
   return `| ${cells.join(' | ')} |`;
-}
-
-function median(values: readonly number[]): number {
-  return [...values].sort((a, b) => a - b)[Math.floor(values.length / 2)] ?? 0;
 }
 
 function print(text: string): void {

@@ -1,3 +1,4 @@
+import { median } from '../median.ts';
 import { bodyOf } from './data.ts';
 import { p99 } from './reads.ts';
 import type { FilledStore } from './store.ts';
@@ -44,11 +45,6 @@ async function whileReading<T>(store: FilledStore, work: () => Promise<T>): Prom
   isReading = false;
   await readers;
   return done;
-}
-
-function median(values: readonly number[]): number {
-  const sorted = values.toSorted((a, b) => a - b);
-  return sorted[Math.floor(sorted.length / 2)] ?? 0;
 }
 
 /** Erasing a user, with acknowledgements beside it. */
