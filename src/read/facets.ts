@@ -1,5 +1,5 @@
 import { RetryableError } from '../model/errors.ts';
-import { formatInstant } from '../model/instant.ts';
+import { formatInstant, formatMs } from '../model/instant.ts';
 import { HOUR_MS } from '../model/usage-window.ts';
 import { FIELDS } from '../query/fields.ts';
 import type { Query } from '../query/query.ts';
@@ -17,7 +17,7 @@ import { fetched } from './listing.ts';
 import { invalidParameter, one, pageOfTraces, traceQuery } from './query.ts';
 import type { StoredRequest, StoreReading } from './stored-request.ts';
 import type { StepRange } from './time-range.ts';
-import { DAY_MS, hoursOf, isoTime, widenedRange } from './time-range.ts';
+import { DAY_MS, hoursOf, widenedRange } from './time-range.ts';
 import type { Walked } from './walk.ts';
 import { walkStarted } from './walk.ts';
 
@@ -57,8 +57,8 @@ async function showFacet(reading: StoreReading): Promise<void> {
   const { isPartial, searchedTo } = await countInto(counts, reading, asked);
   const answer = {
     field: asked.field,
-    from: isoTime(asked.range.from),
-    to: isoTime(asked.range.to),
+    from: formatMs(asked.range.from),
+    to: formatMs(asked.range.to),
     values: counts.mostUsed(limit).map(([value, traces]) => ({ value, traces })),
     others: counts.others,
     partial: isPartial,

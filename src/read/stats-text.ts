@@ -1,6 +1,6 @@
+import { formatMs } from '../model/instant.ts';
 import type { PackedPoints } from '../store/rollups/points.ts';
 import { POINT } from '../store/rollups/points.ts';
-import { isoTime } from './time-range.ts';
 
 /** How a cell of a point is written. `money`: from 10⁻⁹ USD, `latency`: NaN as null. */
 type CellForm = 'count' | 'money' | 'latency';
@@ -114,7 +114,7 @@ export class StatsText {
   #timeOf(time: number): Buffer {
     let text = this.#times.get(time);
     if (text === undefined) {
-      text = Buffer.from(`{"time":${JSON.stringify(isoTime(time))}`);
+      text = Buffer.from(`{"time":${JSON.stringify(formatMs(time))}`);
       this.#times.set(time, text);
     }
     return text;

@@ -1,4 +1,4 @@
-import { formatInstant } from '../model/instant.ts';
+import { formatInstant, formatMs } from '../model/instant.ts';
 import { HOUR_MS } from '../model/usage-window.ts';
 import type { Query } from '../query/query.ts';
 import type { RollupField } from '../store/rollups/fields.ts';
@@ -11,7 +11,7 @@ import { sumStats } from './stats-sums.ts';
 import { STATS_METRICS, StatsText } from './stats-text.ts';
 import type { StoredRequest, StoreReading } from './stored-request.ts';
 import type { StepRange } from './time-range.ts';
-import { DAY_MS, isoTime, widenedRange } from './time-range.ts';
+import { DAY_MS, widenedRange } from './time-range.ts';
 
 export const STATS_REQUEST: StoredRequest = {
   path: '/stats',
@@ -61,8 +61,8 @@ function answerOf(
 ): Buffer {
   const about = JSON.stringify({
     step,
-    from: isoTime(range.from),
-    to: isoTime(range.to),
+    from: formatMs(range.from),
+    to: formatMs(range.to),
     group_by: groupBy,
     left_out: leftOut,
     partial: isPartial,

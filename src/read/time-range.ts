@@ -1,4 +1,3 @@
-import { formatInstant } from '../model/instant.ts';
 import type { Instant } from '../model/observation.ts';
 import { HOUR_MS } from '../model/usage-window.ts';
 import type { Query } from '../query/query.ts';
@@ -36,10 +35,6 @@ function milliseconds({ ms, ns }: Instant): number {
 
 export function hoursOf({ from, to }: StepRange): Hours {
   return { from: from / HOUR_MS, to: to / HOUR_MS };
-}
-
-export function isoTime(ms: number): string {
-  return formatInstant({ ms, ns: 0 });
 }
 
 /** The traces of a query that start within a range. */

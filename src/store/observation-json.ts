@@ -112,8 +112,8 @@ export function observationMembers(
     ...detailMembers(stored.details ?? {}, toolOf(stored)),
     source: stored.source,
     project_id: stored.projectId,
-    created_at: new Date(stored.createdAt).toISOString(),
-    updated_at: new Date(stored.updatedAt).toISOString(),
+    created_at: formatMs(stored.createdAt),
+    updated_at: formatMs(stored.updatedAt),
   };
 }
 
