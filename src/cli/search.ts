@@ -1,13 +1,16 @@
 import type { Command } from 'commander';
 import type { ShownSearch } from '../control/search.ts';
 import type { StoreOptions } from './store-command.ts';
-import { carryOut, print, withStoreOptions } from './store-command.ts';
+import { carryOut, given, print, withStoreOptions } from './store-command.ts';
 import type { Terminal } from './terminal.ts';
+
+type StatusOptions = StoreOptions & { readonly project?: string };
 
 export function addSearch(program: Command, terminal: Terminal) {
   const search = program.command('search').description('text search in payloads');
   withStoreOptions(search.command('status'))
     .description('show how far the index of payload text is; JSON in a pipe')
+    .option('--project <project>', 'a project of the store, by id or name; each has the same index')
     .addHelpText(
       'after',
       `
@@ -20,8 +23,9 @@ Examples:
   tracectl search status --config config/embedded.yaml
   tracectl search status --config config/worker.yaml | jq .progress`,
     )
-    .action(async (options: StoreOptions) => {
-      const answer = (await carryOut('search.status', {}, options, terminal)) as ShownSearch;
+    .action(async (options: StatusOptions) => {
+      const args = given({ project: options.project });
+      const answer = (await carryOut('search.status', args, options, terminal)) as ShownSearch;
       print(answer, { ...options, json: options.json ?? !terminal.isOutShown }, terminal, text);
     });
 }

@@ -1,5 +1,8 @@
+import { z } from 'zod';
 import { progressOf } from '../store/search/status.ts';
+import { readArguments } from './protocol.ts';
 import type { StoreCommand } from './store-work.ts';
+import { projectFor } from './store-work.ts';
 
 /** How far the index of payload text is. */
 export type ShownSearch = {
@@ -11,7 +14,12 @@ export type ShownSearch = {
   readonly waiting: number;
 };
 
-export const showSearch: StoreCommand = async ({ store }): Promise<ShownSearch> => {
+const showArguments = z.strictObject({ project: z.string().optional() });
+
+/** The index is of the whole store: a project that the caller names has to exist, and has the same answer. */
+export const showSearch: StoreCommand = async ({ store }, args): Promise<ShownSearch> => {
+  const { project } = readArguments(showArguments, args);
+  if (project !== undefined) await projectFor(store, project);
   const status = await store.search.status();
   const { state, payloadBytes, indexed, stored, waiting } = status;
   return {

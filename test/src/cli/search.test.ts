@@ -10,12 +10,18 @@ t.test('search status says how far the index is; JSON in a pipe', async (t) => {
   const cwd = mkdtempSync(join(tmpdir(), 'tracectl-search-'));
   t.teardown(() => rmSync(cwd, { recursive: true, force: true }));
   await runCli(['init'], { cwd, env: {}, out() {}, err() {} });
-  const run = async (isOutShown: boolean, ...more: string[]) => {
-    const out: string[] = [];
+  const call = async (isOutShown: boolean, ...more: string[]) => {
+    const [out, err]: [string[], string[]] = [[], []];
     const directory = `--set=extensions.sqlite.directory=${join(cwd, 'data')}`;
-    const terminal = { cwd, env: {}, isOutShown, out: (text: string) => out.push(text), err() {} };
-    t.equal(await runCli(['search', 'status', directory, ...more], terminal), 0);
-    return out.join('\n');
+    const shown = { out: (text: string) => out.push(text), err: (text: string) => err.push(text) };
+    const terminal = { cwd, env: {}, isOutShown, ...shown };
+    const status = await runCli(['search', 'status', directory, ...more], terminal);
+    return { status, out: out.join('\n'), err: err.join('\n') };
+  };
+  const run = async (isOutShown: boolean, ...more: string[]) => {
+    const { status, out } = await call(isOutShown, ...more);
+    t.equal(status, 0);
+    return out;
   };
   const on = '--set=extensions.sqlite.search.payloads=4KiB';
   t.equal(await run(true), 'Payloads are not searched.');
@@ -25,4 +31,8 @@ t.test('search status says how far the index is; JSON in a pipe', async (t) => {
     ...{ indexed: 0, stored: 0, waiting: 0 },
   });
   t.match(JSON.parse(await run(true, on, '--json')), { state: 'ready' });
+  t.match(JSON.parse(await run(false, on, '--project', 'default')), { state: 'ready' });
+  const unknown = await call(false, on, '--project', 'none');
+  t.not(unknown.status, 0);
+  t.match(unknown.err, /no project, or more than one, matches "none"/);
 });
