@@ -38,6 +38,9 @@ type Screen = {
   write(text: string): void;
 };
 
+/** The width of a terminal whose size is not known. */
+const USUAL_COLUMNS = 80;
+
 /** The terminal of this process. `flush` resolves when the system has every byte, or the reader has closed. */
 export type ProcessTerminal = Terminal & { flush(): Promise<void> };
 
@@ -48,7 +51,7 @@ export function processTerminal(): ProcessTerminal {
   return {
     ...(hasPerson ? { ask } : {}),
     ...(process.stderr.isTTY === true ? { screen: processScreen() } : {}),
-    ...(process.stdout.isTTY === true ? { columns: () => process.stdout.columns } : {}),
+    ...(process.stdout.isTTY === true ? { columns: () => columnsOf(process.stdout) } : {}),
     ...(showsColours(process.env)
       ? { outInColour: (text) => void process.stdout.write(`${text}\n`) }
       : {}),
@@ -99,9 +102,14 @@ async function ask(question: string): Promise<string> {
   }
 }
 
+/** A terminal that does not know its size, such as one of a recorder, says 0. */
+function columnsOf({ columns }: NodeJS.WriteStream): number {
+  return columns > 0 ? columns : USUAL_COLUMNS;
+}
+
 function processScreen(): Screen {
   return {
-    columns: () => process.stderr.columns,
+    columns: () => columnsOf(process.stderr),
     write: (text) => void process.stderr.write(text),
   };
 }

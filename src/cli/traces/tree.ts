@@ -122,7 +122,7 @@ function styleOf({ status, end_time }: TreeObservation): Style {
 /** The place of an observation in the time of the trace. One without an end reaches to the end, in a lighter shade. */
 function barOf(observation: TreeObservation, { whole, bar }: Layout): string {
   const from = msOf(observation.start_time);
-  if (from === undefined || whole === undefined) return ' '.repeat(bar);
+  if (bar === 0 || from === undefined || whole === undefined) return ' '.repeat(bar);
   const length = Math.max(whole.to - whole.from, 1e-6);
   const to = msOf(observation.end_time);
   const first = Math.min(bar - 1, Math.max(0, Math.floor(((from - whole.from) / length) * bar)));

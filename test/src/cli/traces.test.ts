@@ -70,6 +70,13 @@ t.test('the tree fits every width, and has a bar from 60 columns on', async (t) 
   }
 });
 
+t.test('the tree in a terminal of few columns, or of none, has no bar', async (t) => {
+  for (let columns = 0; columns <= 36; columns++) {
+    const text = renderTree(aTrace(), STEPS, { ...plain, columns });
+    t.notMatch(text, /[█░]/, `${columns}`);
+  }
+});
+
 t.test('colours surround whole texts, and failures are red', async (t) => {
   const paint = (style: string, text: string) => `<${style}>${text}</${style}>`;
   const text = renderTree(aTrace(), STEPS, { all: false, columns: 100, paint });

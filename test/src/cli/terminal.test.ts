@@ -1,0 +1,30 @@
+import type { Test } from 'tap';
+import t from 'tap';
+import { processTerminal } from '../../../src/cli/terminal.ts';
+
+/** Stdout and stderr as a terminal of so many columns shows them. */
+function showing(t: Test, columns: number) {
+  for (const stream of [process.stdout, process.stderr]) {
+    for (const [name, value] of Object.entries({ isTTY: true, columns })) {
+      const before = Object.getOwnPropertyDescriptor(stream, name);
+      Object.defineProperty(stream, name, { value, configurable: true, writable: true });
+      t.teardown(() => {
+        if (before === undefined) Reflect.deleteProperty(stream, name);
+        else Object.defineProperty(stream, name, before);
+      });
+    }
+  }
+  return processTerminal();
+}
+
+t.test('a terminal has its columns, and 80 if it does not know them', async (t) => {
+  for (const [columns, shown] of [
+    [132, 132],
+    [1, 1],
+    [0, 80],
+  ] as const) {
+    const terminal = showing(t, columns);
+    t.equal(terminal.columns?.(), shown);
+    t.equal(terminal.screen?.columns(), shown);
+  }
+});
