@@ -134,7 +134,7 @@ function endOfScalar(json: string, start: number): number | undefined {
 
 const ESCAPE = /\\(?:u[0-9a-f]{4}|[^u])/gy;
 
-/** The end of the text without an escape that is cut. */
+/** The end of the text without an escape or a pair of surrogates that is cut. */
 function endOfWholeEscapes(json: string, start: number): number {
   let at = json.indexOf('\\', start);
   while (at !== -1) {
@@ -142,5 +142,8 @@ function endOfWholeEscapes(json: string, start: number): number {
     if (!ESCAPE.test(json)) return at;
     at = json.indexOf('\\', ESCAPE.lastIndex);
   }
-  return json.length;
+  return HALF_PAIR.test(json) ? json.length - 1 : json.length;
 }
+
+/** `JSON.stringify` escapes surrogates without a pair, so one at the end has lost the other half. */
+const HALF_PAIR = /[\ud800-\udbff]$/;

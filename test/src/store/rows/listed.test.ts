@@ -1,6 +1,7 @@
 import { DatabaseSync } from 'node:sqlite';
 import fc from 'fast-check';
 import t from 'tap';
+import { decodeJsonText } from '../../../../src/model/json/decode.ts';
 import { NARROW_LIMITS } from '../../../../src/model/narrow-limits.ts';
 import { closeObject, listedColumn } from '../../../../src/store/rows/listed.ts';
 
@@ -14,6 +15,8 @@ t.test('a text that is cut ends with a mark, another member is left out', async 
   t.equal(closeObject('{"a":"b","c":"de'), '{"a":"b","c":"de…"}');
   t.equal(closeObject('{"a":"b","c":"d\\u00'), '{"a":"b","c":"d…"}');
   t.equal(closeObject('{"a":"b","c":"d\\'), '{"a":"b","c":"d…"}');
+  t.equal(closeObject('{"a":"b","c":"d\ud83d'), '{"a":"b","c":"d…"}');
+  t.equal(closeObject('{"a":"b","c":"d😀'), '{"a":"b","c":"d😀…"}');
   t.equal(closeObject('{"a":"b","c":'), '{"a":"b"}');
   t.equal(closeObject('{"a":1,"b":12'), '{"a":1}');
   t.equal(closeObject('{"a'), '{}');
@@ -27,8 +30,9 @@ t.test('every beginning of an object is closed to an object with the same member
   fc.assert(
     fc.property(objects, fc.nat(), (object, cut) => {
       const json = JSON.stringify(object);
-      const closed = JSON.parse(closeObject(json.slice(0, 1 + (cut % json.length))));
-      return Object.entries(closed).every(([key, value]) => {
+      // Not JSON.parse, which V8 14.6 misleads with the keys of earlier objects.
+      const closed = decodeJsonText(closeObject(json.slice(0, 1 + (cut % json.length))));
+      return Object.entries(closed as Record<string, unknown>).every(([key, value]) => {
         const whole = object[key];
         if (value === whole) return true;
         return typeof value === 'string' && String(whole).startsWith(value.slice(0, -1));
