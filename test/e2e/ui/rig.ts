@@ -80,6 +80,8 @@ export async function startUi(t: Teardown, options: RigOptions = {}): Promise<Ui
       if (answer.status !== 202) throw new Error(`${answer.status}: ${textOf(answer)}`);
     },
     async check(t, name) {
+      // A part that appears has less contrast until it is there.
+      await page.evaluate(APPEARED);
       t.strictSame(await findings(page), [], `${name}: axe finds nothing serious`);
       const errors = browser.errors.filter((each) => !isProvoked(each));
       t.strictSame(errors, [], `${name}: no error in the console`);
@@ -89,6 +91,13 @@ export async function startUi(t: Teardown, options: RigOptions = {}): Promise<Ui
     },
   };
 }
+
+/** Resolves when every animation that has an end has ended, or its element is gone. */
+const APPEARED = `Promise.all(document.getAnimations()
+  .filter(({ playState }) => playState === 'running')
+  .filter(({ effect }) => effect.getComputedTiming().endTime < Infinity)
+  .map(({ finished }) => finished.catch(() => {})))
+  .then(() => {})`;
 
 const IS_WIDE = 'document.documentElement.scrollWidth > document.documentElement.clientWidth';
 
