@@ -14,6 +14,7 @@ import {
   spanOf,
 } from '../test/helper/otlp-proto.ts';
 import { CONVENTIONS, claudeRecords, nativeEvents, runs } from './conventions.ts';
+import { median } from './median.ts';
 
 /**
  * Prints what the normalization of a request of 100 spans costs, by convention, in microseconds of CPU a span: the scan of the
@@ -85,7 +86,7 @@ function costOf(work: () => unknown): number {
     const { user, system } = process.cpuUsage(before);
     return (user + system) / REQUESTS / SPANS;
   });
-  return costs.sort((a, b) => a - b)[ROUNDS >> 1] ?? Number.NaN;
+  return median(costs);
 }
 
 function print(line: string): void {
