@@ -13,6 +13,18 @@ export function cpuMicros(pid: number): number {
   return nanos / 1000;
 }
 
+/** CPU time in microseconds by the names of the living threads of a process. */
+export function threadMicros(pid: number): Map<string, number> {
+  const micros = new Map<string, number>();
+  for (const thread of readdirSync(`/proc/${pid}/task`)) {
+    const read = (file: string) => readFileSync(`/proc/${pid}/task/${thread}/${file}`, 'utf8');
+    const name = read('comm').trim();
+    const [nanos] = read('schedstat').split(' ');
+    micros.set(name, (micros.get(name) ?? 0) + Number(nanos) / 1000);
+  }
+  return micros;
+}
+
 export type Memory = { readonly now: number; readonly peak: number };
 
 /** Resident memory in bytes: now, and the most since the process began. */

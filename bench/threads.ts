@@ -1,6 +1,6 @@
-import { readdirSync, readFileSync } from 'node:fs';
 import { Load } from './load.ts';
 import { otlp } from './payloads.ts';
+import { threadMicros } from './process-cost.ts';
 import { bodyOf, SPANS_A_BODY } from './reading/data.ts';
 import { type Server, startTracectl } from './servers.ts';
 
@@ -40,18 +40,6 @@ function request({ key }: Server, { type, next }: Kind): Buffer {
     ...['content-encoding: gzip', `content-length: ${body.length}`, '', ''],
   ];
   return Buffer.concat([Buffer.from(head.join('\r\n')), body]);
-}
-
-/** CPU in microseconds by the names of threads. */
-function threadMicros(pid: number): Map<string, number> {
-  const micros = new Map<string, number>();
-  for (const thread of readdirSync(`/proc/${pid}/task`)) {
-    const read = (file: string) => readFileSync(`/proc/${pid}/task/${thread}/${file}`, 'utf8');
-    const name = read('comm').trim();
-    const [nanos] = read('schedstat').split(' ');
-    micros.set(name, (micros.get(name) ?? 0) + Number(nanos) / 1000);
-  }
-  return micros;
 }
 
 for (const kind of KINDS) {

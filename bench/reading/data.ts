@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import { gzipSync } from 'node:zlib';
+import type { WireAttribute, WireSpan, WireTraces } from '../../test/e2e/otlp-messages.ts';
 
 /**
  * The data of the reading benchmark: traces of ten spans as an agent's run has them, made from a number, so that a run can be
@@ -48,12 +49,17 @@ function random(seed: number): () => number {
 
 /** A request body. `share`: its place in all data, 0 to 1, which is its place in time. */
 export function bodyOf(number: number, share: number, now: number): Buffer {
+  return gzipSync(JSON.stringify(requestOf(number, share, now)), { level: 1 });
+}
+
+/** The content of a request body; `length` multiplies the length of its texts. */
+export function requestOf(number: number, share: number, now: number, length = 1): WireTraces {
   const next = random(number + 1);
   const start = now - DAYS * DAY_MS + share * DAYS * DAY_MS;
   const traces = Array.from({ length: TRACES_A_BODY }, (_, i) =>
-    traceSpans(next, `${number}/${i}`, start + i * 1000),
+    traceSpans(next, `${number}/${i}`, start + i * 1000, length),
   );
-  return gzipSync(JSON.stringify(request(traces.flat())), { level: 1 });
+  return request(traces.flat());
 }
 
 /** The id of the last trace of a body. */
@@ -79,7 +85,8 @@ export function largeTrace(spans: number, now: number): { id: string; bodies: Bu
   return { id, bodies };
 }
 
-function traceSpans(next: () => number, key: string, at: number): object[] {
+function traceSpans(next: () => number, key: string, at: number, length: number): WireSpan[] {
+  const text = (usual: number) => prose(next, usual * length);
   const id = hex(key, 32);
   const fails = next() < 0.05;
   const ms = latency(next);
@@ -91,8 +98,8 @@ function traceSpans(next: () => number, key: string, at: number): object[] {
     'langfuse.release': `2026.${Math.floor(next() * 10)}`,
     'langfuse.trace.tags': [`tag-${Math.floor(next() * 40)}`],
     'custom.tenant': `tenant-${Math.floor(next() * 50)}`,
-    'input.value': prose(next, 120),
-    'output.value': prose(next, 200),
+    'input.value': text(120),
+    'output.value': text(200),
   };
   const parent = hex(`${key}:0`, 16);
   const child = (n: number, name: string, more: object, isFailed = false) =>
@@ -108,15 +115,15 @@ function traceSpans(next: () => number, key: string, at: number): object[] {
       ...{ 'gen_ai.operation.name': 'chat', 'gen_ai.provider.name': provider },
       ...{ 'gen_ai.request.model': model, 'gen_ai.usage.input_tokens': tokens(next, 900) },
       'gen_ai.usage.output_tokens': tokens(next, 180),
-      'gen_ai.input.messages': JSON.stringify([{ role: 'user', content: prose(next, 900) }]),
-      'gen_ai.output.messages': JSON.stringify([{ role: 'assistant', content: prose(next, 400) }]),
+      'gen_ai.input.messages': JSON.stringify([{ role: 'user', content: text(900) }]),
+      'gen_ai.output.messages': JSON.stringify([{ role: 'assistant', content: text(400) }]),
     };
     spans.push(child(n, `chat ${model}`, more, fails && n === 4));
   }
   for (let n = 5; n <= 7; n++) {
     const tool = skewed(next, NAMES.tools);
     const more = { 'gen_ai.operation.name': 'execute_tool', 'gen_ai.tool.name': tool };
-    spans.push(child(n, tool, { ...more, 'output.value': prose(next, 500) }));
+    spans.push(child(n, tool, { ...more, 'output.value': text(500) }));
   }
   spans.push(child(8, 'search', { 'openinference.span.kind': 'RETRIEVER' }));
   spans.push(child(9, 'plan', { 'openinference.span.kind': 'CHAIN' }));
@@ -134,7 +141,7 @@ type Span = {
   readonly isFailed?: boolean;
 };
 
-function span({ id, name, at, ms, key, parent, more = {}, isFailed = false }: Span): object {
+function span({ id, name, at, ms, key, parent, more = {}, isFailed = false }: Span): WireSpan {
   return {
     traceId: id,
     spanId: hex(key, 16),
@@ -150,13 +157,13 @@ function span({ id, name, at, ms, key, parent, more = {}, isFailed = false }: Sp
   };
 }
 
-function wireValue(value: unknown): object {
+function wireValue(value: unknown): NonNullable<WireAttribute['value']> {
   if (typeof value === 'number') return { intValue: String(value) };
   if (Array.isArray(value)) return { arrayValue: { values: value.map(wireValue) } };
   return { stringValue: String(value) };
 }
 
-function request(spans: readonly object[]): object {
+function request(spans: WireSpan[]): WireTraces {
   const resource = { attributes: [{ key: 'service.name', value: { stringValue: 'bench' } }] };
   const scopeSpans = [{ scope: { name: 'bench.instrumentation', version: '1' }, spans }];
   return { resourceSpans: [{ resource, scopeSpans }] };
