@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { gunzipSync } from 'node:zlib';
 import { STORE_MIGRATIONS } from '../extensions/sqlite/migrations/index.ts';
+import { postingOperations } from '../extensions/sqlite/traces/posting-operations.ts';
 import {
   foldReadOperations,
   rollupOperations,
@@ -29,10 +30,12 @@ const BATCHES = Number(process.argv[2] ?? 300);
 const WARM_UP = 60;
 /** Batches of a transaction, as the writing thread has them while a queue is drained. */
 const GROUP = 8;
+/** Groups of two seconds at 10,000 spans a second, after which the background posts terms. */
+const POSTED_GROUPS = 25;
 
 type Normalized = { readonly batch: SealedBatch; readonly observations: readonly Observation[] };
 
-const STEPS = ['rows', 'write', 'commit', 'fold', 'floor', 'floor: commit'] as const;
+const STEPS = ['rows', 'write', 'commit', 'fold', 'post', 'floor', 'floor: commit'] as const;
 type Step = (typeof STEPS)[number];
 
 const pricing = createPricing({});
@@ -83,6 +86,15 @@ function storeIn(file: string): Writer {
   migrateFile(db, STORE_MIGRATIONS);
   const operations = { ...traceOperations(db, { pricing: undefined }), ...rollupOperations(db) };
   const { 'rollups.toFold': toFold } = foldReadOperations(db);
+  const { 'traces.post': post } = postingOperations(db);
+  const postStep = (): boolean => {
+    let hasMore = false;
+    inTransaction(db, 'commit', () => {
+      hasMore = measured('post', post);
+    });
+    return hasMore;
+  };
+  let groups = 0;
   return (batches) => {
     const calls = batches.map(({ batch, observations }) => {
       const rows = measured('rows', () => rowsOf(batch, observations, undefined));
@@ -99,6 +111,7 @@ function storeIn(file: string): Writer {
     const found = measured('fold', () => toFold(''));
     if (found === null) return;
     inTransaction(db, 'commit', () => measured('fold', () => operations['rollups.fold'](found)));
+    if (++groups % POSTED_GROUPS === 0) while (postStep());
   };
 }
 

@@ -3,6 +3,7 @@ import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import pg from 'pg';
+import { isUnposted } from '../../extensions/sqlite/traces/postings.ts';
 import { postgresServer } from '../../test/helper/postgres-server.ts';
 import type { Teardown } from '../../test/helper/redis-server.ts';
 import type { CopyDialect } from './copying.ts';
@@ -30,6 +31,12 @@ export async function grow(
 
 const STORE = 'store.db';
 
+/** The terms of a trace that waits to be posted would not be copied. */
+function refuseWaiting(db: DatabaseSync): void {
+  const waits = db.prepare(`SELECT 1 FROM traces WHERE ${isUnposted('n')} LIMIT 1`).get();
+  if (waits !== undefined) throw new Error('traces wait to be posted: run the store for a second');
+}
+
 async function growSqlite(
   [from, to]: readonly [string, string],
   times: number,
@@ -40,6 +47,7 @@ async function growSqlite(
     db.exec(`PRAGMA journal_mode = WAL; PRAGMA synchronous = OFF; PRAGMA cache_size = -524288;
       PRAGMA wal_autocheckpoint = 100000; PRAGMA temp_store = FILE`);
     db.prepare('ATTACH ? AS copied').run(join(from, STORE));
+    refuseWaiting(db);
     const columns = db.prepare('SELECT name FROM pragma_table_info(?)');
     const dialect: CopyDialect = {
       source: (table) => `copied.${table}`,
@@ -50,6 +58,7 @@ async function growSqlite(
       for (const statement of await copyStatements(dialect, copy, times)) db.exec(statement);
       say(`copy ${copy} of ${times - 1}`);
     }
+    db.exec('UPDATE posted_traces SET n = (SELECT max(n) FROM traces)');
     db.function('multiplied', (stored) =>
       stored instanceof Uint8Array ? multipliedLatencies(stored, times) : null,
     );

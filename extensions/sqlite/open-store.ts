@@ -32,6 +32,8 @@ import { sqliteRows } from './tenancy/rows.ts';
 import { sqliteUiSessions } from './tenancy/ui-sessions.ts';
 import { sqliteBacklog } from './traces/backlog.ts';
 import { sqliteCosts } from './traces/costs.ts';
+import type { Posting } from './traces/posting.ts';
+import { posting } from './traces/posting.ts';
 import type { RollupFolding } from './traces/rollup-folding.ts';
 import { rollupFolding } from './traces/rollup-folding.ts';
 import { sqliteRollups } from './traces/rollups.ts';
@@ -142,12 +144,13 @@ function storeIn(
   });
   const terms = termMetrics(metrics, () => database.search('traces.withoutTerms', []));
   const rollups = rollupFolding(database, clock, logger);
+  const postings = posting(database, clock, logger);
   const changes = new ChangeFeed();
   const summaries = summarizing(database, terms, rollups, changes, clock, logger);
   projects.onDelete(() => keeper.wake());
   const staleBefore = (): number => clock.now() - config.stale_after;
   const traces = sqliteTraces({
-    ...{ database, queues, retention, summaries, terms, rollups },
+    ...{ database, queues, retention, summaries, terms, rollups, postings },
     ...{ inFlight, blocks, changes, staleBefore },
     texts: { wake: () => search.wake() },
   });
@@ -178,7 +181,7 @@ function storeIn(
     search,
     isDamaged: database.isDamaged,
     ...lifecycleOf(database, queues, tenancy, {
-      ...{ terms, summaries, erasures, search, rollups, keeper },
+      ...{ terms, summaries, erasures, search, rollups, postings, keeper },
     }),
   };
 }
@@ -189,6 +192,7 @@ type Workers = {
   readonly erasures: SqliteErasures;
   readonly search: SqliteSearch;
   readonly rollups: RollupFolding;
+  readonly postings: Posting;
   readonly keeper: SqliteHousekeeping;
 };
 
@@ -196,7 +200,7 @@ function lifecycleOf(
   database: Database<StoreOperations>,
   queues: SqliteQueueStorage,
   tenancy: Tenancy,
-  { terms, summaries, erasures, search, rollups, keeper }: Workers,
+  { terms, summaries, erasures, search, rollups, postings, keeper }: Workers,
 ): Pick<OpenSqliteStore, 'finish' | 'close' | 'crash'> {
   return {
     async finish() {
@@ -205,6 +209,7 @@ function lifecycleOf(
       await keeper.finish();
       await summaries.finish();
       await rollups.finish();
+      await postings.finish();
       await search.finish();
     },
     async close() {
@@ -213,6 +218,7 @@ function lifecycleOf(
       await erasures.close();
       await search.close();
       await rollups.close();
+      await postings.close();
       await keeper.close();
       await queues.close();
       await tenancy.close();
@@ -223,6 +229,7 @@ function lifecycleOf(
       summaries.crash();
       erasures.crash();
       rollups.crash();
+      postings.crash();
       keeper.crash();
       queues.crash();
       tenancy.crash();

@@ -20,6 +20,7 @@ import { uiSessionOperations, uiSessionReadOperations } from './tenancy/ui-sessi
 import { backlogOperations } from './traces/backlog.ts';
 import { exportOperations } from './traces/export-operations.ts';
 import { groupOperations } from './traces/group-operations.ts';
+import { postingOperations } from './traces/posting-operations.ts';
 import { pricingOperations } from './traces/pricing-operations.ts';
 import { rankOperations } from './traces/rank-operations.ts';
 import { traceReadOperations } from './traces/read-operations.ts';
@@ -44,6 +45,7 @@ export function writeOperations(db: DatabaseSync) {
     ...scoreOperations(db),
     ...attachmentOperations(db),
     ...rollupOperations(db),
+    ...postingOperations(db),
     ...purgeOperations(db),
     ...erasureOperations(db),
     ...answerOperations(db),

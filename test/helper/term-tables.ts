@@ -2,6 +2,7 @@ import { DatabaseSync } from 'node:sqlite';
 import pg from 'pg';
 import type { ObservationTableRow } from '../../extensions/postgres/traces/rows.ts';
 import { entryOf } from '../../extensions/postgres/traces/rows.ts';
+import { isUnposted, termsOfBlob } from '../../extensions/sqlite/traces/postings.ts';
 import type { ObservationCells } from '../../extensions/sqlite/traces/statements.ts';
 import { OBSERVATION_COLUMN_NAMES, splitRow } from '../../extensions/sqlite/traces/statements.ts';
 import { rows, tuples } from '../../src/sqlite/rows.ts';
@@ -10,7 +11,7 @@ import type { SummedRow } from '../../src/store/rows/trace-summary.ts';
 import { summarize } from '../../src/store/rows/trace-summary.ts';
 import { traceTerms } from '../../src/store/rows/trace-terms.ts';
 
-/** The postings of a store, one text each and sorted, and those that a recount from the rows gives. */
+/** The postings of a store, posted or waiting in SQLite, one text each and sorted, and those that a recount from the rows gives. */
 export type TermTables = { readonly posted: string[]; readonly recounted: string[] };
 
 type TraceState = {
@@ -34,8 +35,9 @@ export function sqliteTermTables(file: string): TermTables {
     );
     const traces = rows<TraceState>(db, TRACES).all();
     const posted = rows<{ posting: string }>(db, POSTINGS).all();
+    const waiting = rows<WaitingTrace>(db, WAITING).all();
     return {
-      posted: posted.map(({ posting }) => posting).sort(),
+      posted: [...posted.map(({ posting }) => posting), ...waiting.flatMap(postingsOf)].sort(),
       recounted: traces
         .flatMap((trace) => recounted(trace, observations.all(trace.n).map(splitRow)))
         .sort(),
@@ -43,6 +45,21 @@ export function sqliteTermTables(file: string): TermTables {
   } finally {
     db.close();
   }
+}
+
+/** A trace whose terms are in its row only. */
+type WaitingTrace = {
+  readonly n: number;
+  readonly at_ms: number;
+  readonly at_ns: number;
+  readonly terms: Uint8Array;
+};
+
+const WAITING = `SELECT n, at_ms, at_ns, terms FROM traces
+  WHERE terms IS NOT NULL AND ${isUnposted('n')}`;
+
+function postingsOf({ n, at_ms: ms, at_ns: ns, terms }: WaitingTrace): string[] {
+  return termsOfBlob(terms).map((term) => `${term} ${ms} ${ns} ${n}`);
 }
 
 /** Leaves the traces as an earlier version did. */

@@ -19,6 +19,7 @@ import { attachmentTables } from './0017-attachments.ts';
 import { recentGroups } from './0018-recent-groups.ts';
 import { groupSums } from './0019-group-sums.ts';
 import { copyColumn } from './0020-copies.ts';
+import { postedTraces } from './0021-posted-traces.ts';
 
 /** The migrations of a store, in their order. */
 export const STORE_MIGRATIONS: readonly FileMigration[] = [
@@ -42,4 +43,5 @@ export const STORE_MIGRATIONS: readonly FileMigration[] = [
   recentGroups,
   groupSums,
   copyColumn,
+  postedTraces,
 ];

@@ -3,7 +3,8 @@ import type { DatabaseSync } from 'node:sqlite';
 import { finds } from '../../../src/sqlite/rows.ts';
 import type { Dialect } from '../../../src/store/plan/dialect.ts';
 import { PROBED_ROWS } from '../../../src/store/plan/plan.ts';
-import { sqliteDialect } from '../traces/dialect.ts';
+import { sqliteDialect, unpostedTraces } from '../traces/dialect.ts';
+import { isUnposted } from '../traces/postings.ts';
 import { matchOf } from './tokens.ts';
 
 /** The name of the file of the index, without `.db`. */
@@ -28,10 +29,14 @@ export const sqliteTextDialect: Dialect = {
 
 const attached = new WeakSet<DatabaseSync>();
 
-/** Returns the dialect of a reading connection, which depends on whether the store searches payloads. */
+/**
+ * Returns the dialect of a reading connection, which depends on whether the store searches payloads, and on whether traces wait to be
+ * posted.
+ */
 export function dialectIn(db: DatabaseSync): () => Dialect {
   const isOn = finds(db, 'SELECT 1 FROM text_search WHERE id = 1');
-  return () => {
+  const hasUnposted = finds(db, `SELECT 1 FROM traces WHERE ${isUnposted('n')} LIMIT 1`);
+  const withTexts = (): Dialect => {
     if (!isOn()) return sqliteDialect;
     if (!attached.has(db)) {
       const file = join(dirname(db.location() ?? ''), `${SEARCH_FILE}.db`);
@@ -40,4 +45,5 @@ export function dialectIn(db: DatabaseSync): () => Dialect {
     }
     return sqliteTextDialect;
   };
+  return () => (hasUnposted() ? { ...withTexts(), unposted: unpostedTraces } : withTexts());
 }

@@ -1,4 +1,5 @@
-import type { Dialect } from '../../../src/store/plan/dialect.ts';
+import type { Dialect, UnpostedDialect } from '../../../src/store/plan/dialect.ts';
+import { blobOfTerms, isUnposted } from './postings.ts';
 
 /** The queries of listings in SQLite. */
 export const sqliteDialect: Dialect = {
@@ -19,4 +20,12 @@ export const sqliteDialect: Dialect = {
     const message = "iif(json_valid(o.error), o.error ->> '$.message', NULL)";
     return this.like(message, parameters.anywhere(text));
   },
+};
+
+/** The traces behind the last posted one. */
+export const unpostedTraces: UnpostedDialect = {
+  // By their numbers: every index of the table would read the traces of the project.
+  traces: 'traces t NOT INDEXED',
+  is: isUnposted,
+  hasTerm: (term, parameters) => `instr(t.terms, ${parameters.value(blobOfTerms([term]))}) > 0`,
 };

@@ -1,6 +1,15 @@
-/** The postings of terms, in the database thread. */
+/**
+ * The postings of terms, in the database thread. A write leaves the terms of a new trace in its row; the background posts those of
+ * many traces at once, sorted:
+ *
+ *   numbers of traces   1 … posted_traces.n │ … newest
+ *                       in `trace_terms`    │ in `traces.terms` only: readers look at each row
+ *
+ * The terms of traces that arrive together are spread over the whole table, so that posting ten traces writes about as many pages as
+ * posting some hundred. A change of a posted trace changes its postings at once.
+ */
 import type { DatabaseSync } from 'node:sqlite';
-import { tuples } from '../../../src/sqlite/rows.ts';
+import { finds, tuples } from '../../../src/sqlite/rows.ts';
 import type { SummarizedTrace } from '../../../src/store/rows/trace-columns.ts';
 import { postingsOf } from '../../../src/store/rows/trace-columns.ts';
 import type { Term, TracePostings } from '../../../src/store/rows/trace-terms.ts';
@@ -20,16 +29,21 @@ export function blobOfTerms(terms: readonly Term[]): Uint8Array {
   return new Uint8Array(BigInt64Array.from(terms).buffer);
 }
 
-function termsOfBlob(blob: Uint8Array): Term[] {
+export function termsOfBlob(blob: Uint8Array): Term[] {
   // A copy, because the numbers of a typed array begin at a multiple of their size.
   return [...new BigInt64Array(Uint8Array.from(blob).buffer)];
 }
 
-/** Every change is in the transaction that changes the row of the trace. */
+/** Whether the trace with a number waits to be posted. Without a row in `posted_traces`, all of them do. */
+export function isUnposted(n: string): string {
+  return `${n} > coalesce((SELECT n FROM posted_traces WHERE id = 1), 0)`;
+}
+
+/** Every change is in the transaction that changes the row of the trace, and concerns posted traces only. */
 export type PostingTable = {
-  /** The postings of a trace whose row has not been changed yet. */
+  /** The postings of a trace whose row has not been changed yet, posted or not. */
   of(trace: number): TracePostings | null;
-  /** `before`: the postings that the table has. */
+  /** `before`: the postings of the row before it changed. */
   save(trace: SummarizedTrace, before: TracePostings | null): void;
   /** Before the row of the trace is removed. */
   remove(trace: number): void;
@@ -45,6 +59,7 @@ export function postingTable(db: DatabaseSync): PostingTable {
     'DELETE FROM trace_terms WHERE term = ? AND at_ms = ? AND at_ns = ? AND trace = ?',
   );
   const posted = tuples<PostedCells>(db, `SELECT ${POSTED_COLUMNS} FROM traces WHERE n = ?`);
+  const isWaiting = finds(db, `SELECT 1 WHERE ${isUnposted('?')}`);
   const of = (trace: number): TracePostings | null => {
     const cells = posted.get(trace);
     return cells === undefined ? null : postingsOfCells(cells);
@@ -55,12 +70,14 @@ export function postingTable(db: DatabaseSync): PostingTable {
   return {
     of,
     save(trace, before) {
+      if (isWaiting(trace.n)) return;
       const { inserted, deleted } = postingChange(before, postingsOf(trace));
       removeThese(trace.n, deleted);
       const { at, terms } = inserted;
       if (terms.length > 0) insert.run(`[${terms.join(',')}]`, at.ms, at.ns, trace.n);
     },
     remove(trace) {
+      if (isWaiting(trace)) return;
       const postings = of(trace);
       if (postings !== null) removeThese(trace, postings);
     },

@@ -34,6 +34,7 @@ import type {
 import type { TermMetrics } from '../../../src/store/term-metrics.ts';
 import type { Retention } from '../../../src/tenancy/retention.ts';
 import type { StoreOperations } from '../operations.ts';
+import type { Posting } from './posting.ts';
 import type { SourceRow, StoredRow } from './read-operations.ts';
 import type { RollupFolding } from './rollup-folding.ts';
 import type { Summarizing } from './summarizing.ts';
@@ -57,6 +58,7 @@ export type SqliteTracesParts = {
   readonly inFlight: ErasedInFlight;
   readonly changes: ChangeFeed;
   readonly rollups: Pick<RollupFolding, 'wake'>;
+  readonly postings: Pick<Posting, 'wake'>;
   readonly texts: { wake(): void };
   readonly blocks: Pick<ErasureBlocks, 'left'>;
   /** The time before which a trace without an end is interrupted. */
@@ -219,7 +221,7 @@ async function write(parts: SqliteTracesParts, batch: ObservationBatch): Promise
 }
 
 async function writeRows(
-  { database, queues, summaries, terms, rollups, changes, texts }: SqliteTracesParts,
+  { database, queues, summaries, terms, rollups, postings, changes, texts }: SqliteTracesParts,
   source: SealedBatch,
   rows: BatchRows,
 ): Promise<void> {
@@ -255,6 +257,7 @@ async function writeRows(
     terms.leftOut(written.unindexedTerms);
     changes.publish(project, written.traceIds);
     rollups.wake();
+    postings.wake();
     texts.wake();
     return written;
   };

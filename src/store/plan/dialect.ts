@@ -37,6 +37,18 @@ export type Dialect = {
   messageLike(text: string, parameters: Parameters): string;
   /** The index of payload text; undefined if the store has none. */
   readonly texts?: TextDialect;
+  /** Traces without postings whose rows have their terms; undefined if there are none. */
+  readonly unposted?: UnpostedDialect;
+};
+
+/** The newest traces, whose terms wait to be posted together. */
+export type UnpostedDialect = {
+  /** The table `traces`, named `t`, read by the numbers of traces. */
+  readonly traces: string;
+  /** Whether the trace with a number is one of them. */
+  is(n: string): string;
+  /** Whether the row `t` has a term. Some rows without it may pass, as postings of a term do. */
+  hasTerm(term: Term, parameters: Parameters): string;
 };
 
 /** The index of payload text (`src/store/search`) in the SQL of a store. */

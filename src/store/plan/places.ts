@@ -1,6 +1,7 @@
 import type { TimeRange } from '../../query/query.ts';
 import { keyOfId } from '../rows/observation-row.ts';
 import type { Place } from '../rows/place.ts';
+import type { Term } from '../rows/trace-terms.ts';
 import { FAILED, timeCondition } from './conditions.ts';
 import type { Parameters, TraceIndex } from './dialect.ts';
 import type { IndexWay, Lead, TextWay } from './plan.ts';
@@ -39,10 +40,13 @@ export function placesOf(
   switch (way.lead) {
     case 'terms':
       return listsOf(
-        way.terms.map((term) => ({
-          ...{ table: 'p' as const, from: 'trace_terms p' },
-          where: [`p.term = ${parameters.term(term)}`, ...rangeOf(parameters, 'p', range)],
-        })),
+        [
+          ...way.terms.map((term) => ({
+            ...{ table: 'p' as const, from: 'trace_terms p' },
+            where: [`p.term = ${parameters.term(term)}`, ...rangeOf(parameters, 'p', range)],
+          })),
+          ...unpostedWith(parameters, way.unposted, range),
+        ],
         union,
       );
     case 'id': {
@@ -77,6 +81,24 @@ export function placesOf(
     default:
       return tracesBy(parameters, way, range, CONDITIONS[way.lead]);
   }
+}
+
+/** The traces without postings that have one of the terms: they are few, and are sorted. */
+function unpostedWith(
+  parameters: Parameters,
+  terms: readonly Term[],
+  range: PlaceRange,
+): readonly Places[] {
+  const { unposted } = parameters.dialect;
+  if (unposted === undefined || terms.length === 0) return [];
+  const hasOne = terms.map((term) => unposted.hasTerm(term, parameters)).join(' OR ');
+  const where = [
+    unposted.is('t.n'),
+    `t.project = ${parameters.value(range.project)}`,
+    `(${hasOne})`,
+    ...rangeOf(parameters, 't', range),
+  ];
+  return [{ table: 't', from: unposted.traces, where }];
 }
 
 /** Few traces, which are sorted. */

@@ -153,7 +153,12 @@ export type Choice = {
 };
 
 /** A way with the traces that may have any value. */
-export type Lead = Omit<TermWay, 'overflow'> | ValueWay | IndexWay | TextWay;
+export type Lead = TermLead | ValueWay | IndexWay | TextWay;
+
+type TermLead = Omit<TermWay, 'overflow'> & {
+  /** The terms of traces without postings. */
+  readonly unposted: readonly Term[];
+};
 
 const BY_TIME: Choice = { lead: { lead: 'time' }, also: [] };
 /** A lead with fewer traces is not intersected: their rows are read in less than a millisecond. */
@@ -171,7 +176,8 @@ export function choiceOf({ ways }: Plan, counts: WayCounts): Choice {
   if (best === undefined) return BY_TIME;
   const { way, traces, overflow } = best;
   if (way.lead !== 'terms') return { lead: way, also: [] };
-  const lead = { lead: way.lead, terms: termsOf(way, overflow) };
+  const unposted = [...way.terms, way.overflow];
+  const lead = { lead: way.lead, terms: termsOf(way, overflow), unposted };
   if (traces + overflow < FEW) return { lead, also: [] };
   const also = others.flatMap((one) =>
     one.way.lead === 'terms' ? [termsOf(one.way, one.overflow)] : [],

@@ -122,14 +122,19 @@ function rangeOf({ project }: TraceScope, look: Look, { ranges }: Plan): PlaceRa
   return { project, ranges, isAscending, after, end: until };
 }
 
-/** The trace of the place has a posting of any of the terms. */
+/** The trace of the place has a posting of any of the terms, or has no postings yet. */
 function hasPosting(parameters: Parameters, terms: readonly Term[]): string {
+  const { rowByRow, unposted } = parameters.dialect;
   const any = terms.map((term) => parameters.term(term)).join(', ');
-  return `EXISTS (SELECT 1 FROM trace_terms q WHERE q.term IN (${any}) AND q.at_ms = p.at_ms
-    AND q.at_ns = p.at_ns AND q.trace = p.trace ${parameters.dialect.rowByRow})`;
+  const isPosted = `EXISTS (SELECT 1 FROM trace_terms q WHERE q.term IN (${any}) AND q.at_ms = p.at_ms
+    AND q.at_ns = p.at_ns AND q.trace = p.trace ${rowByRow})`;
+  return unposted === undefined ? isPosted : `(${unposted.is('p.trace')} OR ${isPosted})`;
 }
 
-/** The number of traces without postings, and of each way those of its values and those of its overflow term, up to bounds. */
+/**
+ * The number of traces without terms, and of each way those of its values and those of its overflow term, up to bounds. Traces whose
+ * terms wait to be posted are not counted.
+ */
 function probeOf(dialect: Dialect, scope: TraceScope, look: Look, plan: Plan): ListStatement {
   const parameters = new Parameters(dialect);
   const range = rangeOf(scope, look, plan);
@@ -143,7 +148,11 @@ function probeOf(dialect: Dialect, scope: TraceScope, look: Look, plan: Plan): L
   const counts = plan.ways.flatMap((way) => {
     if (way.lead === 'text') return textCounts(way, parameters, dialect.texts);
     const isByTerms = way.lead === 'terms';
-    return [count(way), isByTerms ? count({ lead: 'terms', terms: [way.overflow] }) : '0'];
+    const counted = isByTerms ? { ...way, unposted: [] } : way;
+    return [
+      count(counted),
+      isByTerms ? count({ lead: 'terms', terms: [way.overflow], unposted: [] }) : '0',
+    ];
   });
   const cells = [withoutTerms, ...counts].map((cell, i) => `${cell} AS c${i}`);
   return { sql: `SELECT ${cells.join(',\n')}`, values: parameters.values };

@@ -6,7 +6,7 @@ import { readOperations } from '../../../extensions/sqlite/operations.ts';
 import { textChangeOperations } from '../../../extensions/sqlite/search/change-operations.ts';
 import { sqliteTextDialect } from '../../../extensions/sqlite/search/dialect.ts';
 import { migrations as INDEX_MIGRATIONS } from '../../../extensions/sqlite/search/index-operations.ts';
-import { sqliteDialect } from '../../../extensions/sqlite/traces/dialect.ts';
+import { sqliteDialect, unpostedTraces } from '../../../extensions/sqlite/traces/dialect.ts';
 import { exportOperations } from '../../../extensions/sqlite/traces/export-operations.ts';
 import { groupOperations } from '../../../extensions/sqlite/traces/group-operations.ts';
 import { rankOperations } from '../../../extensions/sqlite/traces/rank-operations.ts';
@@ -74,7 +74,8 @@ t.test('no statement of the reading side scans a table or sorts a list', async (
       .map((look) => groupSumPlan(sqliteDialect, scope, 's', look, 'count(*)').list(null).sql),
   );
   for (const sql of sums) db.statements.add(sql);
-  const dialects = [sqliteDialect, sqliteTextDialect];
+  const plain = [sqliteDialect, sqliteTextDialect];
+  const dialects = [...plain, ...plain.map((one) => ({ ...one, unposted: unpostedTraces }))];
   const statements = dialects.flatMap((dialect) => everyStatement(dialect, 't.name, t.at_ms'));
   for (const { sql } of statements) db.statements.add(sql);
   const ranked = new Set(dialects.flatMap(everyRankStatement).map(({ sql }) => sql));
@@ -96,10 +97,11 @@ t.test('no statement of the reading side scans a table or sorts a list', async (
     [],
     'sums of sessions and users read no rows',
   );
-  // Sorted are the observations of one trace, the newest observation of an id, and the traces of one step.
+  // Sorted are the observations of one trace, the newest observation of an id, the traces of one step, and those that wait to be posted.
   const isInOrder = ({ sql }: { sql: string }): boolean =>
     /FROM (?:traces t INDEXED BY|trace_terms p)/.test(sql) &&
     !ranked.has(sql) &&
+    !sql.includes(unpostedTraces.traces) &&
     !/\bUNION\b(?! ALL)/.test(sql);
   t.ok(plans.filter(isInOrder).length > 50);
   t.same(
