@@ -71,6 +71,8 @@ export type QueueDelivery = {
   stop(deadline: AbortSignal): Promise<void>;
 };
 
+/** Bytes of bodies that share a place of a branch. A larger body has a place of its own. */
+export const TOGETHER_BYTES = 1024 * 1024;
 /** Bytes of bodies that one branch leases at once. */
 const LEASE_BYTES = 32 * 1024 * 1024;
 /** Milliseconds until the next lease after the queue itself failed (its disk, its file). */
@@ -245,7 +247,7 @@ class BranchLoop {
     const { queue } = this.#options;
     return this.#together === 1
       ? queue.lease(name, room, LEASE_BYTES)
-      : queue.lease(name, this.#together, SMALL_BODY_BYTES);
+      : queue.lease(name, this.#together, TOGETHER_BYTES);
   }
 
   #beginLeased(entries: readonly QueueEntry[]): void {

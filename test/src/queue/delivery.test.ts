@@ -3,9 +3,8 @@ import t from 'tap';
 import type { Batch, SealedBatch } from '../../../src/model/batch.ts';
 import { itemsOf, rawOf } from '../../../src/model/batch.ts';
 import { PermanentError, RetryableError } from '../../../src/model/errors.ts';
-import { SMALL_BODY_BYTES } from '../../../src/model/formats.ts';
 import type { DeliveryBranch } from '../../../src/queue/delivery.ts';
-import { startDelivery } from '../../../src/queue/delivery.ts';
+import { startDelivery, TOGETHER_BYTES } from '../../../src/queue/delivery.ts';
 import type { DurableQueue } from '../../../src/queue/queue.ts';
 import { withoutItems } from '../../../src/store/erasing/items.ts';
 import { leaseAll } from '../../contract/queue.ts';
@@ -467,10 +466,10 @@ t.test('delivers a large batch alone in its place', async (t) => {
     return gate.promise;
   });
   const small = nativeBatch(1);
-  const rest = SMALL_BODY_BYTES - small.body.length;
+  const rest = TOGETHER_BYTES - small.body.length;
   const batches = [
     ...[small, sized(rest), nativeBatch(1)],
-    ...[sized(SMALL_BODY_BYTES + 1), nativeBatch(1)],
+    ...[sized(TOGETHER_BYTES + 1), nativeBatch(1)],
   ];
   for (const batch of batches) await queue.append(batch);
   const process = async (batch: SealedBatch): Promise<Batch> => batch;
