@@ -1,4 +1,5 @@
 import { decodeJsonText } from './json/decode.ts';
+import { dividesPair } from './surrogates.ts';
 
 /**
  * Custom fields: string values, merged from several layers (processors/custom_fields/README.md). No error or log
@@ -178,11 +179,7 @@ function kindAt(key: string, at: number, last: number): number {
 }
 
 function isSecondHalf(key: string, at: number): boolean {
-  return (
-    (key.charCodeAt(at) & 0xfc00) === 0xdc00 &&
-    at > 0 &&
-    (key.charCodeAt(at - 1) & 0xfc00) === 0xd800
-  );
+  return (key.charCodeAt(at) & 0xfc00) === 0xdc00 && dividesPair(key, at);
 }
 
 const ASCII_KINDS = Uint8Array.from({ length: 0x80 }, (_, c) => {

@@ -1,6 +1,7 @@
 import { withCustomFieldsText } from './custom-fields.ts';
 import type { Observation, Payload, PayloadField } from './observation.ts';
 import { PAYLOAD_FIELDS } from './observation.ts';
+import { dividesPair } from './surrogates.ts';
 
 /** Characters (UTF-16 code units) of a preview. */
 export const PREVIEW_CHARACTERS = 200;
@@ -77,6 +78,5 @@ function endOfText(part: string): number {
 /** Cuts a text without dividing a pair of surrogates. */
 export function cutAt(text: string, characters: number): string {
   if (text.length <= characters) return text;
-  const isWithinPair = /[\ud800-\udbff]/.test(text[characters - 1] ?? '');
-  return text.slice(0, isWithinPair ? characters - 1 : characters);
+  return text.slice(0, dividesPair(text, characters) ? characters - 1 : characters);
 }

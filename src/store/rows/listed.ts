@@ -1,4 +1,5 @@
 import { cutText, NARROW_LIMITS } from '../../model/narrow-limits.ts';
+import { dividesPair } from '../../model/surrogates.ts';
 import type { ObservationRow, RowCell } from './observation-row.ts';
 import { ROW } from './observation-row.ts';
 import type { TraceRow } from './stored.ts';
@@ -142,8 +143,6 @@ function endOfWholeEscapes(json: string, start: number): number {
     if (!ESCAPE.test(json)) return at;
     at = json.indexOf('\\', ESCAPE.lastIndex);
   }
-  return HALF_PAIR.test(json) ? json.length - 1 : json.length;
+  // `JSON.stringify` escapes surrogates without a pair, so one at the end has lost the other half.
+  return dividesPair(json, json.length) ? json.length - 1 : json.length;
 }
-
-/** `JSON.stringify` escapes surrogates without a pair, so one at the end has lost the other half. */
-const HALF_PAIR = /[\ud800-\udbff]$/;
