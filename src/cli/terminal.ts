@@ -39,7 +39,7 @@ type Screen = {
 };
 
 /** The width of a terminal whose size is not known. */
-const USUAL_COLUMNS = 80;
+export const USUAL_COLUMNS = 80;
 
 /** The terminal of this process. `flush` resolves when the system has every byte, or the reader has closed. */
 export type ProcessTerminal = Terminal & { flush(): Promise<void> };

@@ -2,6 +2,7 @@ import type { Command } from 'commander';
 import { CommandError, EXIT } from '../exit-status.ts';
 import { withStoreOptions } from '../store-command.ts';
 import type { Terminal } from '../terminal.ts';
+import { USUAL_COLUMNS } from '../terminal.ts';
 import { type ListedTrace, renderTraces } from './listing.ts';
 import { type CommandReading, openReading, type ReadOptions } from './reading.ts';
 
@@ -64,7 +65,8 @@ async function list(
       else for (const trace of traces) terminal.out(JSON.stringify(trace));
     });
     if (isTable) {
-      if (found.length > 0) terminal.out(renderTraces(found, terminal.columns?.() ?? 80));
+      if (found.length > 0)
+        terminal.out(renderTraces(found, terminal.columns?.() ?? USUAL_COLUMNS));
       else terminal.err('No trace matches.');
     }
     if (reading.isInterrupted) terminal.err('Interrupted: there may be more traces.');

@@ -1,6 +1,7 @@
 import type { Command } from 'commander';
 import { withStoreOptions } from '../store-command.ts';
 import type { Terminal } from '../terminal.ts';
+import { USUAL_COLUMNS } from '../terminal.ts';
 import { openReading, type ReadOptions } from './reading.ts';
 import type { StatsAnswer } from './stats-table.ts';
 import { renderStats } from './stats-table.ts';
@@ -61,7 +62,7 @@ async function show(
 function showTable(answer: StatsAnswer, terminal: Terminal): void {
   const { groups, left_out: leftOut, partial, searched_to: searchedTo } = answer;
   if (groups.length === 0) terminal.err('No trace matches.');
-  else terminal.out(renderStats(answer, terminal.columns?.() ?? 80));
+  else terminal.out(renderStats(answer, terminal.columns?.() ?? USUAL_COLUMNS));
   if (leftOut > 0) terminal.err(`${leftOut} more groups: --limit`);
   if (partial) {
     terminal.err(`The search takes long: the numbers are those of the traces since ${searchedTo}.`);
