@@ -178,3 +178,10 @@ class Runner {
 export function quantile(sorted: readonly number[], q: number): number {
   return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * q))] ?? 0;
 }
+
+export function p99(values: readonly number[]): number {
+  return quantile(
+    values.toSorted((a, b) => a - b),
+    0.99,
+  );
+}

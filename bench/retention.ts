@@ -1,4 +1,4 @@
-import { quantile } from './compare.ts';
+import { p99 } from './compare.ts';
 import { Load } from './load.ts';
 import { otlp, pooled, wireRequest } from './payloads.ts';
 import { type Server, startAccepting } from './servers.ts';
@@ -33,24 +33,16 @@ export async function retention(print: (text: string) => void, quick: boolean): 
     const alone: number[] = [];
     const windows = Math.max(LEAST_WINDOWS, beside.length / WINDOW);
     for (let i = 0; i < windows; i++) alone.push(...(await window(server)));
-    const p99 = percentile(beside);
-    const normal = percentile(alone);
+    if (beside.length === 0) throw new Error('everything was removed before it could be measured');
+    const [removing, normal] = [p99(beside), p99(alone)];
     print(
       `| acknowledgement beside the removal of ${observations} observations, p99 | ` +
-        `${p99.toFixed(1)} ms, alone ${normal.toFixed(1)} ms: **${(p99 / normal).toFixed(2)}** ` +
+        `${removing.toFixed(1)} ms, alone ${normal.toFixed(1)} ms: **${(removing / normal).toFixed(2)}** ` +
         `(${beside.length} requests; ${rate.toFixed(0)} removed a second) | ≤ 2 |`,
     );
   } finally {
     await server.stop();
   }
-}
-
-function percentile(latencies: readonly number[]): number {
-  if (latencies.length === 0) throw new Error('everything was removed before it could be measured');
-  return quantile(
-    latencies.toSorted((a, b) => a - b),
-    0.99,
-  );
 }
 
 async function window(server: Server): Promise<number[]> {

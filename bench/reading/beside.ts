@@ -1,6 +1,6 @@
+import { p99 } from '../compare.ts';
 import { median } from '../median.ts';
 import { bodyOf } from './data.ts';
-import { p99 } from './reads.ts';
 import type { FilledStore } from './store.ts';
 
 const READERS = 8;

@@ -1,5 +1,5 @@
 import type { Answer } from '../../test/e2e/client.ts';
-import { quantile } from '../compare.ts';
+import { p99 } from '../compare.ts';
 import type { ReadingCase } from './cases.ts';
 import { readingCases } from './cases.ts';
 import type { FilledStore } from './store.ts';
@@ -53,11 +53,4 @@ async function measured(store: FilledStore, each: ReadingCase): Promise<string> 
   const ended = partial === 0 ? '' : ` (${partial} of ${cpu.length} partial)`;
   const shown = `${mean.toFixed(1)} / ${p99(cpu).toFixed(1)} ms${ended}`;
   return `| ${each.name} | ${shown} | ${p99(wall).toFixed(1)} ms | ${target} |`;
-}
-
-export function p99(values: readonly number[]): number {
-  return quantile(
-    values.toSorted((a, b) => a - b),
-    0.99,
-  );
 }
