@@ -1,7 +1,8 @@
 import t from 'tap';
-import type { Choice, WayCount } from '../../../../src/store/plan/plan.ts';
+import type { Choice, Lead, WayCount } from '../../../../src/store/plan/plan.ts';
 import { choiceOf, MAX_MERGED, PROBED_ROWS, planOf } from '../../../../src/store/plan/plan.ts';
 import { countsOf } from '../../../../src/store/plan/step.ts';
+import type { Term, TermField } from '../../../../src/store/rows/trace-terms.ts';
 import { overflowTerm, termOf } from '../../../../src/store/rows/trace-terms.ts';
 import { aQuery } from '../../../helper/query.ts';
 
@@ -18,15 +19,21 @@ function chosen(
   return choiceOf(planOf(aQuery(text), P), { isIndexed, ways });
 }
 
+/** The lead by the postings of a term. Traces without postings are found by the overflow term too. */
+function leadOf(field: TermField, term: Term): Lead {
+  return { lead: 'terms', terms: [term], unposted: [term, overflowTerm(P, field)] };
+}
+
 t.test('the way with the fewest traces leads', async (t) => {
   const two = 'model:m tag:x';
   t.same(planOf(aQuery(two), P).ways, [
     { lead: 'terms', terms: [termOf(P, 'tag', 'x')], overflow: overflowTerm(P, 'tag') },
     { lead: 'terms', terms: [model('m')], overflow: overflowTerm(P, 'model') },
   ]);
-  t.same(chosen(two, [7, 5]).lead, { lead: 'terms', terms: [model('m')] });
-  t.same(chosen(two, [5, 5]).lead, { lead: 'terms', terms: [termOf(P, 'tag', 'x')] }, 'a tie');
-  t.same(chosen('session:s model:m', [9, 8]).lead, { lead: 'terms', terms: [model('m')] });
+  const byModel = leadOf('model', model('m'));
+  t.same(chosen(two, [7, 5]).lead, byModel);
+  t.same(chosen(two, [5, 5]).lead, leadOf('tag', termOf(P, 'tag', 'x')), 'a tie');
+  t.same(chosen('session:s model:m', [9, 8]).lead, byModel);
   t.same(chosen('session:s model:m', [8, 9]).lead, { lead: 'session', values: ['s'] });
   t.same(chosen('has:error model:m', [9, 3]).lead, { lead: 'failed' });
   t.same(chosen('-model:m name:a* latency:>1s', []).lead, { lead: 'time' });
@@ -42,7 +49,8 @@ t.test('postings lead only if every trace has them', async (t) => {
 
 t.test('the traces with the overflow term of the field are merged into postings', async (t) => {
   const terms = [model('m'), overflowTerm(P, 'model')];
-  t.same(chosen('model:m', [5], { overflow: 1 }), { lead: { lead: 'terms', terms }, also: [] });
+  const lead = { ...leadOf('model', model('m')), terms };
+  t.same(chosen('model:m', [5], { overflow: 1 }), { lead, also: [] });
   t.same(chosen('user:u', [5]).lead, { lead: 'user', values: ['u'] });
 });
 
