@@ -96,6 +96,7 @@ export const growing = [
   'projects.create',
   'keys.create',
   'traces.write',
+  'traces.post',
   'costs.priceAgain',
   'scores.put',
   'attachments.hold',

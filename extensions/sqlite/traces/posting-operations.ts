@@ -5,16 +5,19 @@ import type { Term } from '../../../src/store/rows/trace-terms.ts';
 import { HIDDEN } from '../batches/purge-operations.ts';
 import { termsOfBlob } from './postings.ts';
 
-/** Traces that one step posts: some milliseconds. */
-const STEP_TRACES = 500;
+/** Postings after which a step ends: some milliseconds, about 600 traces of ten spans, or 1,600 of one. */
+export const STEP_POSTINGS = 16_384;
+
+/** The numbers of the traces with a term. */
+type Posted = Map<Term, number[]>;
 
 export function postingOperations(db: DatabaseSync) {
   const last = cell<number>(db, 'SELECT n FROM posted_traces WHERE id = 1');
   const next = tuples<[n: number, project: string, terms: Uint8Array | null]>(
     db,
-    `SELECT n, project, terms FROM traces WHERE n > ? ORDER BY n LIMIT ${STEP_TRACES}`,
+    'SELECT n, project, terms FROM traces WHERE n > ? ORDER BY n',
   );
-  // A trace that changed since an earlier version posted it may have the posting.
+  // The postings are there already if the row of `posted_traces` was lost.
   const insert = db.prepare(
     `INSERT OR IGNORE INTO trace_terms (term, at_ms, at_ns, trace)
      SELECT ?1, t.at_ms, t.at_ns, t.n FROM json_each(?2) j CROSS JOIN traces t ON t.n = j.value`,
@@ -23,22 +26,30 @@ export function postingOperations(db: DatabaseSync) {
   return {
     /** Posts the terms of the oldest traces that wait; returns whether more may wait. */
     'traces.post': (): boolean => {
-      const found = next.all(last() ?? 0);
-      const numbers = new Map<Term, number[]>();
-      for (const [n, project, terms] of found) {
-        if (project === HIDDEN || terms === null) continue;
-        for (const term of termsOfBlob(terms)) {
-          const list = numbers.get(term);
-          if (list === undefined) numbers.set(term, [n]);
-          else list.push(n);
-        }
+      const begin = last() ?? 0;
+      const numbers: Posted = new Map();
+      let [end, count] = [begin, 0];
+      for (const [n, project, terms] of next.iterate(begin)) {
+        end = n;
+        if (project !== HIDDEN && terms !== null) count += addTerms(numbers, n, terms);
+        if (count >= STEP_POSTINGS) break;
       }
       for (const term of new BigInt64Array(numbers.keys()).sort()) {
         insert.run(term, `[${numbers.get(term)?.join(',')}]`);
       }
-      const end = found.at(-1);
-      if (end !== undefined) posted.run(end[0]);
-      return found.length === STEP_TRACES;
+      if (end > begin) posted.run(end);
+      return count >= STEP_POSTINGS;
     },
   };
+}
+
+/** Returns the number of terms. */
+function addTerms(numbers: Posted, n: number, blob: Uint8Array): number {
+  const terms = termsOfBlob(blob);
+  for (const term of terms) {
+    const list = numbers.get(term);
+    if (list === undefined) numbers.set(term, [n]);
+    else list.push(n);
+  }
+  return terms.length;
 }

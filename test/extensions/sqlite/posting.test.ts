@@ -3,7 +3,10 @@ import { DatabaseSync } from 'node:sqlite';
 import fc from 'fast-check';
 import type { Test } from 'tap';
 import t from 'tap';
-import { postingOperations } from '../../../extensions/sqlite/traces/posting-operations.ts';
+import {
+  postingOperations,
+  STEP_POSTINGS,
+} from '../../../extensions/sqlite/traces/posting-operations.ts';
 import { MAX_TERMS } from '../../../src/store/rows/trace-terms.ts';
 import type { Store } from '../../../src/store/store.ts';
 import { anObservation, aTenant, nativeBatch } from '../../helper/batches.ts';
@@ -49,17 +52,34 @@ function made(count: number): Made[] {
   return Array.from({ length: count }, (_, i) => ({ id: `t${i}`, model: 'm', ms: i }));
 }
 
-t.test('a step posts 500 traces, and the next one the rest', async (t) => {
+t.test('a step ends with the trace that fills it, and the next one posts the rest', async (t) => {
   const { store, db, post } = await opened(t);
   t.equal(post(), false, 'an empty store');
-  await write(store, made(501));
-  t.match(numbersIn(db), { posted: 0, last: 0, newest: 501 });
+  await write(store, made(1));
+  t.match(numbersIn(db), { posted: 0, last: 0, newest: 1 });
+  t.equal(post(), false);
+  const { count } = { ...db.prepare('SELECT count(*) AS count FROM trace_terms').get() };
+  const full = Math.ceil(STEP_POSTINGS / Number(count));
+  let newest = 1;
+  const some = async (length: number) => {
+    await write(
+      store,
+      made(length).map((one) => ({ ...one, id: `${newest}-${one.id}` })),
+    );
+    newest += length;
+  };
+  await some(full - 1);
+  t.equal(post(), false);
+  t.match(numbersIn(db), { posted: newest, last: newest, newest });
+  await some(full);
   t.equal(post(), true);
-  t.match(numbersIn(db), { posted: 500, last: 500 });
+  t.match(numbersIn(db), { posted: newest, last: newest, newest });
   t.equal(post(), false);
-  t.match(numbersIn(db), { posted: 501, last: 501 });
+  await some(full + 1);
+  t.equal(post(), true);
+  t.match(numbersIn(db), { posted: newest - 1, last: newest - 1, newest });
   t.equal(post(), false);
-  t.match(numbersIn(db), { posted: 501, last: 501 });
+  t.match(numbersIn(db), { posted: newest, last: newest, newest });
 });
 
 t.test('the background posts two seconds after a write, and the rest after a start', async (t) => {
