@@ -1,7 +1,6 @@
 import { createHash } from 'node:crypto';
 import type { ObservationDetails } from '../../model/details.ts';
 import { DETAIL_NAMES } from '../../model/details.ts';
-import { decodeJsonText } from '../../model/json/decode.ts';
 import type {
   Instant,
   Observation,
@@ -383,7 +382,8 @@ function detailsToColumn(values: readonly Value[]): string | null {
 }
 
 export function detailsFromColumn(column: string | null): ObservationDetails | null {
-  return column === null ? null : (decodeJsonText(column) as ObservationDetails);
+  // No key is of a client, so JSON.parse is safe (`decodeJson`); a preview mostly has line ends, which cost five times as much there.
+  return column === null ? null : (JSON.parse(column) as ObservationDetails);
 }
 
 function cellsOf(value: Value | undefined): readonly [ms: number | null, ns: number | null] {
