@@ -199,8 +199,9 @@ export function postgresIdempotency(
   }
 
   async function expireStep(): Promise<boolean> {
+    // The condition outside holds for the row as it is deleted: another transaction may have renewed it since it was found.
     const { rows } = await database.query(
-      `DELETE FROM idempotency WHERE hash IN
+      `DELETE FROM idempotency WHERE expires_at <= $1 AND hash IN
          (SELECT hash FROM idempotency WHERE expires_at <= $1 LIMIT ${STEP})
        RETURNING 1`,
       [clock.now()],
