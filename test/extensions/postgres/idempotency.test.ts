@@ -15,7 +15,7 @@ const HOLDER: Holder = {
   ...{ onLost() {}, crash() {} },
 };
 
-t.test('the removal of expired answers spares one that is renewed meanwhile', async (t) => {
+t.test('the removal of expired answers spares one that is renewed while it waits', async (t) => {
   const url = await server.database();
   const postgres = await migrated(url);
   const client = new pg.Client({ connectionString: url });
