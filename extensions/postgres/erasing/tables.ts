@@ -223,7 +223,9 @@ async function cleanAnswer(
   const gone = new Set(erased.map((item) => item.id));
   const cleaned = withoutIds(body, (item) => gone.has(escapeText(item)));
   if (cleaned === undefined) return;
-  await database.query('UPDATE idempotency SET body = $2 WHERE hash = $1', [hash, cleaned]);
+  // Another request may have the key since the answer was read.
+  const update = 'UPDATE idempotency SET body = $2 WHERE hash = $1 AND body = $3';
+  await database.query(update, [hash, cleaned, body]);
 }
 
 async function* removeBatches(
