@@ -1,9 +1,9 @@
 /** Posts the terms of new traces, in the database thread. */
 import type { DatabaseSync } from 'node:sqlite';
-import { cell, tuples } from '../../../src/sqlite/rows.ts';
+import { tuples } from '../../../src/sqlite/rows.ts';
 import type { Term } from '../../../src/store/rows/trace-terms.ts';
 import { HIDDEN } from '../batches/purge-operations.ts';
-import { termsOfBlob } from './postings.ts';
+import { isUnposted, termsOfBlob } from './postings.ts';
 
 /** Postings after which a step ends: some milliseconds, about 600 traces of ten spans, or 1,600 of one. */
 export const STEP_POSTINGS = 16_384;
@@ -12,10 +12,9 @@ export const STEP_POSTINGS = 16_384;
 type Posted = Map<Term, number[]>;
 
 export function postingOperations(db: DatabaseSync) {
-  const last = cell<number>(db, 'SELECT n FROM posted_traces WHERE id = 1');
   const next = tuples<[n: number, project: string, terms: Uint8Array | null]>(
     db,
-    'SELECT n, project, terms FROM traces WHERE n > ? ORDER BY n',
+    `SELECT n, project, terms FROM traces WHERE ${isUnposted('n')} ORDER BY n`,
   );
   // The postings are there already if the row of `posted_traces` was lost.
   const insert = db.prepare(
@@ -26,10 +25,10 @@ export function postingOperations(db: DatabaseSync) {
   return {
     /** Posts the terms of the oldest traces that wait; returns whether more may wait. */
     'traces.post': (): boolean => {
-      const begin = last() ?? 0;
       const numbers: Posted = new Map();
-      let [end, count] = [begin, 0];
-      for (const [n, project, terms] of next.iterate(begin)) {
+      let count = 0;
+      let end: number | undefined;
+      for (const [n, project, terms] of next.iterate()) {
         end = n;
         if (project !== HIDDEN && terms !== null) count += addTerms(numbers, n, terms);
         if (count >= STEP_POSTINGS) break;
@@ -37,7 +36,7 @@ export function postingOperations(db: DatabaseSync) {
       for (const term of new BigInt64Array(numbers.keys()).sort()) {
         insert.run(term, `[${numbers.get(term)?.join(',')}]`);
       }
-      if (end > begin) posted.run(end);
+      if (end !== undefined) posted.run(end);
       return count >= STEP_POSTINGS;
     },
   };
