@@ -153,7 +153,11 @@ export function unlike(body: Buffer, number: number): Buffer {
 }
 
 /** The whole request as it goes over the wire, keep-alive. */
-export function wireRequest(payload: Payload, body: Buffer, key: string): Buffer {
+export function wireRequest(
+  payload: Pick<Payload, 'path' | 'headers'>,
+  body: Buffer,
+  key: string,
+): Buffer {
   const headers = Object.entries(payload.headers).map(([name, value]) => `${name}: ${value}\r\n`);
   const head =
     `POST ${payload.path} HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer ${key}\r\n` +

@@ -9,6 +9,7 @@ import { freePorts, type Tree } from '../test/e2e/daemon.ts';
 import { encodeTraces } from '../test/e2e/otlp-messages.ts';
 import { Load } from './load.ts';
 import { median } from './median.ts';
+import { type Payload, wireRequest } from './payloads.ts';
 import { threadMicros } from './process-cost.ts';
 import { bodyOf, requestOf, SPANS_A_BODY } from './reading/data.ts';
 
@@ -35,19 +36,21 @@ const [WARM_UP, ROUNDS] = [3, 3];
 /** Texts of this length make 2.3 KB a span. */
 const LENGTH = 2.5;
 
-type Kind = { readonly name: string; readonly headers: string[]; next(number: number): Buffer };
+type Kind = Pick<Payload, 'name' | 'path' | 'headers'> & { next(number: number): Buffer };
 
 const now = Date.now();
 const share = (number: number) => 1 - number / 1e6;
 const KINDS: readonly Kind[] = [
   {
     name: 'protobuf, 2.3 KB a span',
-    headers: ['content-type: application/x-protobuf'],
+    path: '/api/public/otel/v1/traces',
+    headers: { 'content-type': 'application/x-protobuf' },
     next: (number) => Buffer.from(encodeTraces(requestOf(number, share(number), now, LENGTH))),
   },
   {
     name: 'JSON with gzip, 1.5 KB a span',
-    headers: ['content-type: application/json', 'content-encoding: gzip'],
+    path: '/api/public/otel/v1/traces',
+    headers: { 'content-type': 'application/json', 'content-encoding': 'gzip' },
     next: (number) => bodyOf(number, share(number), now),
   },
 ];
@@ -120,17 +123,8 @@ function keyOf(child: ChildProcess): Promise<string> {
   });
 }
 
-function request(kind: Kind, key: string, number: number): Buffer {
-  const body = kind.next(number);
-  const head = [
-    ...['POST /api/public/otel/v1/traces HTTP/1.1', 'host: bench', ...kind.headers],
-    ...[`authorization: Bearer ${key}`, `content-length: ${body.length}`, '', ''],
-  ];
-  return Buffer.concat([Buffer.from(head.join('\r\n')), body]);
-}
-
 const QUIET_MS = 500;
-/** Of a second of CPU: less than this in a round of waiting is a daemon without work. */
+/** A daemon that takes less CPU in so long has no work. */
 const QUIET_MICROS = 5000;
 
 /** The CPU by thread, after the daemon has stored everything and has added it to its sums, which it does every two seconds. */
@@ -165,7 +159,9 @@ async function turnOf(tree: string, kind: Kind): Promise<Turn> {
   let number = 0;
   let threads = new Map<string, number>();
   for (let round = 0; round < WARM_UP + ROUNDS; round++) {
-    const requests = Array.from({ length: REQUESTS }, () => request(kind, release.key, ++number));
+    const requests = Array.from({ length: REQUESTS }, () =>
+      wireRequest(kind, kind.next(++number), release.key),
+    );
     const before = threadMicros(release.pid);
     await load.run(requests);
     const after = await settled(release.pid);

@@ -1,8 +1,8 @@
 import { Load } from './load.ts';
-import { otlp } from './payloads.ts';
+import { otlp, type Payload, wireRequest } from './payloads.ts';
 import { threadMicros } from './process-cost.ts';
 import { bodyOf, SPANS_A_BODY } from './reading/data.ts';
-import { type Server, startTracectl } from './servers.ts';
+import { startTracectl } from './servers.ts';
 
 /**
  * Prints what each thread of the daemon takes from the socket to the readable row, in microseconds of CPU a span:
@@ -13,7 +13,7 @@ const REQUESTS = Number(process.argv[2] ?? 300);
 const ROUNDS = 6;
 const CONNECTIONS = 32;
 
-type Kind = { readonly name: string; readonly type: string; readonly next: () => Buffer };
+type Kind = Pick<Payload, 'name' | 'path' | 'headers'> & { readonly next: () => Buffer };
 
 const protobuf = otlp(SPANS_A_BODY, 560);
 const now = Date.now();
@@ -22,32 +22,26 @@ let bodies = 0;
 const KINDS: readonly Kind[] = [
   {
     name: 'protobuf, one trace of 100 spans a request',
-    type: 'application/x-protobuf',
+    path: '/api/public/otel/v1/traces',
+    headers: { 'content-type': 'application/x-protobuf', 'content-encoding': 'gzip' },
     next: () => protobuf.next() as Buffer,
   },
   {
     name: 'JSON, ten traces of 10 spans a request',
-    type: 'application/json',
+    path: '/api/public/otel/v1/traces',
+    headers: { 'content-type': 'application/json', 'content-encoding': 'gzip' },
     next: () => bodyOf(++bodies, 1 - bodies / 1e6, now),
   },
 ];
-
-function request({ key }: Server, { type, next }: Kind): Buffer {
-  const body = next();
-  const head = [
-    'POST /api/public/otel/v1/traces HTTP/1.1',
-    ...['host: bench', `authorization: Bearer ${key}`, `content-type: ${type}`],
-    ...['content-encoding: gzip', `content-length: ${body.length}`, '', ''],
-  ];
-  return Buffer.concat([Buffer.from(head.join('\r\n')), body]);
-}
 
 for (const kind of KINDS) {
   const server = await startTracectl({});
   const load = await Load.open(server.port, CONNECTIONS);
   process.stdout.write(`${kind.name}\n`);
   for (let round = 0; round < ROUNDS; round++) {
-    const requests = Array.from({ length: REQUESTS }, () => request(server, kind));
+    const requests = Array.from({ length: REQUESTS }, () =>
+      wireRequest(kind, kind.next(), server.key),
+    );
     const before = threadMicros(server.pid);
     await load.run(requests);
     await server.idle();
