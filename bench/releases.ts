@@ -1,5 +1,5 @@
 import { type ChildProcess, spawn } from 'node:child_process';
-import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -12,6 +12,7 @@ import { median } from './median.ts';
 import { type Payload, wireRequest } from './payloads.ts';
 import { threadMicros } from './process-cost.ts';
 import { bodyOf, requestOf, SPANS_A_BODY } from './reading/data.ts';
+import { fileBytes } from './reading/store.ts';
 
 /**
  * Prints the CPU from the socket to the readable row, and the bytes on disk, of this tree and of another one in turns:
@@ -172,16 +173,9 @@ async function turnOf(tree: string, kind: Kind): Promise<Turn> {
   }
   load.close();
   await release.end();
-  const bytes = bytesIn(release.directory) / (number * SPANS_A_BODY);
+  const bytes = fileBytes(release.directory) / (number * SPANS_A_BODY);
   release.remove();
   return { rounds, threads, bytes };
-}
-
-function bytesIn(directory: string): number {
-  const files = readdirSync(directory, { recursive: true, withFileTypes: true });
-  return files
-    .filter((file) => file.isFile())
-    .reduce((sum, { parentPath, name }) => sum + statSync(join(parentPath, name)).size, 0);
 }
 
 function shown(tree: string, { rounds, threads, bytes }: Turn): string {

@@ -209,16 +209,19 @@ function livingCpu(pid: number): number {
   }
 }
 
+/** The bytes of a store in SQLite, without the file that it keeps for a full disk. */
+export function fileBytes(directory: string): number {
+  return readdirSync(directory)
+    .filter((file) => file.startsWith('store.db'))
+    .reduce((sum, file) => sum + statSync(join(directory, file)).size, 0);
+}
+
 async function bytesOnDisk(
   daemon: Daemon,
   server: PostgresServer | undefined,
   directory = join(daemon.directory, 'data'),
 ): Promise<number> {
-  if (server === undefined) {
-    return readdirSync(directory)
-      .filter((file) => file.startsWith('store.db'))
-      .reduce((sum, file) => sum + statSync(join(directory, file)).size, 0);
-  }
+  if (server === undefined) return fileBytes(directory);
   const client = new pg.Client({ connectionString: urlIn(daemon) });
   await client.connect();
   try {
