@@ -113,7 +113,7 @@ async function serve({ config, options, terminal, channel }: Serving): Promise<n
     endTrimming();
     events.close();
     channel?.close();
-    logger.flush();
+    await logger.flush();
   }
 }
 

@@ -74,7 +74,7 @@ export async function supervise(supervision: Supervision): Promise<number> {
     supervisor.kill();
     clearInterval(alive);
     events.close();
-    logger.flush();
+    await logger.flush();
   }
 }
 

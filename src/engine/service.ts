@@ -186,7 +186,7 @@ function createFrame({
       ports.grpc.close();
       await ports.http.close();
       reads.close();
-      ownLogger?.flush();
+      await ownLogger?.flush();
     },
     environmentOf: ({ http, grpc }) => ({
       logger: root,

@@ -23,8 +23,11 @@ export type LoggerOptions = {
 /** The service's logger: static messages, data in fields, never a credential or a payload. */
 export type ServiceLogger = Logger & {
   setLevel(level: LogLevel): void;
-  /** Writes the buffered lines synchronously, before the process ends. */
-  flush(): void;
+  /**
+   * Before the process ends: resolves when the buffered lines are written, at the latest after a second. Later lines are
+   * dropped.
+   */
+  flush(): Promise<void>;
 };
 
 /** Fields whose values are never written, on the first two levels of a line. */
@@ -46,7 +49,8 @@ const SECRET_TEXTS: readonly [RegExp, string][] = [
 ];
 
 export function createLogger(options: LoggerOptions): ServiceLogger {
-  const sink = options.write === undefined ? standardError() : { write: options.write, flush() {} };
+  const sink =
+    options.write === undefined ? standardError() : { write: options.write, async flush() {} };
   const render = options.encoding === 'console' ? renderConsole : escapeControlsInText;
   const stream: DestinationStream = { write: (line) => sink.write(mask(render(line))) };
   const root = pino(
@@ -87,20 +91,37 @@ export function withFields(logger: Logger, own: Readonly<Record<string, string>>
   };
 }
 
+/** Time for the lines that are buffered at the end, in milliseconds. */
+const FLUSH_MS = 1000;
+
+type Sink = Pick<ServiceLogger, 'flush'> & { write(line: string): void };
+
 /**
  * Writes asynchronously, so that a stuck reader cannot stall the event loop, and with a bound: when 1 MiB of
  * lines is buffered, new lines are dropped.
  */
-function standardError(): { write(line: string): void; flush(): void } {
-  const stream = openDestination({ fd: 2, sync: false, maxLength: 1_048_576 });
+function standardError(): Sink {
+  // With a smallest length of 0, the stream's `flush` waits for no line.
+  const stream = openDestination({ fd: 2, sync: false, minLength: 1, maxLength: 1_048_576 });
+  // The reader has closed: its lines cannot be delivered.
+  stream.on('error', () => {});
+  let hasEnded = false;
   return {
-    write: (line) => void stream.write(line),
-    flush() {
-      try {
-        stream.flushSync();
-      } catch {
-        // The stream is not open yet, or its reader has closed: the lines cannot be delivered.
-      }
+    write(line) {
+      if (!hasEnded) stream.write(line);
+    },
+    async flush() {
+      if (hasEnded) return;
+      await new Promise<void>((resolve) => {
+        const cancelDeadline = systemClock.after(FLUSH_MS, resolve);
+        stream.flush(() => {
+          cancelDeadline();
+          resolve();
+        });
+      });
+      hasEnded = true;
+      // Otherwise the process retries the rest synchronously at its end, without end if the reader has closed.
+      stream.destroy();
     },
   };
 }

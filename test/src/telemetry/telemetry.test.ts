@@ -1,4 +1,4 @@
-import { execFileSync } from 'node:child_process';
+import { execFileSync, spawn } from 'node:child_process';
 import { connect } from 'node:net';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
@@ -26,7 +26,7 @@ t.test('a log line is one JSON object with the message and its fields', async (t
   logger.debug({}, 'Not written.');
   logger.setLevel('debug');
   logger.debug({}, 'Written.');
-  logger.flush();
+  await logger.flush();
   t.equal(lines.length, 2);
   t.match(JSON.parse(lines[0] ?? ''), {
     time: /^\d{4}-.*Z$/,
@@ -179,11 +179,40 @@ t.test('writes the log to standard error and nothing to standard output', async 
     import { createLogger } from '${join(process.cwd(), 'src/telemetry/logger.ts')}';
     const logger = createLogger({ level: 'info', repeated_lines: 100, encoding: 'json' });
     logger.info({}, 'Here.');
-    logger.flush();
+    await logger.flush();
   `;
   const file = join(t.testdir({ 'script.ts': script }), 'script.ts');
   const output = execFileSync('bash', ['-c', `"${process.execPath}" "${file}" 2>&1 >/dev/null`]);
   t.match(JSON.parse(output.toString()), { message: 'Here.' });
+});
+
+/** The exit status of a process that logs lines and ends, with a reader of its standard error. */
+async function endOf(t: Test, lines: string, reader: 'closed' | 'stuck'): Promise<number | null> {
+  const script = `
+    import { createLogger } from '${join(process.cwd(), 'src/telemetry/logger.ts')}';
+    const logger = createLogger({ level: 'info', repeated_lines: 100_000, encoding: 'json' });
+    await new Promise((resolve) => process.stdin.once('data', resolve));
+    ${lines}
+    await logger.flush();
+    logger.info({}, 'Dropped.');
+    process.exit(7);
+  `;
+  const file = join(t.testdir({ 'script.ts': script }), 'script.ts');
+  const child = spawn(process.execPath, [file], { stdio: ['pipe', 'ignore', 'pipe'] });
+  const ended = new Promise<number | null>((resolve) => child.once('exit', resolve));
+  t.teardown(() => void child.kill('SIGKILL'));
+  if (reader === 'closed') child.stderr.destroy();
+  child.stdin.write('begin');
+  return ended;
+}
+
+t.test('ends though the reader of the log has closed', async (t) => {
+  t.equal(await endOf(t, "logger.info({}, 'One.'); logger.info({}, 'Two.');", 'closed'), 7);
+});
+
+t.test('ends though the reader of the log does not read', async (t) => {
+  const lines = "for (let i = 0; i < 4000; i++) logger.info({ i }, 'x'.repeat(200));";
+  t.equal(await endOf(t, lines, 'stuck'), 7);
 });
 
 t.test('serves counters, gauges and histograms as text', async (t) => {
