@@ -2,6 +2,7 @@ import type { DestinationStream } from 'pino';
 import { destination as openDestination, pino } from 'pino';
 import { systemClock } from '../component/clock.ts';
 import type { Logger } from '../component/component.ts';
+import { waitAtMost } from '../component/waits.ts';
 import { renderConsole } from './console.ts';
 import { escapeControlsInText } from './control-characters.ts';
 import { createLineBound } from './line-bound.ts';
@@ -112,13 +113,9 @@ function standardError(): Sink {
     },
     async flush() {
       if (hasEnded) return;
-      await new Promise<void>((resolve) => {
-        const cancelDeadline = systemClock.after(FLUSH_MS, resolve);
-        stream.flush(() => {
-          cancelDeadline();
-          resolve();
-        });
-      });
+      const written = () => new Promise<void>((resolve) => stream.flush(() => resolve()));
+      // A reader that does not read loses the rest.
+      await waitAtMost(systemClock, 'the log', FLUSH_MS, written).catch(() => {});
       hasEnded = true;
       // Otherwise the process retries the rest synchronously at its end, without end if the reader has closed.
       stream.destroy();
