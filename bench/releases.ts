@@ -11,7 +11,7 @@ import { Load } from './load.ts';
 import { median } from './median.ts';
 import { type Payload, wireRequest } from './payloads.ts';
 import { threadMicros } from './process-cost.ts';
-import { bodyOf, requestOf, SPANS_A_BODY } from './reading/data.ts';
+import { BODY_HEADERS, bodyOf, requestOf, SPANS_A_BODY } from './reading/data.ts';
 import { fileBytes } from './reading/store.ts';
 
 /**
@@ -51,7 +51,7 @@ const KINDS: readonly Kind[] = [
   {
     name: 'JSON with gzip, 1.5 KB a span',
     path: '/api/public/otel/v1/traces',
-    headers: { 'content-type': 'application/json', 'content-encoding': 'gzip' },
+    headers: BODY_HEADERS,
     next: (number) => bodyOf(number, share(number), now),
   },
 ];

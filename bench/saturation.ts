@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
 import type { Daemon } from '../test/e2e/daemon.ts';
 import { prepareDaemon, total } from '../test/e2e/daemon.ts';
-import { bodyOf, lastTraceOf, SPANS_A_BODY } from './reading/data.ts';
+import { BODY_HEADERS, bodyOf, lastTraceOf, SPANS_A_BODY } from './reading/data.ts';
 
 /**
  * Prints how long after its acknowledgement a span is readable while one project sends more than the store can store: in the last
@@ -85,7 +85,7 @@ async function isAccepted(daemon: Daemon, body: number): Promise<boolean> {
   const { status, body: answer } = await daemon.call({
     method: 'POST',
     path: '/v1/traces',
-    headers: { 'content-type': 'application/json', 'content-encoding': 'gzip' },
+    headers: BODY_HEADERS,
     body: bodies[body],
     timeoutMs: 60_000,
   });

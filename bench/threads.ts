@@ -1,7 +1,7 @@
 import { Load } from './load.ts';
 import { otlp, type Payload, wireRequest } from './payloads.ts';
 import { threadMicros } from './process-cost.ts';
-import { bodyOf, SPANS_A_BODY } from './reading/data.ts';
+import { BODY_HEADERS, bodyOf, SPANS_A_BODY } from './reading/data.ts';
 import { startTracectl } from './servers.ts';
 
 /**
@@ -20,16 +20,11 @@ const now = Date.now();
 let bodies = 0;
 
 const KINDS: readonly Kind[] = [
-  {
-    name: 'protobuf, one trace of 100 spans a request',
-    path: '/api/public/otel/v1/traces',
-    headers: { 'content-type': 'application/x-protobuf', 'content-encoding': 'gzip' },
-    next: () => protobuf.next() as Buffer,
-  },
+  { ...protobuf, name: 'protobuf, one trace of 100 spans a request' },
   {
     name: 'JSON, ten traces of 10 spans a request',
     path: '/api/public/otel/v1/traces',
-    headers: { 'content-type': 'application/json', 'content-encoding': 'gzip' },
+    headers: BODY_HEADERS,
     next: () => bodyOf(++bodies, 1 - bodies / 1e6, now),
   },
 ];

@@ -1,6 +1,6 @@
 import { p99 } from '../compare.ts';
 import { median } from '../median.ts';
-import { bodyOf } from './data.ts';
+import { BODY_HEADERS, bodyOf } from './data.ts';
 import type { FilledStore } from './store.ts';
 
 const READERS = 8;
@@ -91,7 +91,7 @@ async function acknowledgements(store: FilledStore): Promise<number[]> {
       const { status, ms } = await store.call({
         method: 'POST',
         path: '/v1/traces',
-        headers: { 'content-type': 'application/json', 'content-encoding': 'gzip' },
+        headers: BODY_HEADERS,
         body: bodyOf(sent++, 1, Date.now()),
       });
       if (status === 200) latencies.push(ms);

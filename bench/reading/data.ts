@@ -47,6 +47,9 @@ function random(seed: number): () => number {
   };
 }
 
+/** Headers of a request with a body of `bodyOf`. */
+export const BODY_HEADERS = { 'content-type': 'application/json', 'content-encoding': 'gzip' };
+
 /** A request body. `share`: its place in all data, 0 to 1, which is its place in time. */
 export function bodyOf(number: number, share: number, now: number): Buffer {
   return gzipSync(JSON.stringify(requestOf(number, share, now)), { level: 1 });

@@ -10,7 +10,7 @@ import { prepareDaemon, total } from '../../test/e2e/daemon.ts';
 import type { PostgresServer } from '../../test/helper/postgres-server.ts';
 import { postgresServer } from '../../test/helper/postgres-server.ts';
 import { cpuMicros, processTree } from '../process-cost.ts';
-import { bodyOf, largeTrace, SPANS_A_BODY } from './data.ts';
+import { BODY_HEADERS, bodyOf, largeTrace, SPANS_A_BODY } from './data.ts';
 
 export type StoreName = 'sqlite' | 'postgres';
 
@@ -166,7 +166,7 @@ async function post(daemon: Daemon, body: Buffer): Promise<void> {
     const { status, body: answer } = await daemon.call({
       method: 'POST',
       path: '/v1/traces',
-      headers: { 'content-type': 'application/json', 'content-encoding': 'gzip' },
+      headers: BODY_HEADERS,
       body,
       timeoutMs: 60_000,
     });
