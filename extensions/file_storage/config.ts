@@ -16,7 +16,7 @@ export const config = z.strictObject({
   min_free_bytes: byteSize('64MiB').describe(
     'Requests are refused (503) while the disk has less free space than this.',
   ),
-  reserve_bytes: byteSize('16MiB').describe(
+  reserve_bytes: byteSize('32MiB').describe(
     'Size of a reserve file that is released when the disk is full, because SQLite needs room even to delete.',
   ),
 });

@@ -169,6 +169,7 @@ function threadData(
     access,
     operations: options.operations.href,
     reserve: options.reserveBytes > 0 ? directory.reserveFile : undefined,
+    reserveBytes: options.reserveBytes,
     maxPages: options.maxPages,
   };
 }

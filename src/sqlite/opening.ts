@@ -21,6 +21,11 @@ import type { Salvaged } from './salvage.ts';
 import { finishSalvage, REMEDY, removeUnfinished, salvage, stamp } from './salvage.ts';
 
 const PAGE_BYTES = 8192;
+/**
+ * Pages in the log that start a checkpoint: a page that several transactions change is written to the file once. On a full disk the
+ * reserve must have room for the pages of the log, because only a whole checkpoint lets the log begin again.
+ */
+const CHECKPOINT_PAGES = { least: 1000, most: 4000 } as const;
 
 /** The main thread's types have checked the arguments against the operation of the name. */
 type Operation = (...args: readonly unknown[]) => unknown;
@@ -38,7 +43,7 @@ export type Connection = {
 
 export type Opened = { readonly connection: Connection; readonly opening: Opening };
 
-type FileData = Pick<ThreadData, 'file' | 'access' | 'filled' | 'maxPages'>;
+type FileData = Pick<ThreadData, 'file' | 'access' | 'filled' | 'reserveBytes' | 'maxPages'>;
 
 const UNCHANGED = { corrupt: undefined, migrated: undefined, mended: undefined, log: undefined };
 
@@ -67,7 +72,7 @@ export function openConnection(module: OperationModule, data: FileData): Opened 
   }
   const { kept } = salvage({
     file: data.file,
-    create: (file, version) => createFile(module, file, version, data.maxPages),
+    create: (file, version) => createFile(module, file, version, data),
     essential: module.essential ?? [],
     derived: module.derived,
   });
@@ -77,7 +82,8 @@ export function openConnection(module: OperationModule, data: FileData): Opened 
 /** Copies every readable row of the file into a new one that takes its place, also if essential rows are missing. */
 export function salvageFile(module: OperationModule, file: string): Salvaged {
   finishSalvage(file);
-  const create = (fresh: string, version: number) => createFile(module, fresh, version);
+  const create = (fresh: string, version: number) =>
+    createFile(module, fresh, version, WITHOUT_RESERVE);
   return salvage({ file, create, essential: [], derived: module.derived });
 }
 
@@ -138,13 +144,13 @@ function openedWith(
 }
 
 function connect(module: OperationModule, data: FileData): Connected {
-  const { file, maxPages } = data;
+  const { file } = data;
   const isWriting = data.access === 'write';
   const db = new DatabaseSync(file, { readOnly: !isWriting, timeout: 5000 });
   try {
     refuseNewer(db, file, module.migrations);
     const mended = isWriting ? mendVersion(db) : undefined;
-    if (isWriting) prepareFile(db, maxPages);
+    if (isWriting) prepareFile(db, data);
     db.exec('PRAGMA cache_size = -16384');
     const migrated = isWriting ? migrateFile(db, module.migrations) : undefined;
     const operations = isWriting
@@ -166,14 +172,19 @@ function connect(module: OperationModule, data: FileData): Connected {
   }
 }
 
+type FileSettings = Pick<ThreadData, 'reserveBytes' | 'maxPages'>;
+const WITHOUT_RESERVE: FileSettings = { reserveBytes: 0, maxPages: undefined };
+
 /** The settings of a file that only a writing connection may make. */
-function prepareFile(db: DatabaseSync, maxPages: number | undefined): void {
+function prepareFile(db: DatabaseSync, { reserveBytes, maxPages }: FileSettings): void {
   db.exec(`PRAGMA page_size = ${PAGE_BYTES}`);
   // Lets a file shrink after a backlog; the cost for an append is not measurable.
   db.exec('PRAGMA auto_vacuum = INCREMENTAL');
   db.exec('PRAGMA journal_mode = WAL');
   db.exec('PRAGMA synchronous = FULL');
-  db.exec('PRAGMA wal_autocheckpoint = 1000');
+  const { least, most } = CHECKPOINT_PAGES;
+  const reserved = Math.floor(reserveBytes / PAGE_BYTES);
+  db.exec(`PRAGMA wal_autocheckpoint = ${Math.max(least, Math.min(most, reserved))}`);
   if (maxPages !== undefined) db.exec(`PRAGMA max_page_count = ${maxPages}`);
 }
 
@@ -182,11 +193,11 @@ function createFile(
   { migrations }: OperationModule,
   file: string,
   version: number,
-  maxPages?: number,
+  settings: FileSettings,
 ): void {
   const db = new DatabaseSync(file);
   try {
-    prepareFile(db, maxPages);
+    prepareFile(db, settings);
     migrateFile(db, migrations, version);
   } finally {
     db.close();

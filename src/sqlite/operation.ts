@@ -72,6 +72,8 @@ export type ThreadData = {
   readonly filled: string;
   /** The file that the thread deletes when the disk is full; writing threads only. */
   readonly reserve: string | undefined;
+  /** The size of that file; 0 without one. */
+  readonly reserveBytes: number;
   /** Upper bound of the file's size in pages, for tests of a full disk. */
   readonly maxPages: number | undefined;
 };

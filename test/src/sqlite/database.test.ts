@@ -4,13 +4,16 @@ import { openDatabase } from '../../../src/sqlite/database.ts';
 import { fakeClock } from '../../helper/clock.ts';
 import { recordingLogger } from '../../helper/settings.ts';
 
-async function open(t: Test, { file = './statements.ts', directory = t.testdir({}) } = {}) {
+async function open(
+  t: Test,
+  { file = './statements.ts', directory = t.testdir({}), reserveBytes = 0 } = {},
+) {
   const database = await openDatabase<typeof import('./statements.ts')>({
     directory,
     name: 'test',
     createDirectory: true,
     minFreeBytes: 0,
-    reserveBytes: 0,
+    reserveBytes,
     operations: new URL(file, import.meta.url),
     clock: fakeClock(),
     logger: recordingLogger(),
@@ -25,6 +28,21 @@ t.test('syncs every commit to disk', async (t) => {
   t.equal(await database.write('pragma', ['page_size']), 8192);
   t.equal(await database.write('pragma', ['journal_mode']), 'wal');
   t.equal(await database.write('pragma', ['wal_autocheckpoint']), 1000);
+});
+
+t.test('the reserve bounds the log that starts a checkpoint', async (t) => {
+  const page = 8192;
+  const least = 1000;
+  const most = 4000;
+  for (const [pages, checkpoint] of [
+    [least, least],
+    [least + 1, least + 1],
+    [most, most],
+    [most + 1, most],
+  ] as const) {
+    const database = await open(t, { reserveBytes: pages * page });
+    t.equal(await database.write('pragma', ['wal_autocheckpoint']), checkpoint, `${pages} pages`);
+  }
 });
 
 t.test('answers every call on its own, and shows its effect to the next read', async (t) => {

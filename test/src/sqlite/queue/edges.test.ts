@@ -119,36 +119,45 @@ t.test('rejects only the calls of a group that need room on a full disk', async 
   t.same(queue.stats().branches[0]?.entries, 0);
 });
 
-t.test('a queue on a full disk is drained, and accepts again', async (t) => {
+/** With the smallest log, and with the largest one, which has as many bytes as the reserve. */
+for (const reserveMiB of [8, 32]) {
+  t.test(`a queue on a full disk is drained, and accepts again: ${reserveMiB} MiB`, (t) =>
+    fillsAndDrains(t, reserveMiB),
+  );
+}
+
+async function fillsAndDrains(t: Test, reserveMiB: number): Promise<void> {
+  const diskMiB = 3 * reserveMiB;
+  const reserveBytes = reserveMiB << 20;
   const directory = mkdtempSync(join(tmpdir(), 'tracectl-full-'));
   t.teardown(() => rmSync(directory, { recursive: true, force: true }));
   try {
-    execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=24m,mode=0700', 'tmpfs', directory], {
-      stdio: 'pipe',
-    });
+    const options = `size=${diskMiB}m,mode=0700`;
+    execFileSync('mount', ['-t', 'tmpfs', '-o', options, 'tmpfs', directory], { stdio: 'pipe' });
   } catch {
     t.comment('the test may not mount a file system of a fixed size');
     return;
   }
   t.teardown(() => execFileSync('umount', ['-l', directory]));
-  const { open } = opener(t, directory, { reserveBytes: 8 << 20 });
+  const { open } = opener(t, directory, { reserveBytes });
   const storage = await open();
   const queue = await storage.openQueue(OPTIONS);
   const reserve = join(directory, 'queue.reserve');
-  const isReserved = () => statSync(reserve, { throwIfNoEntry: false })?.size === 8 << 20;
+  const isReserved = () => statSync(reserve, { throwIfNoEntry: false })?.size === reserveBytes;
   while (!isReserved()) await sleep(10);
   const kept: string[] = [];
-  for (let i = 0; i < 60; i++) {
+  const tries = 3 * diskMiB;
+  for (let i = 0; i < tries; i++) {
     const batch = bigBatch(500_000);
     await queue.append(batch).then(
       () => kept.push(batch.id),
       (error: unknown) => t.match(error, { code: 'disk_full' }),
     );
   }
-  t.ok(kept.length > 5 && kept.length < 60, `${kept.length} were accepted`);
+  t.ok(kept.length > 5 && kept.length < tries, `${kept.length} were accepted`);
   // Another program takes all remaining bytes.
   const filler = join(directory, 'filler');
-  t.throws(() => writeFileSync(filler, Buffer.alloc(24 << 20)), { code: 'ENOSPC' });
+  t.throws(() => writeFileSync(filler, Buffer.alloc(diskMiB << 20)), { code: 'ENOSPC' });
   const seen: string[] = [];
   for (;;) {
     const entries = await queue.lease('a', 3, 1e9);
@@ -170,7 +179,7 @@ t.test('a queue on a full disk is drained, and accepts again', async (t) => {
   const check = new DatabaseSync(join(directory, 'queue.db'));
   t.same(check.prepare('PRAGMA integrity_check').get(), { integrity_check: 'ok' });
   check.close();
-});
+}
 
 t.test('refuses appends below the minimum of free space', async (t) => {
   const logger = recordingLogger();
