@@ -86,11 +86,11 @@ function storeIn(file: string): Writer {
   migrateFile(db, STORE_MIGRATIONS);
   const operations = { ...traceOperations(db, { pricing: undefined }), ...rollupOperations(db) };
   const { 'rollups.toFold': toFold } = foldReadOperations(db);
-  const { 'traces.post': post } = postingOperations(db);
-  const postStep = (): boolean => {
+  const { 'traces.group': group, 'traces.post': post } = postingOperations(db);
+  const postStep = (step: () => boolean): boolean => {
     let hasMore = false;
     inTransaction(db, 'commit', () => {
-      hasMore = measured('post', post);
+      hasMore = measured('post', step);
     });
     return hasMore;
   };
@@ -111,7 +111,9 @@ function storeIn(file: string): Writer {
     const found = measured('fold', () => toFold(''));
     if (found === null) return;
     inTransaction(db, 'commit', () => measured('fold', () => operations['rollups.fold'](found)));
-    if (++groups % POSTED_GROUPS === 0) while (postStep());
+    if (++groups % POSTED_GROUPS !== 0) return;
+    while (postStep(group));
+    while (postStep(post));
   };
 }
 

@@ -96,6 +96,7 @@ export const growing = [
   'projects.create',
   'keys.create',
   'traces.write',
+  'traces.group',
   'traces.post',
   'costs.priceAgain',
   'scores.put',

@@ -21,5 +21,6 @@ export const groupSums: FileMigration = {
   },
 };
 
-const SUMMED =
+/** Columns that the sums of a session or user need, beside the keys of the index. */
+export const SUMMED =
   'updated_at, end_ms, end_ns, observations, errors, input_tokens, output_tokens, tokens, cost';

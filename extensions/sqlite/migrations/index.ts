@@ -20,6 +20,7 @@ import { recentGroups } from './0018-recent-groups.ts';
 import { groupSums } from './0019-group-sums.ts';
 import { copyColumn } from './0020-copies.ts';
 import { postedTraces } from './0021-posted-traces.ts';
+import { groupedTraces } from './0022-grouped-traces.ts';
 
 /** The migrations of a store, in their order. */
 export const STORE_MIGRATIONS: readonly FileMigration[] = [
@@ -44,4 +45,5 @@ export const STORE_MIGRATIONS: readonly FileMigration[] = [
   groupSums,
   copyColumn,
   postedTraces,
+  groupedTraces,
 ];

@@ -6,6 +6,7 @@ export const sqliteDialect: Dialect = {
   placeholder: (place) => `?${place}`,
   traces: (index) => `traces t INDEXED BY ${index}`,
   tracesOfKeys: (where) => `t.n IN (SELECT k.n FROM traces k WHERE ${where})`,
+  inGroupIndexes: 't.is_grouped = 1',
   // The left side of a CROSS JOIN is the outer loop.
   tracesOfPlaces: 'CROSS JOIN traces t ON t.n = p.trace',
   rowByRow: '',
@@ -27,5 +28,6 @@ export const unpostedTraces: UnpostedDialect = {
   // By their numbers: every index of the table would read the traces of the project.
   traces: 'traces t NOT INDEXED',
   is: isUnposted,
+  notInGroupIndexes: 't.is_grouped = 0',
   hasTerm: (term, parameters) => `instr(t.terms, ${parameters.value(blobOfTerms([term]))}) > 0`,
 };

@@ -1,4 +1,4 @@
-/** Posts the terms of new traces, in the database thread. */
+/** Posts new traces, in the database thread. */
 import type { DatabaseSync } from 'node:sqlite';
 import { tuples } from '../../../src/sqlite/rows.ts';
 import type { Term } from '../../../src/store/rows/trace-terms.ts';
@@ -11,6 +11,9 @@ export const STEP_POSTINGS = 16_384;
 /** The numbers of the traces with a term. */
 type Posted = Map<Term, number[]>;
 
+/** Traces that a step adds to the indexes by session and by user: some milliseconds. */
+export const STEP_TRACES = 2048;
+
 export function postingOperations(db: DatabaseSync) {
   const next = tuples<[n: number, project: string, terms: Uint8Array | null]>(
     db,
@@ -21,8 +24,25 @@ export function postingOperations(db: DatabaseSync) {
     `INSERT OR IGNORE INTO trace_terms (term, at_ms, at_ns, trace)
      SELECT ?1, t.at_ms, t.at_ns, t.n FROM json_each(?2) j CROSS JOIN traces t ON t.n = j.value`,
   );
+  const group = db.prepare(
+    `UPDATE traces SET is_grouped = 1 WHERE ${isUnposted('n')} AND n > ? AND n <= ? AND is_grouped = 0`,
+  );
   const posted = db.prepare('INSERT OR REPLACE INTO posted_traces VALUES (1, ?)');
+  const ends = tuples<[posted: number, newest: number]>(
+    db,
+    `SELECT coalesce((SELECT n FROM posted_traces WHERE id = 1), 0), coalesce((SELECT max(n) FROM traces), 0)`,
+  );
+  /** Only saves reading: if the transaction that grouped these traces failed, the step that posts their terms groups them. */
+  let grouped = 0;
   return {
+    /** Adds the oldest traces that wait to the indexes by session and by user; returns whether more may wait. */
+    'traces.group': (): boolean => {
+      const [last = 0, newest = 0] = ends.get() ?? [];
+      const from = Math.max(last, Math.min(grouped, newest));
+      grouped = Math.min(from + STEP_TRACES, newest);
+      if (grouped > from) group.run(from, grouped);
+      return grouped === from + STEP_TRACES;
+    },
     /** Posts the terms of the oldest traces that wait; returns whether more may wait. */
     'traces.post': (): boolean => {
       const numbers: Posted = new Map();
@@ -36,7 +56,10 @@ export function postingOperations(db: DatabaseSync) {
       for (const term of new BigInt64Array(numbers.keys()).sort()) {
         insert.run(term, `[${numbers.get(term)?.join(',')}]`);
       }
-      if (end !== undefined) posted.run(end);
+      if (end !== undefined) {
+        group.run(0, end);
+        posted.run(end);
+      }
       return count >= STEP_POSTINGS;
     },
   };

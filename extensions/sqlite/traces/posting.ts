@@ -11,13 +11,14 @@ const ROUND_MS = 2_000;
 /** A write wakes it. */
 export type Posting = Rounds;
 
-/** Posts the terms of new traces (`postings.ts`). */
+/** Posts new traces (`postings.ts`). */
 export function posting(
   database: Pick<Database<StoreOperations>, 'write'>,
   clock: Clock,
   logger: Logger,
 ): Posting {
-  const step = () => database.write('traces.post', []);
-  const failure = 'Terms could not be posted; retrying';
+  const step = async () =>
+    (await database.write('traces.group', [])) || (await database.write('traces.post', []));
+  const failure = 'New traces could not be posted; retrying';
   return backgroundRounds({ clock, logger, betweenMs: BETWEEN_MS, failure, step }, () => ROUND_MS);
 }

@@ -1,12 +1,13 @@
 /**
- * The postings of terms, in the database thread. A write leaves the terms of a new trace in its row; the background posts those of
- * many traces at once, sorted:
+ * The postings of terms, in the database thread. A write leaves the terms of a new trace in its row, and the row out of the indexes by
+ * session and by user; the background posts many traces at once, their terms sorted:
  *
- *   numbers of traces   1 … posted_traces.n │ … newest
- *                       in `trace_terms`    │ in `traces.terms` only: readers look at each row
+ *   numbers of traces   1 … posted_traces.n             │ … newest
+ *   terms               in `trace_terms`                │ in `traces.terms` only: readers look at each row
+ *   sessions, users     in the indexes                  │ in the indexes if `is_grouped` is 1, else as terms
  *
- * The terms of traces that arrive together are spread over the whole table, so that posting ten traces writes about as many pages as
- * posting some hundred. A change of a posted trace changes its postings at once.
+ * The terms, sessions and users of traces that arrive together are spread over the whole table and the whole indexes, so that posting ten
+ * traces writes about as many pages as posting some hundred. A change of a posted trace changes its postings at once.
  */
 import type { DatabaseSync } from 'node:sqlite';
 import { finds, tuples } from '../../../src/sqlite/rows.ts';

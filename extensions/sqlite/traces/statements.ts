@@ -26,7 +26,13 @@ import { textMarks } from '../search/marks.ts';
 import type { AddedTrace } from './added-traces.ts';
 import { AddedTraces } from './added-traces.ts';
 import type { PostedCells, PostingTable } from './postings.ts';
-import { blobOfTerms, POSTED_COLUMNS, postingsOfCells, postingTable } from './postings.ts';
+import {
+  blobOfTerms,
+  isUnposted,
+  POSTED_COLUMNS,
+  postingsOfCells,
+  postingTable,
+} from './postings.ts';
 import { DeltaLog } from './rollup-operations.ts';
 
 /** A row of `observations`. A tuple, because a batch of merged observations reads one for each. */
@@ -115,13 +121,13 @@ export class Statements implements ObservationTable<number> {
     this.#rowsOf = tuples(db, `${select} WHERE trace = ?`);
     this.#traceNumber = cell(db, 'SELECT n FROM traces WHERE project = ? AND key = ?');
     this.#addTrace = db.prepare(
-      `INSERT INTO traces (n, project, key, long_id, at_ms, at_ns, observations, created_at, updated_at, terms)
-       VALUES (?1, ?2, ?3, ?4, ?5, 0, 0, ?5, ?5, x'')`,
+      `INSERT INTO traces (n, project, key, long_id, at_ms, at_ns, observations, created_at, updated_at, terms, is_grouped)
+       VALUES (?1, ?2, ?3, ?4, ?5, 0, 0, ?5, ?5, x'', NOT ${isUnposted('?1')})`,
     );
     const columns = [...STATE_COLUMNS, ...SUMMARY_COLUMNS].map(({ name }) => name);
     this.#insertTrace = db.prepare(
-      `INSERT INTO traces (${columns.join(', ')}, terms, n, project, key, long_id, stale_changes)
-       VALUES (${columns.map(() => '?').join(', ')}, ?, ?, ?, ?, ?, 0)`,
+      `INSERT INTO traces (${columns.join(', ')}, terms, project, key, long_id, n, stale_changes, is_grouped)
+       VALUES (${columns.map(() => '?').join(', ')}, ?, ?, ?, ?, ?, 0, NOT ${isUnposted('?')})`,
     );
     this.#newestTrace = cell(db, 'SELECT max(n) FROM traces');
     this.#trace = tuples(
@@ -258,7 +264,7 @@ export class Statements implements ObservationTable<number> {
     const added = this.#added.take(trace.n);
     if (added !== undefined && isSummarized(trace)) {
       const { n, project, key, longId } = added;
-      this.#insertTrace.run(...state, ...savedCells(trace), n, project, key, longId);
+      this.#insertTrace.run(...state, ...savedCells(trace), project, key, longId, n, n);
       this.#postings.save(trace, trace.postings);
       return;
     }

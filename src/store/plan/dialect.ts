@@ -17,6 +17,8 @@ export type Dialect = {
   traces(index: TraceIndex): string;
   /** Whether `t` is one of the traces whose keys, in the table `k`, fulfill a condition. */
   tracesOfKeys(where: string): string;
+  /** The condition of the indexes by session and by user beside the one on their column; undefined if they have all traces. */
+  readonly inGroupIndexes?: string;
   /** Joins `traces`, named `t`, to the places `p` of postings, row by row in their order. */
   readonly tracesOfPlaces: string;
   /** The end of a subquery that is executed for each row, and not joined. */
@@ -37,16 +39,18 @@ export type Dialect = {
   messageLike(text: string, parameters: Parameters): string;
   /** The index of payload text; undefined if the store has none. */
   readonly texts?: TextDialect;
-  /** Traces without postings whose rows have their terms; undefined if there are none. */
+  /** Undefined if no trace waits. */
   readonly unposted?: UnpostedDialect;
 };
 
-/** The newest traces, whose terms wait to be posted together. */
+/** The newest traces, which wait to be posted together: they have no postings, and are in no index by session or user. */
 export type UnpostedDialect = {
   /** The table `traces`, named `t`, read by the numbers of traces. */
   readonly traces: string;
   /** Whether the trace with a number is one of them. */
   is(n: string): string;
+  /** Whether the row `t` is in no index by session or user. */
+  readonly notInGroupIndexes: string;
   /** Whether the row `t` has a term. Some rows without it may pass, as postings of a term do. */
   hasTerm(term: Term, parameters: Parameters): string;
 };

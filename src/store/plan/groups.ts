@@ -47,7 +47,7 @@ export function groupSumPlan(
       return plan.end;
     },
     list(end) {
-      const { sql, values } = plan.list(SUMMED_COLUMNS, end);
+      const { sql, values } = plan.rows(SUMMED_COLUMNS, end);
       return { sql: `SELECT ${sums} FROM (${sql}) AS x`, values };
     },
   };

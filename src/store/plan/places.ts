@@ -3,8 +3,8 @@ import { keyOfId } from '../rows/observation-row.ts';
 import type { Place } from '../rows/place.ts';
 import type { Term } from '../rows/trace-terms.ts';
 import { FAILED, timeCondition } from './conditions.ts';
-import type { Parameters, TraceIndex } from './dialect.ts';
-import type { IndexWay, Lead, TextWay } from './plan.ts';
+import type { Parameters, TraceIndex, UnpostedDialect } from './dialect.ts';
+import type { GroupWay, IndexWay, Lead, TextWay } from './plan.ts';
 
 /** The part of a way that a statement is about. */
 export type PlaceRange = {
@@ -15,6 +15,8 @@ export type PlaceRange = {
   readonly after: Place | null;
   /** Inclusive; null without a bound. */
   readonly end: Place | null;
+  /** Whether traces that wait to be posted count. */
+  readonly withUnposted: boolean;
 };
 
 /** The table that a statement reads first, and its conditions: `t` is `traces`, `p` has the places of postings. */
@@ -37,18 +39,20 @@ export function placesOf(
   range: PlaceRange,
   union: 'UNION' | 'UNION ALL',
 ): Places {
+  return merged(listsOf(parameters, way, range), union);
+}
+
+/** The lists that have the traces of a way. Those of sessions and users have no trace in common. */
+export function listsOf(parameters: Parameters, way: Lead, range: PlaceRange): readonly Places[] {
   switch (way.lead) {
     case 'terms':
-      return listsOf(
-        [
-          ...way.terms.map((term) => ({
-            ...{ table: 'p' as const, from: 'trace_terms p' },
-            where: [`p.term = ${parameters.term(term)}`, ...rangeOf(parameters, 'p', range)],
-          })),
-          ...unpostedWith(parameters, way.unposted, range),
-        ],
-        union,
-      );
+      return [
+        ...way.terms.map((term) => ({
+          ...{ table: 'p' as const, from: 'trace_terms p' },
+          where: [`p.term = ${parameters.term(term)}`, ...rangeOf(parameters, 'p', range)],
+        })),
+        ...unpostedWith(parameters, way.unposted, range),
+      ];
     case 'id': {
       const keys = way.values.map((value) =>
         parameters.value(parameters.dialect.storedKey(keyOfId(value))),
@@ -56,46 +60,71 @@ export function placesOf(
       const project = parameters.value(range.project);
       const where = `k.project = ${project} AND k.key IN (${keys.join(', ')})`;
       // The few traces are sorted: no index in the order of time leads to them.
-      return {
-        ...{ table: 't', from: 'traces t' },
-        where: [
-          parameters.dialect.tracesOfKeys(where),
-          `t.project = ${project}`,
-          ...rangeOf(parameters, 't', range),
-        ],
-      };
+      return [
+        {
+          ...{ table: 't', from: 'traces t' },
+          where: [
+            parameters.dialect.tracesOfKeys(where),
+            `t.project = ${project}`,
+            ...rangeOf(parameters, 't', range),
+          ],
+        },
+      ];
     }
     case 'session':
-    case 'user': {
-      const named = way.lead;
-      const column = named === 'session' ? 't.session_id' : 't.user_id';
-      return listsOf(
-        way.values.map((value) =>
-          tracesBy(parameters, { lead: named }, range, `${column} = ${parameters.text(value)}`),
-        ),
-        union,
-      );
-    }
+    case 'user':
+      return groupLists(parameters, way, range);
     case 'text':
-      return tracesWithText(parameters, way, range);
+      return [tracesWithText(parameters, way, range)];
     default:
-      return tracesBy(parameters, way, range, CONDITIONS[way.lead]);
+      return [tracesBy(parameters, way, range, CONDITIONS[way.lead])];
   }
 }
 
-/** The traces without postings that have one of the terms: they are few, and are sorted. */
+/** The traces with a session, or a user, of several. */
+function groupLists(
+  parameters: Parameters,
+  { lead, values }: GroupWay,
+  range: PlaceRange,
+): readonly Places[] {
+  const { inGroupIndexes } = parameters.dialect;
+  const column = lead === 'session' ? 't.session_id' : 't.user_id';
+  const posted = values.map((value) => {
+    const hasValue = `${column} = ${parameters.text(value)}`;
+    const condition = inGroupIndexes === undefined ? hasValue : `${hasValue} AND ${inGroupIndexes}`;
+    return tracesBy(parameters, { lead }, range, condition);
+  });
+  const waiting = unpostedThat(parameters, range, ({ notInGroupIndexes }) => {
+    const any = values.map((value) => parameters.text(value)).join(', ');
+    return `${notInGroupIndexes} AND ${column} IN (${any})`;
+  });
+  return [...posted, ...waiting];
+}
+
+/** The traces without postings that have one of the terms. */
 function unpostedWith(
   parameters: Parameters,
   terms: readonly Term[],
   range: PlaceRange,
 ): readonly Places[] {
+  return unpostedThat(parameters, range, (unposted) => {
+    const hasOne = terms.map((term) => unposted.hasTerm(term, parameters)).join(' OR ');
+    return `(${hasOne})`;
+  });
+}
+
+/** The traces that wait to be posted and fulfill a condition: they are few, and are sorted. */
+function unpostedThat(
+  parameters: Parameters,
+  range: PlaceRange,
+  conditionOf: (unposted: UnpostedDialect) => string,
+): readonly Places[] {
   const { unposted } = parameters.dialect;
-  if (unposted === undefined || terms.length === 0) return [];
-  const hasOne = terms.map((term) => unposted.hasTerm(term, parameters)).join(' OR ');
+  if (unposted === undefined || !range.withUnposted) return [];
   const where = [
     unposted.is('t.n'),
     `t.project = ${parameters.value(range.project)}`,
-    `(${hasOne})`,
+    conditionOf(unposted),
     ...rangeOf(parameters, 't', range),
   ];
   return [{ table: 't', from: unposted.traces, where }];
@@ -151,7 +180,7 @@ function tracesBy(
 }
 
 /** One list, or several merged ones. */
-function listsOf(lists: readonly Places[], union: 'UNION' | 'UNION ALL'): Places {
+function merged(lists: readonly Places[], union: 'UNION' | 'UNION ALL'): Places {
   const [first, ...more] = lists;
   if (first !== undefined && more.length === 0) return first;
   const selects = lists.map(({ table, from, where }) => {

@@ -27,7 +27,7 @@ export type Plan = {
   readonly rest: readonly QueryTerm[];
 };
 
-type Way = TermWay | ValueWay | IndexWay | TextWay;
+type Way = TermWay | IdWay | GroupWay | IndexWay | TextWay;
 
 /** The postings of any of the terms. A trace with the overflow term may have any value of the field. */
 type TermWay = {
@@ -35,11 +35,10 @@ type TermWay = {
   readonly terms: readonly Term[];
   readonly overflow: Term;
 };
-/** The index of ids or of a column, for any of the values. */
-type ValueWay = {
-  readonly lead: 'id' | 'session' | 'user';
-  readonly values: readonly string[];
-};
+/** The index of ids, for any of the values. */
+type IdWay = { readonly lead: 'id'; readonly values: readonly string[] };
+/** The index by session or by user, for any of the values. */
+export type GroupWay = { readonly lead: 'session' | 'user'; readonly values: readonly string[] };
 /** An index in the order of time. */
 export type IndexWay = { readonly lead: 'time' | 'failed' | 'with_session' | 'with_user' };
 
@@ -84,7 +83,10 @@ export function planOf({ terms }: Query, project: string, hasTexts = false): Pla
 const WITH_SESSION: IndexWay = { lead: 'with_session' };
 const WITH_USER: IndexWay = { lead: 'with_user' };
 
-function valueWays(terms: readonly QueryTerm[], lead: ValueWay['lead']): ValueWay[] {
+function valueWays<Field extends 'id' | GroupWay['lead']>(
+  terms: readonly QueryTerm[],
+  lead: Field,
+): { readonly lead: Field; readonly values: readonly string[] }[] {
   return terms.flatMap((term) => {
     const values = equalValues(term, lead);
     return values === undefined ? [] : { lead, values };
@@ -153,7 +155,7 @@ export type Choice = {
 };
 
 /** A way with the traces that may have any value. */
-export type Lead = TermLead | ValueWay | IndexWay | TextWay;
+export type Lead = TermLead | IdWay | GroupWay | IndexWay | TextWay;
 
 type TermLead = Omit<TermWay, 'overflow'> & {
   /** The terms of traces without postings. */

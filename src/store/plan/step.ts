@@ -5,7 +5,7 @@ import { conditionOf } from './conditions.ts';
 import type { Dialect, ListStatement, TextDialect } from './dialect.ts';
 import { Parameters } from './dialect.ts';
 import type { PlaceRange } from './places.ts';
-import { orderOf, PLACE_COLUMNS, placesOf } from './places.ts';
+import { listsOf, orderOf, PLACE_COLUMNS, placesOf } from './places.ts';
 import type { Choice, Lead, Plan, TextWay, WayCount, WayCounts } from './plan.ts';
 import { choiceOf, PROBED, PROBED_ROWS, planOf } from './plan.ts';
 
@@ -47,6 +47,8 @@ export type StepStatements = {
   readonly end: ListStatement;
   /** `end`: the place up to which the step looks, inclusive; null without a bound. In the order of time without `sorting`. */
   list(columns: string, end: Place | null, sorting?: Sorting): ListStatement;
+  /** The traces that `list` finds, in no order. It reads no rows of the table if an index has the columns. */
+  rows(columns: string, end: Place | null): ListStatement;
 };
 
 /** Another order of the traces that a step finds. */
@@ -81,6 +83,28 @@ function statementsOf(
 ): StepStatements {
   const { isAscending, staleBefore } = look;
   const range = rangeOf(scope, look, plan);
+  const conditionsOf = (parameters: Parameters): string[] => [
+    `t.updated_at >= ${parameters.integer(scope.since)}`,
+    ...plan.rest.map((term) => conditionOf(term, parameters, staleBefore)),
+  ];
+  const list: StepStatements['list'] = (columns, end, sorting) => {
+    const parameters = new Parameters(dialect);
+    const places = placesOf(parameters, lead, { ...range, end: end ?? range.end }, 'UNION');
+    const where = [...places.where];
+    for (const terms of also) where.push(hasPosting(parameters, terms));
+    let { from } = places;
+    if (places.table === 'p') {
+      from += ` ${dialect.tracesOfPlaces}`;
+      where.push(`t.project = ${parameters.value(scope.project)}`);
+    }
+    where.push(...conditionsOf(parameters), ...(sorting?.conditions(parameters) ?? []));
+    const order =
+      sorting === undefined ? orderOf(places, isAscending) : `ORDER BY ${sorting.order}`;
+    return {
+      sql: `SELECT ${columns} FROM ${from} WHERE ${where.join(' AND ')} ${order} LIMIT ${parameters.integer(look.limit + 1)}`,
+      values: parameters.values,
+    };
+  };
   return {
     isSearch: plan.rest.length > 0,
     get end() {
@@ -94,32 +118,23 @@ function statementsOf(
         values: parameters.values,
       };
     },
-    list(columns, end, sorting) {
+    list,
+    rows(columns, end) {
       const parameters = new Parameters(dialect);
-      const places = placesOf(parameters, lead, { ...range, end: end ?? range.end }, 'UNION');
-      const where = [...places.where];
-      for (const terms of also) where.push(hasPosting(parameters, terms));
-      let { from } = places;
-      if (places.table === 'p') {
-        from += ` ${dialect.tracesOfPlaces}`;
-        where.push(`t.project = ${parameters.value(scope.project)}`);
-      }
-      where.push(`t.updated_at >= ${parameters.integer(scope.since)}`);
-      for (const term of plan.rest) where.push(conditionOf(term, parameters, staleBefore));
-      where.push(...(sorting?.conditions(parameters) ?? []));
-      const order =
-        sorting === undefined ? orderOf(places, isAscending) : `ORDER BY ${sorting.order}`;
-      return {
-        sql: `SELECT ${columns} FROM ${from} WHERE ${where.join(' AND ')} ${order} LIMIT ${parameters.integer(look.limit + 1)}`,
-        values: parameters.values,
-      };
+      const lists = listsOf(parameters, lead, { ...range, end: end ?? range.end });
+      if (lists.length === 1 || lead.lead === 'terms') return list(columns, end);
+      const selects = lists.map(({ from, where }) => {
+        const all = [...where, ...conditionsOf(parameters)].join(' AND ');
+        return `SELECT ${columns} FROM ${from} WHERE ${all}`;
+      });
+      return { sql: selects.join(' UNION ALL '), values: parameters.values };
     },
   };
 }
 
 function rangeOf({ project }: TraceScope, look: Look, { ranges }: Plan): PlaceRange {
   const { after, isAscending, until = null } = look;
-  return { project, ranges, isAscending, after, end: until };
+  return { project, ranges, isAscending, after, end: until, withUnposted: true };
 }
 
 /** The trace of the place has a posting of any of the terms, or has no postings yet. */
@@ -132,12 +147,12 @@ function hasPosting(parameters: Parameters, terms: readonly Term[]): string {
 }
 
 /**
- * The number of traces without terms, and of each way those of its values and those of its overflow term, up to bounds. Traces whose
- * terms wait to be posted are not counted.
+ * The number of traces without terms, and of each way those of its values and those of its overflow term, up to bounds. Traces that
+ * wait to be posted are not counted.
  */
 function probeOf(dialect: Dialect, scope: TraceScope, look: Look, plan: Plan): ListStatement {
   const parameters = new Parameters(dialect);
-  const range = rangeOf(scope, look, plan);
+  const range = { ...rangeOf(scope, look, plan), withUnposted: false };
   const count = (lead: Lead): string => {
     const { from, where } = placesOf(parameters, lead, range, 'UNION ALL');
     const conditions = where.length === 0 ? '' : `WHERE ${where.join(' AND ')}`;
@@ -147,12 +162,9 @@ function probeOf(dialect: Dialect, scope: TraceScope, look: Look, plan: Plan): L
     WHERE t.terms IS NULL ORDER BY t.n LIMIT 1) found)`;
   const counts = plan.ways.flatMap((way) => {
     if (way.lead === 'text') return textCounts(way, parameters, dialect.texts);
-    const isByTerms = way.lead === 'terms';
-    const counted = isByTerms ? { ...way, unposted: [] } : way;
-    return [
-      count(counted),
-      isByTerms ? count({ lead: 'terms', terms: [way.overflow], unposted: [] }) : '0',
-    ];
+    if (way.lead !== 'terms') return [count(way), '0'];
+    const { lead, terms, overflow } = way;
+    return [terms, [overflow]].map((some) => count({ lead, terms: some, unposted: [] }));
   });
   const cells = [withoutTerms, ...counts].map((cell, i) => `${cell} AS c${i}`);
   return { sql: `SELECT ${cells.join(',\n')}`, values: parameters.values };

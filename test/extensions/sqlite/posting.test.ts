@@ -3,10 +3,16 @@ import { DatabaseSync } from 'node:sqlite';
 import fc from 'fast-check';
 import type { Test } from 'tap';
 import t from 'tap';
+import { STORE_MIGRATIONS } from '../../../extensions/sqlite/migrations/index.ts';
 import {
   postingOperations,
   STEP_POSTINGS,
+  STEP_TRACES,
 } from '../../../extensions/sqlite/traces/posting-operations.ts';
+import type { Query } from '../../../src/query/query.ts';
+import { migrateFile } from '../../../src/sqlite/migrate.ts';
+import type { GroupField, GroupSumStep } from '../../../src/store/groups.ts';
+import type { Place } from '../../../src/store/rows/place.ts';
 import { MAX_TERMS } from '../../../src/store/rows/trace-terms.ts';
 import type { Store } from '../../../src/store/store.ts';
 import { anObservation, aTenant, nativeBatch } from '../../helper/batches.ts';
@@ -16,11 +22,18 @@ import { aQuery } from '../../helper/query.ts';
 const T0 = Date.UTC(2026, 0, 15, 12);
 const P = 'proj_posting';
 
-type Made = { readonly id: string; readonly model: string; readonly ms: number };
+/** A trace with the same value as session and user. */
+type Made = {
+  readonly id: string;
+  readonly model: string;
+  readonly ms: number;
+  readonly group?: string;
+};
 
 async function write(store: Store, traces: readonly Made[]): Promise<void> {
-  const observations = traces.map(({ id, model, ms }, index) => ({
+  const observations = traces.map(({ id, model, ms, group = null }, index) => ({
     ...anObservation({ traceId: id, id: `o${id}`, model, kind: 'llm' }),
+    ...{ sessionId: group, userId: group },
     ...{ startTime: { ms: T0 + ms, ns: 0 }, index },
   }));
   const about = { receivedAt: T0, tenant: aTenant({ projectId: P }) };
@@ -36,14 +49,15 @@ async function opened(t: Test) {
     db.close();
     await close();
   });
-  return { ...place, store, finish, db, post: postingOperations(db)['traces.post'] };
+  const { 'traces.group': group, 'traces.post': post } = postingOperations(db);
+  return { ...place, store, finish, db, group, post };
 }
 
 function numbersIn(db: DatabaseSync) {
   return db
     .prepare(
       `SELECT (SELECT count(DISTINCT trace) FROM trace_terms) AS posted,
-         (SELECT n FROM posted_traces) AS last, (SELECT max(n) FROM traces) AS newest`,
+         (SELECT count(*) FROM traces WHERE is_grouped = 1) AS grouped, (SELECT n FROM posted_traces) AS last, (SELECT max(n) FROM traces) AS newest`,
     )
     .get();
 }
@@ -90,7 +104,73 @@ t.test('the background posts two seconds after a write, and the rest after a sta
   t.match(numbersIn(db), { posted: 0 });
   clock.advance(1);
   await finish();
-  t.match(numbersIn(db), { posted: 1, last: 1 });
+  t.match(numbersIn(db), { posted: 1, grouped: 1, last: 1 });
+});
+
+t.test('a step groups so many traces, and the next one the rest', async (t) => {
+  const { store, db, group, post } = await opened(t);
+  t.equal(group(), false, 'an empty store');
+  let grouped = 0;
+  const some = async (length: number) => {
+    const prefix = grouped;
+    await write(
+      store,
+      made(length).map((one) => ({ ...one, id: `${prefix}-${one.id}`, group: 'g' })),
+    );
+    t.match(numbersIn(db), { grouped }, 'no write groups');
+  };
+  const steps = (...changes: readonly [count: number, hasMore: boolean][]) => {
+    for (const [count, hasMore] of changes) {
+      t.equal(group(), hasMore);
+      grouped += count;
+      t.match(numbersIn(db), { grouped });
+    }
+  };
+  await some(STEP_TRACES - 1);
+  steps([STEP_TRACES - 1, false], [0, false]);
+  await some(STEP_TRACES);
+  steps([STEP_TRACES, true], [0, false]);
+  await some(STEP_TRACES + 1);
+  steps([STEP_TRACES, true], [1, false]);
+  t.match(numbersIn(db), { posted: 0, last: 0 });
+  await some(1);
+  while (post());
+  t.match(numbersIn(db), { grouped: grouped + 1, posted: grouped + 1 }, 'posting groups too');
+});
+
+t.test('a step that grouped in a transaction that failed is made up for', async (t) => {
+  const { store, db, group, post } = await opened(t);
+  await write(store, made(2));
+  db.exec('BEGIN');
+  group();
+  db.exec('ROLLBACK');
+  group();
+  t.match(numbersIn(db), { grouped: 0 });
+  post();
+  t.match(numbersIn(db), { grouped: 2, posted: 2 });
+});
+
+t.test('an upgrade has posted traces in the indexes, and leaves waiting ones out', async (t) => {
+  const db = new DatabaseSync(join(t.testdir(), 'store.db'));
+  t.teardown(() => db.close());
+  const before = STORE_MIGRATIONS.findIndex(({ name }) => name === '0022-grouped-traces');
+  migrateFile(db, STORE_MIGRATIONS, before);
+  for (const n of [1, 2, 3]) {
+    db.exec(
+      `INSERT INTO traces (n, project, key, at_ms, at_ns, session_id, observations, created_at, updated_at)
+       VALUES (${n}, 'p', 'k${n}', ${n}, 0, 's', 1, 0, 0)`,
+    );
+  }
+  db.exec('INSERT OR REPLACE INTO posted_traces VALUES (1, 2)');
+  migrateFile(db, STORE_MIGRATIONS);
+  const grouped = db.prepare(
+    `SELECT n FROM traces INDEXED BY traces_by_session
+     WHERE project = 'p' AND session_id = 's' AND is_grouped = 1`,
+  );
+  t.same(
+    grouped.all().map(({ n }) => n),
+    [1, 2],
+  );
 });
 
 t.test(
@@ -163,23 +243,30 @@ t.test('a number that a removed trace had is posted at once', async (t) => {
   await store.projects.delete(id);
   await finish();
   await write(store, made(1));
-  t.match(numbersIn(db), { posted: 1, last: 1, newest: 1 });
+  t.match(numbersIn(db), { posted: 1, grouped: 1, last: 1, newest: 1 });
   const { posted, recounted } = await termTables();
   t.same(posted, recounted);
 });
 
+/** How far the traces of a batch are posted. */
+const STATES = ['waiting', 'grouped', 'posted'] as const;
+
 t.test(
-  'pages have posted and waiting traces in order, whatever is posted in between',
+  'pages and sums have posted and waiting traces in order, whatever is posted in between',
   async (t) => {
-    const { store, post } = await opened(t);
+    const { store, group, post } = await opened(t);
     let run = 0;
-    const trace = fc.record({ model: fc.constantFrom('m', 'n', 'o'), ms: fc.nat(6) });
+    const trace = fc.record({
+      model: fc.constantFrom('m', 'n', 'o'),
+      ms: fc.nat(6),
+      group: fc.constantFrom('a', 'b', 'c'),
+    });
     const batch = fc.record({
       traces: fc.array(trace, { minLength: 1, maxLength: 6 }),
-      isPosted: fc.boolean(),
+      state: fc.constantFrom(...STATES),
     });
     const asked = fc.record({
-      text: fc.constantFrom('model:m', 'model:m,n', 'model:m kind:llm', 'kind:llm -model:m'),
+      text: fc.constantFrom(...Object.keys(HOLDS)),
       isAscending: fc.boolean(),
       size: fc.integer({ min: 1, max: 4 }),
       limit: fc.integer({ min: 1, max: 5 }),
@@ -189,11 +276,12 @@ t.test(
       fc.asyncProperty(batches, asked, async (list, { text, isAscending, size, limit }) => {
         const prefix = `r${run++}`;
         const all: Made[] = [];
-        for (const { traces, isPosted } of list) {
+        for (const { traces, state } of list) {
           const added = traces.map((one, i) => ({ ...one, id: `${prefix}-${all.length + i}` }));
           await write(store, added);
           all.push(...added);
-          if (isPosted) post();
+          if (state === 'grouped') group();
+          if (state === 'posted') post();
         }
         const found: string[] = [];
         const query = aQuery(`${text} id:${prefix}-*`, T0);
@@ -208,16 +296,39 @@ t.test(
           found.push(...page.items.map(({ id }) => id));
           cursor = page.nextCursor;
         }
-        const wanted = all.filter(({ model }) => holds(text, model)).sort((a, b) => a.ms - b.ms);
-        const ids = (isAscending ? wanted : wanted.reverse()).map(({ id }) => id);
+        const wanted = all.filter((one) => HOLDS[text]?.(one)).sort((a, b) => a.ms - b.ms);
+        const ids = (isAscending ? wanted : [...wanted].reverse()).map(({ id }) => id);
         t.same(found, ids);
+        for (const by of ['session', 'user'] as const) {
+          const ofGroup = wanted.filter((one) => one.group === 'a');
+          t.equal(await summed(store, by, query, size), ofGroup.length, by);
+        }
       }),
       { numRuns: 60 },
     );
   },
 );
 
-function holds(text: string, model: string): boolean {
-  if (text.startsWith('kind')) return model !== 'm';
-  return text.includes('m,n') ? model !== 'o' : model === 'm';
+/** The traces of the group 'a' that match. */
+async function summed(store: Store, by: GroupField, query: Query, size: number): Promise<number> {
+  let traces = 0;
+  let after: Place | null = null;
+  do {
+    const step: GroupSumStep = await store.groups.sumGroup(P, 'a', { by, query, after, size });
+    traces += step.sums.traces;
+    after = step.next;
+  } while (after !== null);
+  return traces;
 }
+
+/** The traces that each query finds. */
+const HOLDS: Readonly<Record<string, (trace: Made) => boolean>> = {
+  'model:m': ({ model }) => model === 'm',
+  'model:m,n': ({ model }) => model !== 'o',
+  'model:m kind:llm': ({ model }) => model === 'm',
+  'kind:llm -model:m': ({ model }) => model !== 'm',
+  'session:a': ({ group }) => group === 'a',
+  'user:a,b': ({ group }) => group !== 'c',
+  'session:b model:n': ({ group, model }) => group === 'b' && model === 'n',
+  'session:a,c user:a': ({ group }) => group === 'a',
+};
