@@ -30,8 +30,8 @@ const BATCHES = Number(process.argv[2] ?? 300);
 const WARM_UP = 60;
 /** Batches of a transaction, as the writing thread has them while a queue is drained. */
 const GROUP = 8;
-/** Groups of two seconds at 10,000 spans a second, after which the background posts terms. */
-const POSTED_GROUPS = 25;
+/** Groups of two seconds at 10,000 spans a second, after which the background posts traces and adds to the rollups. */
+const ROUND_GROUPS = 25;
 
 type Normalized = { readonly batch: SealedBatch; readonly observations: readonly Observation[] };
 
@@ -94,6 +94,12 @@ function storeIn(file: string): Writer {
     });
     return hasMore;
   };
+  const foldStep = (): boolean => {
+    const found = measured('fold', () => toFold(''));
+    if (found === null) return false;
+    inTransaction(db, 'commit', () => measured('fold', () => operations['rollups.fold'](found)));
+    return true;
+  };
   let groups = 0;
   return (batches) => {
     const calls = batches.map(({ batch, observations }) => {
@@ -108,10 +114,8 @@ function storeIn(file: string): Writer {
         for (const call of calls) operations['traces.write'](...call);
       });
     });
-    const found = measured('fold', () => toFold(''));
-    if (found === null) return;
-    inTransaction(db, 'commit', () => measured('fold', () => operations['rollups.fold'](found)));
-    if (++groups % POSTED_GROUPS !== 0) return;
+    if (++groups % ROUND_GROUPS !== 0) return;
+    while (foldStep());
     while (postStep(group));
     while (postStep(post));
   };

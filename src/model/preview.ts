@@ -39,6 +39,9 @@ export function withPreviews(
     : withCustomFieldsText(previewed, customFieldsText);
 }
 
+/** White space that is not one space already: a replacement costs more than the search. */
+const WHITE_SPACE = / \s+|[^\S ]\s*/g;
+
 /**
  * The beginning of a payload field as text, from its JSON: of a text its characters, of any other value its JSON. Undefined for an
  * absent field, null and an empty text.
@@ -48,7 +51,7 @@ export function previewOf(json: string | undefined): string | undefined {
   let line = '';
   for (const scanned of SCANNED) {
     const text = json.startsWith('"') ? beginningOfText(json, scanned) : json.slice(0, scanned);
-    line = text.replaceAll(/\s+/g, ' ').trim();
+    line = text.replaceAll(WHITE_SPACE, ' ').trim();
     if (line.length > PREVIEW_CHARACTERS || json.length <= scanned) break;
   }
   return line === '' ? undefined : cutAt(line, PREVIEW_CHARACTERS);

@@ -114,15 +114,16 @@ export function rowOf(
   position: number,
   source: ObservationSource,
 ): ObservationRow {
-  const { id, startTime, endTime } = observation;
+  const { id, parentId, startTime, endTime } = observation;
   const key = observationKey(traceId, id);
+  const parent = parentId === null ? null : parentToColumn(traceId, parentId);
   return [
     key,
     typeof key === 'string' ? null : id,
     position,
     versionOf(observation.version),
     flagsOf(observation, source),
-    observation.parentId === null ? null : parentToColumn(traceId, observation.parentId),
+    parent,
     observation.name,
     observation.kind === null ? null : OBSERVATION_KINDS.indexOf(observation.kind),
     observation.status === null ? null : OBSERVATION_STATUSES.indexOf(observation.status),
@@ -136,7 +137,7 @@ export function rowOf(
     observation.userId,
     jsonOf(observation.error),
     observation.customFieldsText ?? jsonOf(observation.customFields),
-    externalToColumn(observation, traceId),
+    externalToColumn(observation.external, traceId, key, parent),
     jsonOf(observation.details),
   ];
 }
@@ -225,29 +226,28 @@ export function isDerivedWord(column: string): boolean {
   return column === DERIVED || column === DERIVED_WITH_PARENT;
 }
 
-function externalToColumn(observation: Observation, traceId: string): string | null {
-  const { external, id, parentId } = observation;
+function externalToColumn(
+  external: Observation['external'],
+  traceId: string,
+  key: Key,
+  parent: Key | null,
+): string | null {
   if (external === null) return null;
-  return isDerivedExternal(external, traceId, id, parentId)
-    ? parentId === null
-      ? DERIVED
-      : DERIVED_WITH_PARENT
-    : JSON.stringify(external);
+  if (!isDerivedExternal(external, traceId, key, parent)) return JSON.stringify(external);
+  return parent === null ? DERIVED : DERIVED_WITH_PARENT;
 }
 
 /** Equals a comparison with `derivedExternal`. Hot path, runs for every span: no object is made. */
 function isDerivedExternal(
   external: Readonly<Record<string, string>>,
   traceId: string,
-  id: string,
-  parentId: string | null,
+  key: Key,
+  parent: Key | null,
 ): boolean {
-  if (external.trace_id !== traceId || !isDerived(traceId, id)) return false;
-  const start = traceId.length + 1;
-  if (external.span_id !== id.slice(start)) return false;
-  if (parentId === null) return Object.keys(external).length === 2;
-  if (!isDerived(traceId, parentId) || external.parent_span_id !== parentId.slice(start))
-    return false;
+  if (external.trace_id !== traceId || !isSpanKey(traceId, key)) return false;
+  if (external.span_id !== key.slice(1)) return false;
+  if (parent === null) return Object.keys(external).length === 2;
+  if (!isSpanKey(traceId, parent) || external.parent_span_id !== parent.slice(1)) return false;
   return Object.keys(external).length === 3;
 }
 
