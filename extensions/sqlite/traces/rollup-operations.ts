@@ -44,7 +44,11 @@ export class DeltaLog {
   add(project: string, delta: RollupDelta): void {
     const changes = delta.changes();
     if (changes.length === 0) return;
-    this.#insert.run(project, DELTA_KINDS.CHANGES, JSON.stringify(changes));
+    this.addStored(project, { kind: DELTA_KINDS.CHANGES, text: JSON.stringify(changes) });
+  }
+
+  addStored(project: string, { kind, text }: StoredDelta): void {
+    this.#insert.run(project, kind, text);
   }
 
   /** Subtracts what a trace contributed, before it is erased. */

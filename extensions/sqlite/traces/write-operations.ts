@@ -6,7 +6,7 @@ import { deletedProjects } from '../../../src/sqlite/queue/lookups.ts';
 import type { WrittenParts } from '../../../src/sqlite/queue/part-operations.ts';
 import { tuples } from '../../../src/sqlite/rows.ts';
 import type { StorePrices } from '../../../src/store/pricing.ts';
-import { RollupDelta } from '../../../src/store/rollups/delta.ts';
+import { WrittenDelta } from '../../../src/store/rollups/delta.ts';
 import type { BatchRows } from '../../../src/store/rows/batch-rows.ts';
 import type { Key } from '../../../src/store/rows/observation-row.ts';
 import { ObservationWrite } from '../../../src/store/rows/observation-write.ts';
@@ -86,7 +86,7 @@ export function traceOperations(db: DatabaseSync, prices: StorePrices) {
         known === undefined && record !== null ? keep(record, usageAt, parts) : undefined;
       const batch = known ?? kept?.seq ?? 0;
       const { pricing } = prices;
-      const rollups = new RollupDelta();
+      const rollups = new WrittenDelta();
       const source = { project, keyId, batch, receivedAt, pricing, rollups };
       statements.begin();
       const run = new ObservationWrite(statements, waiting, source);
@@ -94,7 +94,7 @@ export function traceOperations(db: DatabaseSync, prices: StorePrices) {
       run.writeChildren(children);
       run.writeUpdates(updates);
       const isSummarized = run.finish();
-      deltas.add(project, rollups);
+      for (const delta of rollups.stored()) deltas.addStored(project, delta);
       refer(project, batchId, attachments);
       const { unindexedTerms } = run;
       const isCounted = kept?.isCounted === true;

@@ -82,21 +82,57 @@ function isZero(numbers: readonly number[]): boolean {
   return numbers.every((number) => number === 0);
 }
 
-/** A row of `rollup_deltas`: the changes of a write, or the contributions of traces that are gone. */
+/** Records how the contributions of traces change. */
+export type RollupRecorder = Pick<RollupDelta, 'replace' | 'subtract'>;
+
+/** What a write changes in rollups. The contributions of new traces stay texts, which whoever reads the delta adds up. */
+export class WrittenDelta implements RollupRecorder {
+  readonly #added: string[] = [];
+  readonly #changed = new RollupDelta();
+
+  /** As that of `RollupDelta`. */
+  replace(before: string | null, after: Contribution): string {
+    if (before !== null) return this.#changed.replace(before, after);
+    const text = JSON.stringify(after);
+    this.#added.push(text);
+    return text;
+  }
+
+  subtract(before: string | null): void {
+    this.#changed.subtract(before);
+  }
+
+  stored(): StoredDelta[] {
+    const { ADDED, CHANGES } = DELTA_KINDS;
+    const changes = this.#changed.changes();
+    return [
+      ...(this.#added.length === 0 ? [] : [{ kind: ADDED, text: `[${this.#added.join(',')}]` }]),
+      ...(changes.length === 0 ? [] : [{ kind: CHANGES, text: JSON.stringify(changes) }]),
+    ];
+  }
+}
+
+/** A row of `rollup_deltas`: the changes of a write, or the contributions of traces that are new, or gone. */
 export type StoredDelta = { readonly kind: number; readonly text: string };
 
-export const DELTA_KINDS = { CHANGES: 1, SUBTRACTED: -1 } as const;
+/** `ADDED` is in SQLite only: the processes that share a Postgres may be of two versions. */
+export const DELTA_KINDS = { CHANGES: 1, SUBTRACTED: -1, ADDED: 2 } as const;
 
 /** Adds a stored delta to a sum. */
 export function addStored(sum: RollupDelta, { kind, text }: StoredDelta): void {
-  for (const change of storedChanges(kind, text)) sum.add(change);
+  if (kind === DELTA_KINDS.CHANGES) {
+    for (const change of decodeJsonText(text) as RollupChange[]) sum.add(change);
+    return;
+  }
+  const sign = kind === DELTA_KINDS.ADDED ? 1 : -1;
+  for (const contribution of decodeJsonText(text) as Contribution[]) {
+    for (const change of changesOfContribution(contribution)) sum.add(change, sign);
+  }
 }
 
 export function storedChanges(kind: number, text: string): RollupChange[] {
   if (kind === DELTA_KINDS.CHANGES) return decodeJsonText(text) as RollupChange[];
-  const subtracted = new RollupDelta();
-  for (const contribution of decodeJsonText(text) as Contribution[]) {
-    for (const change of changesOfContribution(contribution)) subtracted.add(change, -1);
-  }
-  return subtracted.changes();
+  const sum = new RollupDelta();
+  addStored(sum, { kind, text });
+  return sum.changes();
 }

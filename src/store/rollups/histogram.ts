@@ -42,16 +42,22 @@ export function countPairs(histogram: LatencyHistogram, pairs: readonly number[]
 /** Bucket, count, bucket, count …, in the order of buckets. */
 export function pairsOf(histogram: LatencyHistogram): number[] {
   const pairs: number[] = [];
-  const sorted = histogram.size > 1 ? [...histogram].sort(([a], [b]) => a - b) : histogram;
-  for (const [bucket, counted] of sorted) pairs.push(bucket, counted);
+  for (const [bucket, counted] of inOrder(histogram)) pairs.push(bucket, counted);
   return pairs;
+}
+
+/** Most histograms have one bucket. */
+function inOrder(
+  histogram: LatencyHistogram,
+): Iterable<readonly [bucket: number, counted: number]> {
+  return histogram.size > 1 ? [...histogram].sort(([a], [b]) => a - b) : histogram;
 }
 
 /** The bytes of a stored histogram: for each bucket the distance from the bucket before and the count, as varints. */
 export function encodeHistogram(histogram: LatencyHistogram): Uint8Array {
   const bytes: number[] = [];
   let before = 0;
-  for (const [bucket, counted] of [...histogram].sort(([a], [b]) => a - b)) {
+  for (const [bucket, counted] of inOrder(histogram)) {
     if (counted <= 0) continue;
     pushVarint(bytes, bucket - before);
     pushVarint(bytes, counted);

@@ -1,6 +1,6 @@
 import type { Pricing } from '../pricing.ts';
 import { contributionOf } from '../rollups/contribution.ts';
-import type { RollupDelta } from '../rollups/delta.ts';
+import type { RollupRecorder } from '../rollups/delta.ts';
 import type { TraceRows } from './batch-rows.ts';
 import type { CopyKey } from './copies.ts';
 import { copyKeyOf, isRunWithCopy, otherCopy } from './copies.ts';
@@ -90,7 +90,7 @@ export type WriteSource<B extends BatchRef> = {
   /** Prices merged observations; undefined without the processor `cost`. */
   readonly pricing?: Pricing | undefined;
   /** Gets the changes of the rollups. */
-  readonly rollups: RollupDelta;
+  readonly rollups: RollupRecorder;
 };
 
 /** Writes the observations of one batch. Reads each trace once, and writes it once, at the end, with its summary. */
@@ -101,7 +101,7 @@ export class ObservationWrite<B extends BatchRef> {
   readonly #keyId: string;
   readonly #state: RowState<B>;
   readonly #pricing: Pricing | undefined;
-  readonly #rollups: RollupDelta;
+  readonly #rollups: RollupRecorder;
   readonly #traces = new Map<number, WrittenTrace>();
   /** Those of which the batch has no event: they only lose spans. */
   readonly #unpaired = new Set<number>();
