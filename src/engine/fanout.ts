@@ -57,7 +57,10 @@ export async function fanOut(
     if (request?.answer?.keptFor === undefined) await keeper?.consume(batch, request);
     return;
   }
-  if (more.length === 0) return only.consume(batch, request);
+  if (more.length === 0) {
+    await only.consume(batch, request);
+    return;
+  }
   if (keeper === undefined || request === undefined) return consumeAll(sinks, batch, request);
   const withoutAnswer = { ...request, answer: undefined };
   const others = sinks.filter((sink) => sink !== keeper);
