@@ -289,16 +289,18 @@ class BranchLoop {
   }
 
   /** Begins after so many turns of the event loop, because the processing of a batch takes some milliseconds of it. */
-  begin(entry: QueueEntry, onEnd = (): void => {}, turns = 0): Promise<void> {
+  async begin(entry: QueueEntry, onEnd = (): void => {}, turns = 0): Promise<void> {
     this.#inFlight.add(entry);
-    return this.#deliver(entry, turns).finally(() => {
+    try {
+      await this.#deliver(entry, turns);
+    } finally {
       this.#inFlight.delete(entry);
       onEnd();
       if (this.#beside === entry) this.#beside = undefined;
       if (this.#inFlight.size === 0) this.#onIdle?.();
       this.#fill();
       this.#onRoom();
-    });
+    }
   }
 
   /** Never rejects: an entry whose outcome could not be saved is delivered again after a restart. */
@@ -311,7 +313,7 @@ class BranchLoop {
       batchId: entry.batch.id,
       failures: entry.attempts,
       process: () => this.#processing.run(entry),
-      isHeld: async () => (await queue.isHeld?.(name, entry)) ?? true,
+      isHeld: queue.isHeld && (async () => (await queue.isHeld?.(name, entry)) ?? true),
       consumer: this.#branch.consumer,
     });
     if (outcome.kind !== 'retry') this.#processing.ended(entry);
