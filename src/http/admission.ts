@@ -450,6 +450,7 @@ class Budget {
 
   /** Gives free bytes to the waiting requests: first to those in progress, then to new ones in their order. */
   #serve(): void {
+    if (this.#waiting.size === 0) return;
     const passed = new Set<Hold>();
     const passedKeys = new Set<Party>();
     const isNext = (hold: Hold): boolean =>

@@ -457,14 +457,20 @@ function prepareWithin(
   // One of the body's copies is the inflated one.
   const reserved = Math.max(body.length, expected);
   const waiting = reserved > body.length ? reservation.obtain(reserved - body.length) : undefined;
-  const counted = (prepared: Prepared): Prepared => {
-    const more = prepared.index.bytes.length - reserved;
-    if (more > 0) reservation.grow(more);
-    return prepared;
-  };
-  if (waiting !== undefined) return waiting.then(() => scanner.prepare(body, wanted)).then(counted);
-  const preparing = scanner.prepare(body, wanted);
-  return preparing instanceof Promise ? preparing.then(counted) : counted(preparing);
+  const preparing =
+    waiting === undefined
+      ? scanner.prepare(body, wanted)
+      : waiting.then(() => scanner.prepare(body, wanted));
+  return preparing instanceof Promise
+    ? preparing.then((prepared) => growTo(prepared, reserved, reservation))
+    : growTo(preparing, reserved, reservation);
+}
+
+/** Reserves the inflated bytes beyond those that are `reserved`. */
+function growTo(prepared: Prepared, reserved: number, reservation: ByteReservation): Prepared {
+  const more = prepared.index.bytes.length - reserved;
+  if (more > 0) reservation.grow(more);
+  return prepared;
 }
 
 function storable(reply: Answer): StoredAnswer {

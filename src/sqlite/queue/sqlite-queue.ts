@@ -425,22 +425,32 @@ export class SqliteQueue implements DurableQueue {
    * Writes the end of a lease, with the next group of other calls. It is retried until it succeeds: after a crash
    * before that, the entry is delivered again.
    */
-  async #persist<Name extends keyof WriteOperations>(
+  #persist<Name extends keyof WriteOperations>(
     name: Name,
     args: Parameters<WriteOperations[Name]>,
     withinMs?: number,
   ): Promise<ReturnType<WriteOperations[Name]>> {
+    const writing = this.#database.write(name, args, { lazy: withinMs ?? true });
+    return writing.catch((error: unknown) => this.#persistLater(error, name, args, withinMs));
+  }
+
+  /** `error` is that of the first write. */
+  async #persistLater<Name extends keyof WriteOperations>(
+    error: unknown,
+    name: Name,
+    args: Parameters<WriteOperations[Name]>,
+    withinMs: number | undefined,
+  ): Promise<ReturnType<WriteOperations[Name]>> {
+    let err = error;
     for (;;) {
+      if (this.#isClosed || !(err instanceof RetryableError)) throw err;
+      this.#logger.warn({ queue: this.#name, err }, 'End of leases could not be written; retrying');
+      await new Promise<void>((resolve) => this.#clock.after(REWRITE_MS, resolve));
+      if (this.#isClosed) throw err;
       try {
         return await this.#database.write(name, args, { lazy: withinMs ?? true });
-      } catch (err) {
-        if (this.#isClosed || !(err instanceof RetryableError)) throw err;
-        this.#logger.warn(
-          { queue: this.#name, err },
-          'End of leases could not be written; retrying',
-        );
-        await new Promise<void>((resolve) => this.#clock.after(REWRITE_MS, resolve));
-        if (this.#isClosed) throw err;
+      } catch (next) {
+        err = next;
       }
     }
   }
