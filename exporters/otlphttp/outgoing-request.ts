@@ -16,7 +16,7 @@ export type OutgoingRequest = {
   readonly sources:
     | readonly { readonly batch: SealedBatch; readonly position: number }[]
     | undefined;
-  encode(): Promise<RequestBody>;
+  encode(): RequestBody | Promise<RequestBody>;
   /** Smaller requests with the same spans, for a destination that refuses the size; empty for one span. */
   halves(): readonly OutgoingRequest[];
 };
@@ -35,11 +35,11 @@ export function forwardRequest(
   return {
     items: keep?.length ?? batch.items,
     sources: keep?.map((position) => ({ batch, position })),
-    async encode() {
+    encode() {
       if (isUnchanged) return requestBody(batch.body, batch.encoding, arrived, config);
       const encoding = sent === arrived ? undefined : sent;
-      const bytes = await worker.cut({ batch, keep, encoding });
-      return requestBody(bytes, 'identity', sent, config);
+      const cutting = worker.cut({ batch, keep, encoding });
+      return cutting.then((bytes) => requestBody(bytes, 'identity', sent, config));
     },
     halves() {
       const positions = keep ?? allPositions(batch.items);

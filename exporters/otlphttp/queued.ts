@@ -73,8 +73,8 @@ export class QueuedExporter implements Exporter {
   }
 
   async #deliverOtlp(batch: SealedBatch): Promise<void> {
-    const request = forwardRequest(batch, this.#config, this.#worker);
-    await this.#settle(batch, await this.#sender.send(request));
+    const result = await this.#sender.send(forwardRequest(batch, this.#config, this.#worker));
+    if (result.refused.length > 0 || result.rejected > 0) await this.#settle(batch, result);
   }
 
   /** Resolves when every event of the batch is sent; releases the slot once the other events only wait. */

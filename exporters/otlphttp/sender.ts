@@ -103,39 +103,38 @@ export class Sender {
   }
 
   /** Resolves when the destination has answered for every span. Rejects with `RetryableError`. */
-  async send(request: OutgoingRequest): Promise<SendResult> {
-    const result: SendResult = { refused: [], rejected: 0, rejectedMessage: '' };
-    await this.#send(request, result);
-    return result;
+  send(request: OutgoingRequest): Promise<SendResult> {
+    return this.#send(request, { refused: [], rejected: 0, rejectedMessage: '' });
   }
 
-  async #send(request: OutgoingRequest, result: SendResult): Promise<void> {
-    if (request.items === 0) return;
+  /** Resolves with `result`, to which it adds the answers. */
+  async #send(request: OutgoingRequest, result: SendResult): Promise<SendResult> {
+    if (request.items === 0) return result;
     const verdict = await this.#untilAnswered(request);
     switch (verdict.kind) {
       case 'delivered':
         this.#metrics.sent(request.items);
         if (verdict.warning !== undefined) this.#warn(verdict.warning);
-        return;
+        return result;
       case 'partial':
         this.#metrics.sent(Math.max(0, request.items - verdict.rejected));
         this.#metrics.rejected(verdict.rejected);
         result.rejected += verdict.rejected;
         result.rejectedMessage ||= verdict.message;
-        return;
+        return result;
       case 'too_large': {
         const parts = request.halves();
         if (parts.length === 0) {
           result.refused.push({ request, code: 'too_large', message: verdict.message });
-          return;
+          return result;
         }
         this.#metrics.split();
         for (const part of parts) await this.#send(part, result);
-        return;
+        return result;
       }
       case 'permanent':
         result.refused.push({ request, code: verdict.code, message: verdict.message });
-        return;
+        return result;
     }
   }
 
@@ -145,9 +144,11 @@ export class Sender {
 
   async #untilAnswered(request: OutgoingRequest): Promise<FinalVerdict> {
     const startedAt = this.#settings.clock.now();
-    const body = await request.encode();
+    const encoding = request.encode();
+    const body = encoding instanceof Promise ? await encoding : encoding;
     for (let failures = 0; ; failures++) {
-      await this.#pause(startedAt);
+      if (this.#isStopped) throw shuttingDown();
+      if (this.#pausedUntil > this.#settings.clock.now()) await this.#pause(startedAt);
       const verdict = await this.#attempt(body.bytes, body.headers);
       if (verdict.kind === 'broken') {
         this.#failed(verdict.code);
@@ -187,7 +188,8 @@ export class Sender {
     try {
       const response = await pending.response;
       this.#metrics.answered(response.status);
-      return await judgeResponse(response, this.#config, clock.now());
+      const verdict = judgeResponse(response, this.#config, clock.now());
+      return verdict instanceof Promise ? await verdict : verdict;
     } catch (error) {
       if (this.#transport === undefined) throw shuttingDown();
       if (isLate) {
@@ -231,7 +233,6 @@ export class Sender {
 
   /** Waits while requests are paused. */
   async #pause(startedAt: number): Promise<void> {
-    if (this.#isStopped) throw shuttingDown();
     const { clock } = this.#settings;
     for (let ms = this.#pausedUntil - clock.now(); ms > 0; ms = this.#pausedUntil - clock.now()) {
       if (!this.#isQueued && clock.now() - startedAt + ms > DIRECT_ANSWER_MS) {

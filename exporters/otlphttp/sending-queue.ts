@@ -12,7 +12,7 @@ import type { SendingQueueConfig } from './config.ts';
 const ROOM_INTERVAL_MS = 50;
 const FULL_RETRY_MS = 2000;
 /** Bodies are sent soon after the append, so a small cache saves most reads. */
-const CACHE_BYTES = 8 * 1024 * 1024;
+const CACHE_BYTES = 16 * 1024 * 1024;
 /** Appends between two reads of the queue's statistics. */
 const APPENDS_PER_CHECK = 64;
 
@@ -212,7 +212,8 @@ export class DurableSendingQueue {
       this.#onRelease?.();
       if (this.#active < this.#parts.config.num_consumers) this.#delivery?.resume();
     };
-    await this.#takeSlot();
+    if (this.#sending < this.#parts.config.num_consumers) this.#sending++;
+    else await this.#slotReleased();
     try {
       if (this.#isStopped)
         throw new RetryableError('shutting_down', 'the batch stays in the queue');
@@ -222,14 +223,12 @@ export class DurableSendingQueue {
     }
   }
 
-  /** First come, first served, so that events of one observation keep their order. */
-  async #takeSlot(): Promise<void> {
-    if (this.#sending < this.#parts.config.num_consumers) {
-      this.#sending++;
-      return;
-    }
-    // The batch that releases its slot passes it on.
-    await new Promise<void>((resolve) => this.#slotWaiters.push(resolve));
+  /**
+   * Resolves when a batch that releases its slot has passed it on. First come, first served, so that events of one observation keep
+   * their order.
+   */
+  #slotReleased(): Promise<void> {
+    return new Promise<void>((resolve) => this.#slotWaiters.push(resolve));
   }
 
   #sendingFinished(deadline: AbortSignal): Promise<void> {

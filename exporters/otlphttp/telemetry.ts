@@ -1,6 +1,7 @@
 import type { Metrics, Settings } from '../../src/component/component.ts';
 import type { ComponentHealth } from '../../src/component/health.ts';
 import { HEALTH_REGISTRY } from '../../src/component/health.ts';
+import { countByLabel } from '../../src/component/labelled-counts.ts';
 import { oldestAgeSeconds, summaryGauges } from '../../src/queue/gauges.ts';
 import type { DurableQueue } from '../../src/queue/queue.ts';
 import type { OtlpHttpConfig } from './config.ts';
@@ -43,12 +44,15 @@ export function createSendMetrics(metrics: Metrics, exporter: string): SendMetri
     'Requests that were too large for the destination and were sent again in parts.',
   );
   const own = { exporter };
+  const answers = countByLabel(requests, own, 'status');
+  const failures = countByLabel(retries, own, 'code');
+  const refusals = countByLabel(holds, own, 'status');
   return {
     sent: (spans) => sent.add(spans, own),
     rejected: (spans) => rejected.add(spans, own),
-    answered: (status) => requests.add(1, { ...own, status: String(status) }),
-    retried: (code) => retries.add(1, { ...own, code }),
-    held: (status) => holds.add(1, { ...own, status: String(status) }),
+    answered: (status) => answers(String(status), 1),
+    retried: (code) => failures(code, 1),
+    held: (status) => refusals(String(status), 1),
     split: () => splits.add(1, own),
   };
 }

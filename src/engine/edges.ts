@@ -1,4 +1,5 @@
-import type { Clock, Counter, Labels, Logger, Metrics } from '../component/component.ts';
+import type { Clock, Labels, Logger, Metrics } from '../component/component.ts';
+import { countByLabel } from '../component/labelled-counts.ts';
 import { PermanentError, Refusal, RepeatedRequest, RetryableError } from '../model/errors.ts';
 import type { Rejection } from '../model/rejection.ts';
 
@@ -166,9 +167,9 @@ function receiverEdge(
   labels: Labels,
   fault: (error: unknown) => void,
 ): Omit<ReceiverEdge, 'begin'> {
-  const outcomes = byValue(counters.requests, labels, 'outcome');
-  const refusals = byValue(counters.refusals, labels, 'code');
-  const rejections = byValue(counters.rejected, labels, 'code');
+  const outcomes = countByLabel(counters.requests, labels, 'outcome');
+  const refusals = countByLabel(counters.refusals, labels, 'code');
+  const rejections = countByLabel(counters.rejected, labels, 'code');
   const isReceiver = kind === 'receiver';
   const acceptedItems = isReceiver ? counters.accepted : counters.delivered;
   const refusedItems = isReceiver ? counters.refused : counters.undelivered;
@@ -200,7 +201,7 @@ function processorEdge(
   labels: Labels,
   fault: (error: unknown) => void,
 ): ProcessorEdge {
-  const drops = byValue(counters.dropped, labels, 'reason');
+  const drops = countByLabel(counters.dropped, labels, 'reason');
   return {
     fault,
     incoming: (items) => counters.incoming.add(items, labels),
@@ -216,7 +217,7 @@ function exporterEdge(
   fault: (error: unknown) => void,
 ): Omit<ExporterEdge, 'begin'> {
   const labels: Labels = { ...rest, kind };
-  const failures = byValue(counters.failed, labels, 'code');
+  const failures = countByLabel(counters.failed, labels, 'code');
   return {
     sent: (items) => counters.sent.add(items, labels),
     failed(items, error) {
@@ -224,23 +225,6 @@ function exporterEdge(
       failures(codeOfError(error), items);
       fault(error);
     },
-  };
-}
-
-/** Counts by one more label. Hot path: the labels of each value are made once. */
-function byValue(
-  counter: Counter,
-  labels: Labels,
-  name: string,
-): (value: string, n: number) => void {
-  const known = new Map<string, Labels>();
-  return (value, n) => {
-    let all = known.get(value);
-    if (all === undefined) {
-      all = { ...labels, [name]: value };
-      known.set(value, all);
-    }
-    counter.add(n, all);
   };
 }
 

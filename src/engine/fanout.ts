@@ -49,7 +49,7 @@ export async function fanOut(
   batch: Batch,
   request?: RequestContext,
 ): Promise<void> {
-  const [only, ...more] = sinks;
+  const [only] = sinks;
   if (only === undefined) return;
   const keeper = keeperOf(sinks, request);
   if (!hasItems(batch)) {
@@ -57,7 +57,10 @@ export async function fanOut(
     if (request?.answer?.keptFor === undefined) await keeper?.consume(batch, request);
     return;
   }
-  if (more.length === 0) return only.consume(batch, request);
+  if (sinks.length === 1) {
+    await only.consume(batch, request);
+    return;
+  }
   if (keeper === undefined || request === undefined) return consumeAll(sinks, batch, request);
   const withoutAnswer = { ...request, answer: undefined };
   const others = sinks.filter((sink) => sink !== keeper);

@@ -62,7 +62,7 @@ export function createPipeline(
     accept: (batch, request) => accept(slot, edge, { batch, request, scanner, settling: [] }),
     consume: (batch) => consume(slot, edge, batch),
     async process(batch, again = false) {
-      const stages = await enter(slot);
+      const stages = enter(slot) ?? (await enterLater(slot));
       try {
         return await transform(stages.batchSteps, batch, again);
       } finally {
@@ -96,12 +96,13 @@ async function accept(
 ): Promise<SealedBatch> {
   const { batch, request } = decision;
   const end = edge.begin();
-  const stages = await enter(slot);
+  const stages = enter(slot) ?? (await enterLater(slot));
   let sealed: SealedBatch;
   try {
-    await decide(stages.requestSteps, decision);
+    if (stages.requestSteps.length > 0) await decide(stages.requestSteps, decision);
     sealed = seal(batch, request);
-    const processed = await transform(stages.batchSteps, sealed, false);
+    const { batchSteps } = stages;
+    const processed = batchSteps.length > 0 ? await transform(batchSteps, sealed, false) : sealed;
     if (sealed.items > 0) await request.storeBeside?.(sealed);
     if (request.signal.aborted) throw tooLate();
     await fanOut(stages.sinks, processed, request);
@@ -121,7 +122,7 @@ async function accept(
 
 async function consume(slot: PipelineSlot, edge: ReceiverEdge, batch: Batch): Promise<void> {
   const end = edge.begin();
-  const stages = await enter(slot);
+  const stages = enter(slot) ?? (await enterLater(slot));
   try {
     await fanOut(stages.sinks, await transform(stages.batchSteps, batch, false));
   } catch (error) {
@@ -134,10 +135,19 @@ async function consume(slot: PipelineSlot, edge: ReceiverEdge, batch: Batch): Pr
   edge.accepted(itemsOf(batch), []);
 }
 
-async function enter(slot: PipelineSlot): Promise<PipelineStages> {
-  while (slot.gate !== undefined) await slot.gate;
+/** Undefined while the batch has to wait for an exchange of the stages. Hot path: a batch that need not wait costs no promise. */
+function enter(slot: PipelineSlot): PipelineStages | undefined {
+  if (slot.gate !== undefined) return undefined;
   slot.stages.active++;
   return slot.stages;
+}
+
+async function enterLater(slot: PipelineSlot): Promise<PipelineStages> {
+  for (;;) {
+    await slot.gate;
+    const stages = enter(slot);
+    if (stages !== undefined) return stages;
+  }
 }
 
 function leave(stages: PipelineStages): void {

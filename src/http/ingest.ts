@@ -217,8 +217,12 @@ async function take(work: RequestInProgress): Promise<Outcome> {
 
   const store = storeBeside(ingestion);
   const wanted = preparation(protocol, incoming, named.format, encoding, store !== undefined);
-  const prepared = await prepareWithin(reservation, ingestion.scanner, body, wanted);
-  const feedback = await deadline.wait(storeFeedback(ingestion, store, admission.tenant, prepared));
+  const preparing = prepareWithin(reservation, ingestion.scanner, body, wanted);
+  const prepared = preparing instanceof Promise ? await preparing : preparing;
+  const feedback =
+    prepared.feedback === undefined || prepared.feedback.length === 0
+      ? undefined
+      : await deadline.wait(storeFeedback(ingestion, store, admission.tenant, prepared.feedback));
   stopIfPassed(deadline);
   if (prepared.index.count === 0) {
     const hasFeedback = feedback !== undefined && feedback.stored > 0;
@@ -264,16 +268,15 @@ function preparation(
 const ONLY_FEEDBACK: Answer = { status: 202, contentType: 'application/json', body: '{}' };
 
 /**
- * Stores feedback before the runs: a repetition of the request stores it again, under the same ids. Undefined without any. Rejects
- * with an error if the store is away.
+ * Stores feedback before the runs: a repetition of the request stores it again, under the same ids. Rejects with an error if the
+ * store is away.
  */
 async function storeFeedback(
   { feedback, clock }: Ingestion,
   store: Store | undefined,
   tenant: Tenant,
-  { feedback: parts = [] }: Prepared,
-): Promise<{ readonly stored: number; readonly leftOut: number } | undefined> {
-  if (parts.length === 0) return undefined;
+  parts: NonNullable<Prepared['feedback']>,
+): Promise<{ readonly stored: number; readonly leftOut: number }> {
   if (store === undefined || feedback === undefined) return { stored: 0, leftOut: parts.length };
   const leftOut = await feedback({ tenant, store, now: clock.now() }, parts);
   return { stored: parts.length - leftOut, leftOut };
@@ -440,12 +443,12 @@ function hashRequest(head: RequestHead, bodyHash: string): Buffer {
 }
 
 /** Reserves the inflated bytes before they exist, as far as their size is known. */
-async function prepareWithin(
+function prepareWithin(
   reservation: ByteReservation,
   scanner: Scanner,
   body: Buffer,
   wanted: Preparation,
-): Promise<Prepared> {
+): Prepared | Promise<Prepared> {
   const { singleRun, multipart, logs } = wanted;
   const isCopied = singleRun !== undefined || multipart !== undefined || logs === true;
   const inflates = wanted.encoding !== 'identity' || isCopied;
@@ -454,8 +457,17 @@ async function prepareWithin(
   // One of the body's copies is the inflated one.
   const reserved = Math.max(body.length, expected);
   const waiting = reserved > body.length ? reservation.obtain(reserved - body.length) : undefined;
-  if (waiting !== undefined) await waiting;
-  const prepared = await scanner.prepare(body, wanted);
+  const preparing =
+    waiting === undefined
+      ? scanner.prepare(body, wanted)
+      : waiting.then(() => scanner.prepare(body, wanted));
+  return preparing instanceof Promise
+    ? preparing.then((prepared) => growTo(prepared, reserved, reservation))
+    : growTo(preparing, reserved, reservation);
+}
+
+/** Reserves the inflated bytes beyond those that are `reserved`. */
+function growTo(prepared: Prepared, reserved: number, reservation: ByteReservation): Prepared {
   const more = prepared.index.bytes.length - reserved;
   if (more > 0) reservation.grow(more);
   return prepared;

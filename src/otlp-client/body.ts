@@ -33,21 +33,20 @@ export function hasConfiguredEncoding(encoding: Encoding, config: ClientConfig):
 }
 
 /** A body in the configured compression. A body in another encoding must be inflated before. */
-export async function requestBody(
+export function requestBody(
   bytes: Buffer,
   encoding: Encoding,
   format: 'proto' | 'json',
   config: ClientConfig,
-): Promise<RequestBody> {
+): RequestBody | Promise<RequestBody> {
   const contentType = format === 'json' ? 'application/json' : 'application/x-protobuf';
   const configured = configuredEncoding(config);
-  return {
-    bytes: encoding === configured ? bytes : await compressed(bytes, config),
-    headers: {
-      'content-type': contentType,
-      ...(configured === 'identity' ? {} : { 'content-encoding': configured }),
-    },
+  const headers = {
+    'content-type': contentType,
+    ...(configured === 'identity' ? {} : { 'content-encoding': configured }),
   };
+  if (encoding === configured) return { bytes, headers };
+  return compressed(bytes, config).then((made) => ({ bytes: made, headers }));
 }
 
 function configuredEncoding({ compression }: ClientConfig): Encoding {

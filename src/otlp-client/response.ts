@@ -18,12 +18,15 @@ const MAX_MESSAGE = 300;
 /** A longer Retry-After is shortened to this. */
 const MAX_RETRY_AFTER_MS = 3_600_000;
 
-/** `now` is in milliseconds since the epoch, for dates in Retry-After. */
-export async function judgeResponse(
+/**
+ * `now` is in milliseconds since the epoch, for dates in Retry-After. The verdict needs no wait, unless a success has a body: then a
+ * library that reads it may have to be loaded.
+ */
+export function judgeResponse(
   response: ClientResponse,
   config: ClientConfig,
   now: number,
-): Promise<ResponseVerdict> {
+): ResponseVerdict | Promise<ResponseVerdict> {
   const { status } = response;
   if (status >= 200 && status < 300) return judgeSuccess(response);
   const message = messageOf(response);
@@ -43,15 +46,20 @@ export async function judgeResponse(
   }
 }
 
-async function judgeSuccess({
+function judgeSuccess({
   contentType,
   body,
   isTruncated,
-}: ClientResponse): Promise<ResponseVerdict> {
+}: ClientResponse): ResponseVerdict | Promise<ResponseVerdict> {
   const isJson = contentType === 'application/json';
   // A destination that is no OTLP server, such as a proxy, may answer in any other type.
   if (!isJson && contentType !== 'application/x-protobuf') return { kind: 'delivered' };
   if (isTruncated) return invalid('the response is larger than 4 MiB');
+  // An empty body is a success of all spans, in both encodings.
+  return body.length === 0 ? { kind: 'delivered' } : judgeAnswer(body, isJson);
+}
+
+async function judgeAnswer(body: Buffer, isJson: boolean): Promise<ResponseVerdict> {
   const answer = await readExportResponse(body, isJson);
   if (answer === undefined) return invalid('the response is no ExportTraceServiceResponse');
   const message = bounded(answer.errorMessage);

@@ -49,8 +49,8 @@ type DeliveryAttempt = {
   /** Attempts that failed before this one. */
   readonly failures: number;
   readonly process: () => Promise<Batch>;
-  /** Whether this process still may deliver the batch. */
-  readonly isHeld: () => Promise<boolean>;
+  /** Whether this process still may deliver the batch; undefined if no other process can. */
+  readonly isHeld: (() => Promise<boolean>) | undefined;
   readonly consumer: Consumer;
 };
 
@@ -107,14 +107,11 @@ export class DeliveryPolicy {
   }
 
   /** Undefined if another process has the batch. */
-  async #deliver(attempt: DeliveryAttempt): Promise<readonly ItemFailure[] | undefined> {
-    const deliver = async () => {
-      const batch = await attempt.process();
-      return (await attempt.isHeld()) ? deliverBatch(batch, attempt.consumer) : undefined;
-    };
+  #deliver(attempt: DeliveryAttempt): Promise<readonly ItemFailure[] | undefined> {
     const { bounds } = this.#options;
-    if (bounds === undefined) return deliver();
-    return bounds.waits.within(`delivery to ${this.#branch}`, bounds.attemptTimeout, deliver);
+    if (bounds === undefined) return deliverOnce(attempt);
+    const wait = `delivery to ${this.#branch}`;
+    return bounds.waits.within(wait, bounds.attemptTimeout, () => deliverOnce(attempt));
   }
 
   /** The entry's other items are delivered. A replay of the entry writes their rows again, unchanged. */
@@ -155,9 +152,15 @@ export class DeliveryPolicy {
 
 /**
  * Resolves with the undeliverable items: those that could not be read and those that the consumer rejected for
- * good. Rejects if no item was delivered.
+ * good. Undefined if another process has the batch. Rejects if no item was delivered.
  */
-async function deliverBatch(batch: Batch, consumer: Consumer): Promise<readonly ItemFailure[]> {
+async function deliverOnce({
+  process,
+  isHeld,
+  consumer,
+}: DeliveryAttempt): Promise<readonly ItemFailure[] | undefined> {
+  const batch = await process();
+  if (isHeld !== undefined && !(await isHeld())) return undefined;
   const unreadable = (batch.kind === 'observations' ? batch.failures : undefined) ?? [];
   if (!hasItems(batch)) return unreadable;
   try {

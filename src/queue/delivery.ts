@@ -289,36 +289,39 @@ class BranchLoop {
   }
 
   /** Begins after so many turns of the event loop, because the processing of a batch takes some milliseconds of it. */
-  begin(entry: QueueEntry, onEnd = (): void => {}, turns = 0): Promise<void> {
+  async begin(entry: QueueEntry, onEnd = (): void => {}, turns = 0): Promise<void> {
     this.#inFlight.add(entry);
-    return this.#deliver(entry, turns).finally(() => {
+    try {
+      for (let turn = 0; turn < turns; turn++) await nextTurn();
+      await (this.#isStopped ? this.#return(entry) : this.#deliver(entry));
+    } finally {
       this.#inFlight.delete(entry);
       onEnd();
       if (this.#beside === entry) this.#beside = undefined;
       if (this.#inFlight.size === 0) this.#onIdle?.();
       this.#fill();
       this.#onRoom();
-    });
+    }
   }
 
   /** Never rejects: an entry whose outcome could not be saved is delivered again after a restart. */
-  async #deliver(entry: QueueEntry, turns: number): Promise<void> {
-    for (let turn = 0; turn < turns; turn++) await nextTurn();
-    if (this.#isStopped) return this.#return(entry);
+  async #deliver(entry: QueueEntry): Promise<void> {
     const { queue } = this.#options;
     const { name } = this.#branch;
     const outcome = await this.#policy.attempt({
       batchId: entry.batch.id,
       failures: entry.attempts,
       process: () => this.#processing.run(entry),
-      isHeld: async () => (await queue.isHeld?.(name, entry)) ?? true,
+      isHeld: queue.isHeld && (async () => (await queue.isHeld?.(name, entry)) ?? true),
       consumer: this.#branch.consumer,
     });
     if (outcome.kind !== 'retry') this.#processing.ended(entry);
     const restMs = outcome.kind === 'retry' ? this.#policy.restMs() : 0;
     if (restMs > 0) this.#rest(restMs);
     if (outcome.kind === 'retry' && outcome.isTimeout) this.#options.progress?.abandoned();
-    const saved = this.#saveWithin(entry, outcome);
+    const { bounds, progress } = this.#options;
+    const isWatched = bounds !== undefined || progress !== undefined;
+    const saved = isWatched ? this.#saveWithin(entry, outcome) : this.#save(entry, outcome);
     // The next group commit of the queue saves an acknowledgement. A retry is already scheduled in memory, and a
     // full disk must not hold up the branch.
     if (outcome.kind === 'dead_letter' || outcome.kind === 'discard') await saved;

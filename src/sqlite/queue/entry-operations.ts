@@ -5,7 +5,6 @@ import { cell, finds, rows, tuples } from '../rows.ts';
 import type { ReadBody } from './body-reading.ts';
 import { bodyReader } from './body-reading.ts';
 import type { BranchItems } from './lookups.ts';
-import { allBranches } from './lookups.ts';
 import { partRemoval } from './part-operations.ts';
 
 /** A waiting entry without its body. A tuple, because a backlog is read by pages of a thousand entries. */
@@ -54,11 +53,20 @@ export type KeptBodies = {
   keep(seqs: readonly number[]): void;
 };
 
+/**
+ * Whether a branch or a dead letter needs the body of `?1`, and whether the body is in parts: one statement, because each takes as long as
+ * its look-ups. `CROSS` looks up the branches one by one; else SQLite may scan all waiting entries.
+ */
+export const BODY_USE = `
+  SELECT
+    EXISTS (SELECT 1 FROM dead_letters WHERE seq = ?1) OR EXISTS (
+      SELECT 1 FROM queue_branches b CROSS JOIN queue_pending p ON p.branch = b.id AND p.seq = ?1),
+    EXISTS (SELECT 1 FROM batch_parts WHERE seq = ?1)`;
+
 /** `keepsBodies` in a store, which removes bodies by retention; a directory of queues removes them at once. */
 export function bodiesOf(db: DatabaseSync, keepsBodies: boolean): KeptBodies {
   const isPending = finds(db, 'SELECT 1 FROM queue_pending WHERE branch = ? AND seq = ?');
-  const isDead = finds(db, 'SELECT 1 FROM dead_letters WHERE seq = ? LIMIT 1');
-  const branchIds = allBranches(db);
+  const use = tuples<[isNeeded: number, isInParts: number]>(db, BODY_USE);
   const remove = db.prepare('DELETE FROM raw_batches WHERE seq = ?');
   const removeParts = partRemoval(db);
   const kept = new Set<number>();
@@ -67,8 +75,10 @@ export function bodiesOf(db: DatabaseSync, keepsBodies: boolean): KeptBodies {
   return {
     waits,
     release(seq) {
-      if (keepsBodies || kept.has(seq) || isDead(seq) || waits(branchIds(), seq)) return;
-      removeParts(seq);
+      if (keepsBodies || kept.has(seq)) return;
+      const [isNeeded, isInParts] = use.get(seq) ?? [1, 0];
+      if (isNeeded === 1) return;
+      if (isInParts === 1) removeParts(seq);
       remove.run(seq);
     },
     keep(seqs) {

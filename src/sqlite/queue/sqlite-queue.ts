@@ -38,6 +38,8 @@ type WriteOperations = QueueOperations['write'];
 
 /** The weight of an append without its body. */
 const ENTRY_WEIGHT = 512;
+/** From this size on, a copy that moves to the database thread costs less than a clone, for which the bytes are copied twice. */
+const MOVED_BYTES = 64 * 1024;
 const PAGE = 1024;
 const NO_BYTES = new Uint8Array(0);
 const CACHE_BYTES = 32 * 1024 * 1024;
@@ -156,13 +158,14 @@ export class SqliteQueue implements DurableQueue {
     let parts: WrittenParts | null = null;
     try {
       if (this.#largeBodies.isLarge(batch)) parts = await this.#writeParts(batch);
-      const record = parts === null ? recordOf(batch) : recordOf(batch, NO_BYTES);
+      const moved = parts === null && size >= MOVED_BYTES ? new Uint8Array(batch.body) : undefined;
+      const record = recordOf(batch, parts === null ? moved : NO_BYTES);
       const { tag = null, expiresAt = 0 } = recent ?? {};
       const itemized = recent === undefined ? null : itemizedAnswer(recent, batch.id);
       const appended = await this.#database.write(
         'queue.append',
         [this.#targetNumbers, answer, record, usageAt, size, parts, tag, expiresAt, itemized],
-        { weight: record[RECORD.BODY].byteLength + ENTRY_WEIGHT },
+        { weight: record[RECORD.BODY].byteLength + ENTRY_WEIGHT, moved: moved?.buffer },
       );
       if (appended === null) throw projectDeleted();
       this.#usage.entered(batch.id, typeof appended === 'number' ? 'written' : 'known');
@@ -425,22 +428,32 @@ export class SqliteQueue implements DurableQueue {
    * Writes the end of a lease, with the next group of other calls. It is retried until it succeeds: after a crash
    * before that, the entry is delivered again.
    */
-  async #persist<Name extends keyof WriteOperations>(
+  #persist<Name extends keyof WriteOperations>(
     name: Name,
     args: Parameters<WriteOperations[Name]>,
     withinMs?: number,
   ): Promise<ReturnType<WriteOperations[Name]>> {
+    const writing = this.#database.write(name, args, { lazy: withinMs ?? true });
+    return writing.catch((error: unknown) => this.#persistLater(error, name, args, withinMs));
+  }
+
+  /** `error` is that of the first write. */
+  async #persistLater<Name extends keyof WriteOperations>(
+    error: unknown,
+    name: Name,
+    args: Parameters<WriteOperations[Name]>,
+    withinMs: number | undefined,
+  ): Promise<ReturnType<WriteOperations[Name]>> {
+    let err = error;
     for (;;) {
+      if (this.#isClosed || !(err instanceof RetryableError)) throw err;
+      this.#logger.warn({ queue: this.#name, err }, 'End of leases could not be written; retrying');
+      await new Promise<void>((resolve) => this.#clock.after(REWRITE_MS, resolve));
+      if (this.#isClosed) throw err;
       try {
         return await this.#database.write(name, args, { lazy: withinMs ?? true });
-      } catch (err) {
-        if (this.#isClosed || !(err instanceof RetryableError)) throw err;
-        this.#logger.warn(
-          { queue: this.#name, err },
-          'End of leases could not be written; retrying',
-        );
-        await new Promise<void>((resolve) => this.#clock.after(REWRITE_MS, resolve));
-        if (this.#isClosed) throw err;
+      } catch (next) {
+        err = next;
       }
     }
   }
