@@ -144,11 +144,11 @@ const SAVE = `
     ${MARK_INSERTED}
   ), paired AS (
     INSERT INTO batch_traces (batch, trace)
-    SELECT * FROM ${unnest(PAIR_COLUMNS, FIRST_PAIR)}
+    SELECT * FROM ${unnest(PAIR_COLUMNS, FIRST_PAIR)} AS g
     ON CONFLICT DO NOTHING
   ), posted AS (
     INSERT INTO trace_terms (${namesOf(POSTING_COLUMNS)})
-    SELECT * FROM ${unnest(POSTING_COLUMNS, FIRST_POSTING)}
+    SELECT * FROM ${unnest(POSTING_COLUMNS, FIRST_POSTING)} AS g
     ON CONFLICT DO NOTHING
   )
   UPDATE traces t SET ${assignments(withoutNumber(TRACE_SUMMARY_COLUMNS))},
@@ -191,7 +191,7 @@ const SAVE_SUMMARY = `
     ${deletePostings(FIRST_DELETED)} AND p.trace = ANY ($5::bigint[]) AND EXISTS (SELECT 1 FROM saved)
   )
   INSERT INTO trace_terms (${namesOf(POSTING_COLUMNS)})
-  SELECT * FROM ${unnest(POSTING_COLUMNS, FIRST_INSERTED)} WHERE EXISTS (SELECT 1 FROM saved)
+  SELECT * FROM ${unnest(POSTING_COLUMNS, FIRST_INSERTED)} AS g WHERE EXISTS (SELECT 1 FROM saved)
   ON CONFLICT DO NOTHING`;
 
 /** Without effect if the trace changed since it was summarized. */
