@@ -99,6 +99,12 @@ const NAME_COLUMNS: readonly Column<TraceName>[] = [
   { name: 'first', type: 'bigint', of: ({ at }) => firstNumberOf(at) },
 ];
 
+/**
+ * The number of the trace with the key `g.key` in the project $1. Each key is looked up by itself: a project that began since the last
+ * ANALYZE has few keys for the planner, which would read all of them.
+ */
+const NUMBER_OF_KEY = 'SELECT n FROM trace_keys WHERE project = $1 AND key = g.key OFFSET 0';
+
 /** `created_at` is null for a trace that exists. */
 type NamedRow = { readonly n: number; readonly key: Buffer; readonly created_at: number | null };
 
@@ -128,7 +134,7 @@ export function createTraces(
        )
        SELECT k.n, g.key, g.at AS created_at FROM keyed k JOIN named g ON g.key = k.key
        UNION ALL
-       SELECT n, key, NULL FROM trace_keys WHERE project = $1 AND key = ANY ($2::bytea[])`,
+       SELECT k.n, g.key, NULL FROM named g CROSS JOIN LATERAL (${NUMBER_OF_KEY}) k`,
       [project, ...columnParameters(NAME_COLUMNS, names)],
     ],
     (named: readonly NamedRow[]) => {
@@ -216,10 +222,10 @@ export async function lockTracesByKey(
 ): Promise<void> {
   const locked = await rows<LockedRow>(
     client,
-    `SELECT ${TRACE_CELLS}, t.key FROM trace_keys k JOIN traces t ON t.n = k.n
-     WHERE k.project = $1 AND k.key = ANY ($2) AND t.project = $1
-     ORDER BY t.key FOR UPDATE OF t`,
-    [project, keys.map(bytesOfKey)],
+    `SELECT ${TRACE_CELLS}, t.key FROM unnest($2::bytea[]) AS g (key)
+     CROSS JOIN LATERAL (${NUMBER_OF_KEY}) k JOIN traces t ON t.n = k.n
+     WHERE t.project = $1 ORDER BY t.key FOR UPDATE OF t`,
+    [project, columnParameter(KEY_COLUMN, keys)],
   );
   noteTraces(locked, snapshot);
 }
