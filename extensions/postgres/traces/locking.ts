@@ -10,14 +10,11 @@ import { firstNumberOf } from './numbers.ts';
 import { POSTED_ROW_COLUMNS } from './postings.ts';
 import type { TraceTableRow } from './rows.ts';
 import { TRACE_STATE_COLUMNS } from './rows.ts';
-import type { Snapshot } from './snapshot.ts';
-import { bytesOfKey, escapeText, keyOfBytes, keyParameter } from './text.ts';
+import type { Snapshot, TraceName } from './snapshot.ts';
+import { bytesOfKey, keyOfBytes, keyParameter } from './text.ts';
 
 /** A trace may expire between its creation and its lock; after so many times in a row the write fails. */
 const LOCK_ATTEMPTS = 5;
-
-/** A trace of a write. `at`: when its first event was received, in milliseconds since the epoch. */
-export type TraceName = { readonly key: Key; readonly longId: string | null; readonly at: number };
 
 export type Begin = {
   readonly project: string;
@@ -94,25 +91,23 @@ export async function isWaitedFor(
 
 const NAME_COLUMNS: readonly Column<TraceName>[] = [
   { name: 'key', type: 'bytea', of: ({ key }) => keyParameter(key) },
-  { name: 'long_id', type: 'text', of: ({ longId }) => longId && escapeText(longId) },
-  { name: 'at', type: 'bigint', of: ({ at }) => at },
   { name: 'first', type: 'bigint', of: ({ at }) => firstNumberOf(at) },
 ];
 
 /**
- * The number of the trace with the key `g.key` in the project $1. Each key is looked up by itself: a project that began since the last
+ * The number of the trace with the key `g.key` in the project $1. Each key is looked up on its own: a project that began since the last
  * ANALYZE has few keys for the planner, which would read all of them.
  */
 const NUMBER_OF_KEY = 'SELECT n FROM trace_keys WHERE project = $1 AND key = g.key OFFSET 0';
 
-/** `created_at` is null for a trace that exists. */
-type NamedRow = { readonly n: number; readonly key: Buffer; readonly created_at: number | null };
+type NamedRow = { readonly n: number; readonly key: Buffer; readonly is_new: boolean };
 
 /**
- * Creates the traces that do not exist, without observations, and notes them as empty. Notes the numbers of the others,
- * except for one that another transaction created at the same time.
+ * Inserts the keys of the traces that do not exist, and notes these as empty: their rows follow with their summary. Until then
+ * the key holds up other writes of the trace. Notes the numbers of the others, except for one that another transaction
+ * created at the same time.
  */
-export function createTraces(
+export function numberTraces(
   project: string,
   names: readonly TraceName[],
   snapshot: Snapshot,
@@ -126,25 +121,22 @@ export function createTraces(
          SELECT $1, g.key, g.first + nextval('trace_numbers') FROM named g ORDER BY g.key
          ON CONFLICT (project, key) DO NOTHING
          RETURNING key, n
-       ), created AS (
-         INSERT INTO traces
-           (project, n, key, long_id, at_ms, at_ns, observations, created_at, updated_at, terms)
-         SELECT $1, k.n, g.key, g.long_id, g.at, 0, 0, g.at, g.at, '{}'
-         FROM keyed k JOIN named g ON g.key = k.key
        )
-       SELECT k.n, g.key, g.at AS created_at FROM keyed k JOIN named g ON g.key = k.key
+       SELECT n, key, true AS is_new FROM keyed
        UNION ALL
-       SELECT k.n, g.key, NULL FROM named g CROSS JOIN LATERAL (${NUMBER_OF_KEY}) k`,
+       SELECT k.n, g.key, false FROM named g CROSS JOIN LATERAL (${NUMBER_OF_KEY}) k`,
       [project, ...columnParameters(NAME_COLUMNS, names)],
     ],
     (named: readonly NamedRow[]) => {
-      for (const { n, key, created_at } of named) {
+      const byName = new Map(names.map((trace) => [nameOfKey(trace.key), trace]));
+      for (const { n, key, is_new } of named) {
         const name = nameOfKey(keyOfBytes(key));
-        if (created_at === null) {
-          snapshot.unlocked.set(name, n);
-        } else {
+        const trace = byName.get(name);
+        if (is_new && trace !== undefined) {
           snapshot.numbers.set(name, n);
-          snapshot.empty.set(n, created_at);
+          snapshot.empty.set(n, { ...trace, n });
+        } else {
+          snapshot.unlocked.set(name, n);
         }
       }
     },
@@ -152,7 +144,7 @@ export function createTraces(
 }
 
 /**
- * Locks the traces that `createTraces` found, in the order of their keys, so that two writes never deadlock. A trace
+ * Locks the traces that `numberTraces` found, in the order of their keys, so that two writes never deadlock. A trace
  * that expired since is created again.
  */
 export async function lockTraces(
@@ -176,7 +168,7 @@ export async function lockTraces(
         project,
         gone.map(({ key }) => key),
       ),
-      createTraces(project, gone, snapshot),
+      numberTraces(project, gone, snapshot),
     ]);
   }
 }

@@ -6,7 +6,7 @@ import { postgresTextDialect } from '../../../extensions/postgres/search/dialect
 import { searchTables } from '../../../extensions/postgres/search/tables.ts';
 import { postgresDialect } from '../../../extensions/postgres/traces/dialect.ts';
 import { load } from '../../../extensions/postgres/traces/loading.ts';
-import { createTraces, lockTracesByKey } from '../../../extensions/postgres/traces/locking.ts';
+import { lockTracesByKey, numberTraces } from '../../../extensions/postgres/traces/locking.ts';
 import { findLines, findTree } from '../../../extensions/postgres/traces/packed-reading.ts';
 import { ensureTracePartitions } from '../../../extensions/postgres/traces/partitions.ts';
 import {
@@ -162,7 +162,7 @@ t.test(
     await postgres.query('ANALYZE trace_keys');
     const keys = ['a', 'b', 'c'];
     const names = keys.map((key) => ({ key, longId: null, at: 0 }));
-    const [sql, values] = createTraces('proj_new', names, emptySnapshot()).statement;
+    const [sql, values] = numberTraces('proj_new', names, emptySnapshot()).statement;
     await postgres.transaction(async (client) => {
       const plans: string[] = [];
       const query: typeof client.query = async (text, given) => {
