@@ -177,8 +177,11 @@ function insertSummarized(first: number): string {
     FROM ${unnest(CREATED_COLUMNS, first)} AS g (${namesOf(CREATED_COLUMNS)})`;
 }
 
-const INSERT_ROWS = `
-  inserted AS (
+const INSERT_POSTINGS = `INSERT INTO trace_terms (${namesOf(POSTING_COLUMNS)})
+    SELECT * FROM ${unnest(POSTING_COLUMNS, FIRST_POSTING)} AS g`;
+
+function insertRows(insertPostings: string): string {
+  return `inserted AS (
     INSERT INTO observations (project, ${namesOf(WRITTEN_COLUMNS)})
     SELECT $1::text, g.* FROM ${unnest(WRITTEN_COLUMNS, 2)} AS g
     RETURNING trace, n, key
@@ -189,17 +192,20 @@ const INSERT_ROWS = `
     SELECT * FROM ${unnest(PAIR_COLUMNS, FIRST_PAIR)} AS g
     ON CONFLICT DO NOTHING
   ), posted AS (
-    INSERT INTO trace_terms (${namesOf(POSTING_COLUMNS)})
-    SELECT * FROM ${unnest(POSTING_COLUMNS, FIRST_POSTING)} AS g
-    ON CONFLICT DO NOTHING
+    ${insertPostings}
   )`;
+}
+
+const INSERT_ROWS = insertRows(`${INSERT_POSTINGS} ON CONFLICT DO NOTHING`);
+/** No posting has the number of a new trace. */
+const INSERT_NEW_ROWS = insertRows(INSERT_POSTINGS);
 /**
  * $1 project. One statement for five tables: a round trip costs more than they do. Every transaction locks the table of traces before the
  * others, or a change of the partitions could deadlock with it. So the first table expression names that table, and so does the last
  * part, which Postgres executes first.
  */
 const SAVE = {
-  created: `WITH held AS (SELECT FROM traces), ${INSERT_ROWS} ${insertSummarized(FIRST_TRACE)}`,
+  created: `WITH held AS (SELECT FROM traces), ${INSERT_NEW_ROWS} ${insertSummarized(FIRST_TRACE)}`,
   updated: `WITH held AS (SELECT FROM traces), ${INSERT_ROWS} ${UPDATE_TRACES}`,
   both: `WITH updated AS (${UPDATE_TRACES}), ${INSERT_ROWS}
     ${insertSummarized(FIRST_TRACE + SAVED_COLUMNS.length)}`,
