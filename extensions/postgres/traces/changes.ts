@@ -31,7 +31,8 @@ import type { Entry, NewTrace } from './snapshot.ts';
 import { bytesOfKey, escapeText, keyParameter } from './text.ts';
 import type { BatchTrace, ChangedEntry, WorkingSet } from './working-set.ts';
 
-export function changesOf(project: string, set: WorkingSet): Statement[] {
+/** `isSearched`: the changes are noted for the index of payload text. */
+export function changesOf(project: string, set: WorkingSet, isSearched: boolean): Statement[] {
   const changes = set.changes();
   const { inserted, changed, removed } = changes;
   const traces = set.changedTraces(changes).filter(({ n }) => !set.removedTraces.includes(n));
@@ -46,9 +47,9 @@ export function changesOf(project: string, set: WorkingSet): Statement[] {
     ),
     ...removal(removed),
     ...change(changed),
-    ...markChanged([...removed, ...changed.flatMap(entriesOf)]),
+    ...(isSearched ? markChanged([...removed, ...changed.flatMap(entriesOf)]) : []),
     ...deletion(postings.deleted),
-    save(project, inserted, set, summarized, postings.inserted),
+    save(project, inserted, set, summarized, postings.inserted, isSearched),
     ...saveStates(others),
     ...pendingUpdates(project, set),
     ...waitingChildren(project, set),
@@ -177,39 +178,48 @@ function insertSummarized(first: number): string {
     FROM ${unnest(CREATED_COLUMNS, first)} AS g (${namesOf(CREATED_COLUMNS)})`;
 }
 
-const INSERT_POSTINGS = `INSERT INTO trace_terms (${namesOf(POSTING_COLUMNS)})
-    SELECT * FROM ${unnest(POSTING_COLUMNS, FIRST_POSTING)} AS g`;
+/** The traces of a write: new ones, ones with a row, or both. */
+type Written = 'created' | 'updated' | 'both';
+const LAST_PART: Readonly<Record<Written, string>> = {
+  created: insertSummarized(FIRST_TRACE),
+  updated: UPDATE_TRACES,
+  both: insertSummarized(FIRST_TRACE + SAVED_COLUMNS.length),
+};
 
-function insertRows(insertPostings: string): string {
-  return `inserted AS (
-    INSERT INTO observations (project, ${namesOf(WRITTEN_COLUMNS)})
-    SELECT $1::text, g.* FROM ${unnest(WRITTEN_COLUMNS, 2)} AS g
-    RETURNING trace, n, key
-  ), marked AS (
-    ${MARK_INSERTED}
-  ), paired AS (
-    INSERT INTO batch_traces (batch, trace)
-    SELECT * FROM ${unnest(PAIR_COLUMNS, FIRST_PAIR)} AS g
-    ON CONFLICT DO NOTHING
-  ), posted AS (
-    ${insertPostings}
-  )`;
-}
-
-const INSERT_ROWS = insertRows(`${INSERT_POSTINGS} ON CONFLICT DO NOTHING`);
-/** No posting has the number of a new trace. */
-const INSERT_NEW_ROWS = insertRows(INSERT_POSTINGS);
 /**
  * $1 project. One statement for five tables: a round trip costs more than they do. Every transaction locks the table of traces before the
  * others, or a change of the partitions could deadlock with it. So the first table expression names that table, and so does the last
  * part, which Postgres executes first.
  */
-const SAVE = {
-  created: `WITH held AS (SELECT FROM traces), ${INSERT_NEW_ROWS} ${insertSummarized(FIRST_TRACE)}`,
-  updated: `WITH held AS (SELECT FROM traces), ${INSERT_ROWS} ${UPDATE_TRACES}`,
-  both: `WITH updated AS (${UPDATE_TRACES}), ${INSERT_ROWS}
-    ${insertSummarized(FIRST_TRACE + SAVED_COLUMNS.length)}`,
-} as const;
+function saveStatement(traces: Written, isSearched: boolean): string {
+  const first =
+    traces === 'both' ? `updated AS (${UPDATE_TRACES})` : 'held AS (SELECT FROM traces)';
+  const marked = isSearched ? `RETURNING trace, n, key), marked AS (${MARK_INSERTED}` : '';
+  // No posting has the number of a new trace.
+  const onConflict = traces === 'created' ? '' : 'ON CONFLICT DO NOTHING';
+  return `WITH ${first}, inserted AS (
+    INSERT INTO observations (project, ${namesOf(WRITTEN_COLUMNS)})
+    SELECT $1::text, g.* FROM ${unnest(WRITTEN_COLUMNS, 2)} AS g ${marked}
+  ), paired AS (
+    INSERT INTO batch_traces (batch, trace)
+    SELECT * FROM ${unnest(PAIR_COLUMNS, FIRST_PAIR)} AS g
+    ON CONFLICT DO NOTHING
+  ), posted AS (
+    INSERT INTO trace_terms (${namesOf(POSTING_COLUMNS)})
+    SELECT * FROM ${unnest(POSTING_COLUMNS, FIRST_POSTING)} AS g ${onConflict}
+  ) ${LAST_PART[traces]}`;
+}
+
+function saveStatements(isSearched: boolean): Readonly<Record<Written, string>> {
+  return {
+    created: saveStatement('created', isSearched),
+    updated: saveStatement('updated', isSearched),
+    both: saveStatement('both', isSearched),
+  };
+}
+
+const SAVE = saveStatements(false);
+const SAVE_AND_MARK = saveStatements(true);
 
 function save(
   project: string,
@@ -217,7 +227,9 @@ function save(
   set: WorkingSet,
   traces: readonly (WrittenTrace & SummarizedTrace)[],
   postings: ReturnType<typeof postingChanges>['inserted'],
+  isSearched: boolean,
 ): Statement {
+  const statement = isSearched ? SAVE_AND_MARK : SAVE;
   const updated = traces.filter(({ n }) => set.createdTrace(n) === undefined);
   const created = traces.filter(({ n }) => set.createdTrace(n) !== undefined);
   const names = created.flatMap(({ n }) => set.createdTrace(n) ?? []);
@@ -228,13 +240,13 @@ function save(
     ...columnParameters(POSTING_COLUMNS, postings),
   ];
   const updates = columnParameters(SAVED_COLUMNS, updated);
-  if (created.length === 0) return [SAVE.updated, [...values, ...updates]];
+  if (created.length === 0) return [statement.updated, [...values, ...updates]];
   const news = [
     ...columnParameters(NAME_COLUMNS, names),
     ...columnParameters(SAVED_COLUMNS, created),
   ];
-  if (updated.length === 0) return [SAVE.created, [...values, ...news]];
-  return [SAVE.both, [...values, ...updates, ...news]];
+  if (updated.length === 0) return [statement.created, [...values, ...news]];
+  return [statement.both, [...values, ...updates, ...news]];
 }
 
 const SUMMARY_COLUMNS_AND_TERMS = [...SUMMARY_ONLY_COLUMNS, TERMS];

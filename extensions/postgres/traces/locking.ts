@@ -4,6 +4,7 @@ import { nameOfKey } from '../../../src/store/rows/observation-row.ts';
 import type { PostgresTransaction } from '../connection/pool.ts';
 import type { Question } from '../connection/statement.ts';
 import { question, row, rows } from '../connection/statement.ts';
+import { IS_SEARCHED } from '../search/marks.ts';
 import type { Column } from './columns.ts';
 import { columnParameter, columnParameters, namesOf, unnest } from './columns.ts';
 import { firstNumberOf } from './numbers.ts';
@@ -32,6 +33,15 @@ export type Begun = {
   /** Numbers for rows to insert. */
   readonly numbers: readonly number[];
   readonly traceNumbers: readonly number[];
+  /** Whether the store searches payloads, until the transaction ends. */
+  readonly isSearched: boolean;
+};
+
+type BegunRow = {
+  readonly batches: string[];
+  readonly is_searched: boolean;
+  readonly numbers: number[];
+  readonly trace_numbers: number[];
 };
 
 /**
@@ -45,16 +55,18 @@ export function begin(write: Begin): Question<Begun> {
     [
       `WITH held AS (SELECT id FROM batches WHERE id = ANY ($1) FOR KEY SHARE)
        SELECT ${lock}(hashtextextended($4, 0)), ARRAY(SELECT id FROM held) AS batches,
+         ${IS_SEARCHED} AS is_searched,
          to_json(ARRAY(
            SELECT nextval('observation_numbers') FROM generate_series(1, $2::integer))) AS numbers,
          to_json(ARRAY(
            SELECT nextval('trace_numbers') FROM generate_series(1, $3::integer))) AS trace_numbers`,
       [batchIds, observations, traces, `tracectl/runs/${project}`],
     ],
-    ([begun]: readonly { batches: string[]; numbers: number[]; trace_numbers: number[] }[]) => ({
+    ([begun]: readonly BegunRow[]) => ({
       batches: new Set(begun?.batches),
       numbers: begun?.numbers ?? [],
       traceNumbers: begun?.trace_numbers ?? [],
+      isSearched: begun?.is_searched === true,
     }),
   );
 }

@@ -151,7 +151,8 @@ class Write {
     const set = await this.#merged(client, begun);
     const missing = sources.filter(({ id }) => !begun.batches.has(id));
     if (missing.length > 0) await this.#database.storeDelivered(client, missing);
-    await client.commit([...changesOf(project, set), ...this.#attachments()]);
+    const statements = changesOf(project, set, begun.isSearched);
+    await client.commit([...statements, ...this.#attachments()]);
     this.#changed = set.changedTraces(set.changes()).map(({ n }) => n);
     this.#database.terms.leftOut(set.unindexedTerms);
   }
