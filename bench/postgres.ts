@@ -161,7 +161,7 @@ function entryOf(observation: Observation): Entry {
 
 async function fromColumns(client: pg.Client, entries: readonly Entry[]): Promise<void> {
   await client.query(
-    `INSERT INTO ${INTO} SELECT * FROM ${unnest(COLUMNS, 1)}`,
+    `INSERT INTO ${INTO} SELECT * FROM ${unnest(COLUMNS, 1)} AS g`,
     columnParameters(COLUMNS, entries),
   );
 }

@@ -39,8 +39,8 @@ export function memory(pid: number): Memory {
 const TICK_MICROS = 10_000;
 
 /**
- * CPU time of a process and all below it in microseconds, user and system, threads that ended included;
- * exact to a tick of ten milliseconds.
+ * CPU time of a process and all below it in microseconds, user and system, threads and child processes that ended
+ * included; exact to a tick of ten milliseconds.
  */
 export function treeCpuMicros(pid: number): number {
   return processTree(pid).reduce((sum, each) => sum + processTicks(each) * TICK_MICROS, 0);
@@ -55,7 +55,8 @@ function processTicks(pid: number): number {
   const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
   // The second field is a name in parentheses, which may hold anything.
   const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
-  return Number(fields[11]) + Number(fields[12]);
+  // User and system time of the process, then of its child processes that ended.
+  return fields.slice(11, 15).reduce((sum, ticks) => sum + Number(ticks), 0);
 }
 
 export function processTree(pid: number): number[] {

@@ -6,11 +6,11 @@ import { bytesOfKey } from '../traces/text.ts';
  * Whether the store searches payloads. A transaction that has read the table holds up the one that turns it on, so that each write
  * either notes its changes or is seen by the walk over what is stored.
  */
-const IS_ON = 'EXISTS (SELECT 1 FROM text_search WHERE id AND bytes > 0)';
+export const IS_SEARCHED = 'EXISTS (SELECT 1 FROM text_search WHERE id AND bytes > 0)';
 
 /** Notes the rows of the table expression `inserted` (trace, n, key). */
 export const MARK_INSERTED = `INSERT INTO text_changes (trace, observation, key)
-  SELECT trace, n, key FROM inserted WHERE ${IS_ON}`;
+  SELECT trace, n, key FROM inserted`;
 
 /** Notes observations that changed or were removed, each in the trace that it had and in the one that it has. */
 export function markChanged(entries: readonly Entry[]): Statement[] {
@@ -18,7 +18,7 @@ export function markChanged(entries: readonly Entry[]): Statement[] {
   return [
     [
       `INSERT INTO text_changes (trace, observation, key)
-       SELECT g.* FROM unnest($1::bigint[], $2::bigint[], $3::bytea[]) AS g WHERE ${IS_ON}`,
+       SELECT g.* FROM unnest($1::bigint[], $2::bigint[], $3::bytea[]) AS g`,
       [
         entries.map(({ trace }) => trace),
         entries.map(({ n }) => n),
@@ -30,4 +30,4 @@ export function markChanged(entries: readonly Entry[]): Statement[] {
 
 /** Notes the observations of traces that got the numbers in $1. */
 export const MARK_MOVED = `INSERT INTO text_changes (trace, observation, key)
-  SELECT trace, n, key FROM observations WHERE trace = ANY ($1::bigint[]) AND ${IS_ON}`;
+  SELECT trace, n, key FROM observations WHERE trace = ANY ($1::bigint[]) AND ${IS_SEARCHED}`;

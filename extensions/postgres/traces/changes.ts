@@ -27,27 +27,33 @@ import {
   TRACE_SUMMARY_COLUMNS,
   WRITTEN_COLUMNS,
 } from './rows.ts';
-import type { Entry } from './snapshot.ts';
+import type { Entry, NewTrace } from './snapshot.ts';
 import { bytesOfKey, escapeText, keyParameter } from './text.ts';
-import type { BatchTrace, ChangedEntry, NewTrace, WorkingSet } from './working-set.ts';
+import type { BatchTrace, ChangedEntry, WorkingSet } from './working-set.ts';
 
-export function changesOf(project: string, set: WorkingSet): Statement[] {
+/** `isSearched`: the changes are noted for the index of payload text. */
+export function changesOf(project: string, set: WorkingSet, isSearched: boolean): Statement[] {
   const changes = set.changes();
   const { inserted, changed, removed } = changes;
   const traces = set.changedTraces(changes).filter(({ n }) => !set.removedTraces.includes(n));
   const summarized = traces.filter(isSummarized);
+  const others = traces.filter((trace) => !isSummarized(trace));
   const postings = postingChanges(summarized);
   return [
-    ...newTraces(project, set),
+    ...insertKeys(project, set),
+    ...insertTraces(
+      project,
+      others.flatMap(({ n }) => set.createdTrace(n) ?? []),
+    ),
     ...removal(removed),
     ...change(changed),
-    ...markChanged([...removed, ...changed.flatMap(entriesOf)]),
+    ...(isSearched ? markChanged([...removed, ...changed.flatMap(entriesOf)]) : []),
     ...deletion(postings.deleted),
-    save(project, inserted, set, summarized, postings.inserted),
-    ...saveStates(traces.filter((trace) => !isSummarized(trace))),
+    save(project, inserted, set, summarized, postings.inserted, isSearched),
+    ...saveStates(others),
     ...pendingUpdates(project, set),
     ...waitingChildren(project, set),
-    ...removedTraces(set),
+    ...removedTraces(project, set),
     ...insertDelta(project, set.rollups),
   ];
 }
@@ -57,26 +63,43 @@ function entriesOf({ before, now }: ChangedEntry): readonly Entry[] {
   return before.trace === now.trace ? [now] : [before, now];
 }
 
+const KEY_COLUMN: Column<NewTrace> = {
+  name: 'key',
+  type: 'bytea',
+  of: ({ key }) => keyParameter(key),
+};
+const NUMBER_COLUMN: Column<NewTrace> = { name: 'n', type: 'bigint', of: ({ n }) => n };
+const LONG_ID_COLUMN: Column<NewTrace> = {
+  name: 'long_id',
+  type: 'text',
+  of: ({ longId }) => longId && escapeText(longId),
+};
+
+const NUMBERED_KEY = [KEY_COLUMN, NUMBER_COLUMN];
+/** Only the key of a trace in a partition that is being removed conflicts, because the write locks out all others. */
+const INSERT_KEYS = `
+  INSERT INTO trace_keys (project, ${namesOf(NUMBERED_KEY)})
+  SELECT $1::text, g.* FROM ${unnest(NUMBERED_KEY, 2)} AS g
+  ON CONFLICT (project, key) DO UPDATE SET n = excluded.n`;
+
+function insertKeys(project: string, set: WorkingSet): Statement[] {
+  const traces = [...set.newTraces.values()].filter(({ n }) => !set.removedTraces.includes(n));
+  if (traces.length === 0) return [];
+  return [[INSERT_KEYS, [project, ...columnParameters(NUMBERED_KEY, traces)]]];
+}
+
 const NEW_COLUMNS: readonly Column<NewTrace>[] = [
-  { name: 'n', type: 'bigint', of: ({ n }) => n },
-  { name: 'key', type: 'bytea', of: ({ key }) => keyParameter(key) },
-  { name: 'long_id', type: 'text', of: ({ longId }) => longId && escapeText(longId) },
+  ...[NUMBER_COLUMN, KEY_COLUMN, LONG_ID_COLUMN],
   { name: 'at', type: 'bigint', of: ({ at }) => at },
 ];
-/** Only the key of a trace in a partition that is being removed conflicts, because the write locks out all others. */
 const INSERT_TRACES = `
-  WITH named AS (
-    SELECT * FROM ${unnest(NEW_COLUMNS, 2)} AS g (${namesOf(NEW_COLUMNS)})
-  ), keyed AS (
-    INSERT INTO trace_keys (project, key, n) SELECT $1, key, n FROM named
-    ON CONFLICT (project, key) DO UPDATE SET n = excluded.n
-  )
   INSERT INTO traces
     (project, n, key, long_id, at_ms, at_ns, observations, created_at, updated_at, terms)
-  SELECT $1, g.n, g.key, g.long_id, g.at, 0, 0, g.at, g.at, '{}' FROM named g`;
+  SELECT $1::text, g.n, g.key, g.long_id, g.at, 0, 0, g.at, g.at, '{}'
+  FROM ${unnest(NEW_COLUMNS, 2)} AS g (${namesOf(NEW_COLUMNS)})`;
 
-function newTraces(project: string, set: WorkingSet): Statement[] {
-  const traces = [...set.newTraces.values()].filter(({ n }) => !set.removedTraces.includes(n));
+/** New traces whose summary the background makes. */
+function insertTraces(project: string, traces: readonly NewTrace[]): Statement[] {
   if (traces.length === 0) return [];
   return [[INSERT_TRACES, [project, ...columnParameters(NEW_COLUMNS, traces)]]];
 }
@@ -117,9 +140,6 @@ const PAIR_COLUMNS: readonly Column<BatchTrace>[] = [
   { name: 'batch', type: 'text', of: ({ batch }) => batch },
   { name: 'trace', type: 'bigint', of: ({ trace }) => trace },
 ];
-const FIRST_PAIR = 2 + WRITTEN_COLUMNS.length;
-const FIRST_POSTING = FIRST_PAIR + PAIR_COLUMNS.length;
-const FIRST_TRACE = FIRST_POSTING + POSTING_COLUMNS.length;
 /** The numbers are named twice, so that the planner leaves out the partitions of other traces. */
 function byNumber(place: number): string {
   return `t.n = g.n AND t.n = ANY ($${place}::bigint[])`;
@@ -131,30 +151,75 @@ const TERMS: Column<SummarizedTrace> = {
   of: ({ terms }) => textOfTerms(terms.terms),
 };
 const SAVED_COLUMNS = [...TRACE_SUMMARY_COLUMNS, TERMS];
+/** The columns of a new trace beside those of its summary. */
+const NAME_COLUMNS = [KEY_COLUMN, LONG_ID_COLUMN];
+const CREATED_COLUMNS: readonly Column<NewTrace & WrittenTrace & SummarizedTrace>[] = [
+  ...NAME_COLUMNS,
+  ...SAVED_COLUMNS,
+];
+const FIRST_PAIR = 2 + WRITTEN_COLUMNS.length;
+const FIRST_POSTING = FIRST_PAIR + PAIR_COLUMNS.length;
+const FIRST_TRACE = FIRST_POSTING + POSTING_COLUMNS.length;
 /** Beside the columns of a summary. */
 const IS_SUMMARIZED = `terms = g.posted::bigint[], stale_changes = 0,
   model_usage = NULL, other_usage = NULL`;
-/** $1 project. One statement for five tables: a round trip costs more than they do. */
-const SAVE = `
-  WITH inserted AS (
-    INSERT INTO observations (project, ${namesOf(WRITTEN_COLUMNS)})
-    SELECT $1::text, g.* FROM ${unnest(WRITTEN_COLUMNS, 2)} AS g
-    RETURNING trace, n, key
-  ), marked AS (
-    ${MARK_INSERTED}
-  ), paired AS (
-    INSERT INTO batch_traces (batch, trace)
-    SELECT * FROM ${unnest(PAIR_COLUMNS, FIRST_PAIR)}
-    ON CONFLICT DO NOTHING
-  ), posted AS (
-    INSERT INTO trace_terms (${namesOf(POSTING_COLUMNS)})
-    SELECT * FROM ${unnest(POSTING_COLUMNS, FIRST_POSTING)}
-    ON CONFLICT DO NOTHING
-  )
+const UPDATE_TRACES = `
   UPDATE traces t SET ${assignments(withoutNumber(TRACE_SUMMARY_COLUMNS))},
     ${IS_SUMMARIZED}
   FROM ${unnest(SAVED_COLUMNS, FIRST_TRACE)}
     AS g (${namesOf(SAVED_COLUMNS)}) WHERE ${byNumber(FIRST_TRACE)}`;
+const SUMMARY_NAMES = `${namesOf(NAME_COLUMNS)}, ${namesOf(TRACE_SUMMARY_COLUMNS)}`;
+
+/** A new trace is inserted once, with its summary. */
+function insertSummarized(first: number): string {
+  return `
+    INSERT INTO traces (project, ${SUMMARY_NAMES}, terms, stale_changes)
+    SELECT $1::text, ${SUMMARY_NAMES}, posted::bigint[], 0
+    FROM ${unnest(CREATED_COLUMNS, first)} AS g (${namesOf(CREATED_COLUMNS)})`;
+}
+
+/** The traces of a write: new ones, ones with a row, or both. */
+type Written = 'created' | 'updated' | 'both';
+const LAST_PART: Readonly<Record<Written, string>> = {
+  created: insertSummarized(FIRST_TRACE),
+  updated: UPDATE_TRACES,
+  both: insertSummarized(FIRST_TRACE + SAVED_COLUMNS.length),
+};
+
+/**
+ * $1 project. One statement for five tables: a round trip costs more than they do. Every transaction locks the table of traces before the
+ * others, or a change of the partitions could deadlock with it. So the first table expression names that table, and so does the last
+ * part, which Postgres executes first.
+ */
+function saveStatement(traces: Written, isSearched: boolean): string {
+  const first =
+    traces === 'both' ? `updated AS (${UPDATE_TRACES})` : 'held AS (SELECT FROM traces)';
+  const marked = isSearched ? `RETURNING trace, n, key), marked AS (${MARK_INSERTED}` : '';
+  // No posting has the number of a new trace.
+  const onConflict = traces === 'created' ? '' : 'ON CONFLICT DO NOTHING';
+  return `WITH ${first}, inserted AS (
+    INSERT INTO observations (project, ${namesOf(WRITTEN_COLUMNS)})
+    SELECT $1::text, g.* FROM ${unnest(WRITTEN_COLUMNS, 2)} AS g ${marked}
+  ), paired AS (
+    INSERT INTO batch_traces (batch, trace)
+    SELECT * FROM ${unnest(PAIR_COLUMNS, FIRST_PAIR)} AS g
+    ON CONFLICT DO NOTHING
+  ), posted AS (
+    INSERT INTO trace_terms (${namesOf(POSTING_COLUMNS)})
+    SELECT * FROM ${unnest(POSTING_COLUMNS, FIRST_POSTING)} AS g ${onConflict}
+  ) ${LAST_PART[traces]}`;
+}
+
+function saveStatements(isSearched: boolean): Readonly<Record<Written, string>> {
+  return {
+    created: saveStatement('created', isSearched),
+    updated: saveStatement('updated', isSearched),
+    both: saveStatement('both', isSearched),
+  };
+}
+
+const SAVE = saveStatements(false);
+const SAVE_AND_MARK = saveStatements(true);
 
 function save(
   project: string,
@@ -162,17 +227,26 @@ function save(
   set: WorkingSet,
   traces: readonly (WrittenTrace & SummarizedTrace)[],
   postings: ReturnType<typeof postingChanges>['inserted'],
+  isSearched: boolean,
 ): Statement {
-  return [
-    SAVE,
-    [
-      project,
-      ...columnParameters(WRITTEN_COLUMNS, inserted),
-      ...columnParameters(PAIR_COLUMNS, [...set.pairs.values()]),
-      ...columnParameters(POSTING_COLUMNS, postings),
-      ...columnParameters(SAVED_COLUMNS, traces),
-    ],
+  const statement = isSearched ? SAVE_AND_MARK : SAVE;
+  const updated = traces.filter(({ n }) => set.createdTrace(n) === undefined);
+  const created = traces.filter(({ n }) => set.createdTrace(n) !== undefined);
+  const names = created.flatMap(({ n }) => set.createdTrace(n) ?? []);
+  const values = [
+    project,
+    ...columnParameters(WRITTEN_COLUMNS, inserted),
+    ...columnParameters(PAIR_COLUMNS, [...set.pairs.values()]),
+    ...columnParameters(POSTING_COLUMNS, postings),
   ];
+  const updates = columnParameters(SAVED_COLUMNS, updated);
+  if (created.length === 0) return [statement.updated, [...values, ...updates]];
+  const news = [
+    ...columnParameters(NAME_COLUMNS, names),
+    ...columnParameters(SAVED_COLUMNS, created),
+  ];
+  if (updated.length === 0) return [statement.created, [...values, ...news]];
+  return [statement.both, [...values, ...updates, ...news]];
 }
 
 const SUMMARY_COLUMNS_AND_TERMS = [...SUMMARY_ONLY_COLUMNS, TERMS];
@@ -191,7 +265,7 @@ const SAVE_SUMMARY = `
     ${deletePostings(FIRST_DELETED)} AND p.trace = ANY ($5::bigint[]) AND EXISTS (SELECT 1 FROM saved)
   )
   INSERT INTO trace_terms (${namesOf(POSTING_COLUMNS)})
-  SELECT * FROM ${unnest(POSTING_COLUMNS, FIRST_INSERTED)} WHERE EXISTS (SELECT 1 FROM saved)
+  SELECT * FROM ${unnest(POSTING_COLUMNS, FIRST_INSERTED)} AS g WHERE EXISTS (SELECT 1 FROM saved)
   ON CONFLICT DO NOTHING`;
 
 /** Without effect if the trace changed since it was summarized. */
@@ -312,7 +386,7 @@ export const FORGET_GONE = `
   WHERE k.project = gone.project AND k.key = gone.key AND k.n = gone.n`;
 
 /** A trace is removed when its observations moved to another one, which inherits its batches. */
-function removedTraces(set: WorkingSet): Statement[] {
+function removedTraces(project: string, set: WorkingSet): Statement[] {
   const statements = set.copiedPairs.map(
     ({ from, to }): Statement => [
       `INSERT INTO batch_traces SELECT batch, $2 FROM batch_traces WHERE trace = $1
@@ -321,14 +395,17 @@ function removedTraces(set: WorkingSet): Statement[] {
     ],
   );
   if (set.removedTraces.length > 0) {
+    const unused = set.removedTraces.flatMap((n) => set.createdTrace(n) ?? []);
     statements.push([
       `WITH pairs AS (DELETE FROM batch_traces WHERE trace = ANY ($1::bigint[])),
          texts AS (DELETE FROM payload_texts WHERE trace = ANY ($1::bigint[])),
+         unused AS (DELETE FROM trace_keys
+           WHERE project = $2 AND key = ANY ($3::bytea[]) AND n = ANY ($1::bigint[])),
          gone AS (
            DELETE FROM traces WHERE n = ANY ($1::bigint[]) RETURNING project, key, ${GONE_COLUMNS}
          ), forgotten AS (${FORGET_GONE})
        ${DELETE_POSTINGS_OF_GONE}`,
-      [set.removedTraces],
+      [set.removedTraces, project, columnParameter(KEY_COLUMN, unused)],
     ]);
   }
   return statements;

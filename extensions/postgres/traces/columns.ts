@@ -27,14 +27,18 @@ function arrayAt(place: number, type: CellType): string {
   return `CASE $${place}::text WHEN '' THEN '{""}' ELSE string_to_array($${place}, E'\\x01\\x05', E'\\x01\\x06') END`;
 }
 
-/** An SQL expression: the rows of the columns, whose parameters begin at `first`, behind the arrays in `before`. */
+/**
+ * An SQL table expression, which needs an alias: the rows of the columns, whose parameters begin at `first`, behind the arrays
+ * in `before`. The arrays are in a select list, where each row takes its cells from all of them. In a `FROM`, Postgres
+ * first makes a table of each array.
+ */
 export function unnest<Item>(
   columns: readonly Column<Item>[],
   first: number,
   ...before: string[]
 ): string {
   const arrays = columns.map(({ type }, i) => arrayAt(first + i, type));
-  return `unnest(${[...before, ...arrays].join(', ')})`;
+  return `(SELECT ${[...before, ...arrays].map((array) => `unnest(${array})`).join(', ')})`;
 }
 
 export function namesOf<Item>(columns: readonly Column<Item>[]): string {

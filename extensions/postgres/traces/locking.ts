@@ -4,20 +4,18 @@ import { nameOfKey } from '../../../src/store/rows/observation-row.ts';
 import type { PostgresTransaction } from '../connection/pool.ts';
 import type { Question } from '../connection/statement.ts';
 import { question, row, rows } from '../connection/statement.ts';
+import { IS_SEARCHED } from '../search/marks.ts';
 import type { Column } from './columns.ts';
 import { columnParameter, columnParameters, namesOf, unnest } from './columns.ts';
 import { firstNumberOf } from './numbers.ts';
 import { POSTED_ROW_COLUMNS } from './postings.ts';
 import type { TraceTableRow } from './rows.ts';
 import { TRACE_STATE_COLUMNS } from './rows.ts';
-import type { Snapshot } from './snapshot.ts';
-import { bytesOfKey, escapeText, keyOfBytes, keyParameter } from './text.ts';
+import type { Snapshot, TraceName } from './snapshot.ts';
+import { bytesOfKey, keyOfBytes, keyParameter } from './text.ts';
 
 /** A trace may expire between its creation and its lock; after so many times in a row the write fails. */
 const LOCK_ATTEMPTS = 5;
-
-/** A trace of a write. `at`: when its first event was received, in milliseconds since the epoch. */
-export type TraceName = { readonly key: Key; readonly longId: string | null; readonly at: number };
 
 export type Begin = {
   readonly project: string;
@@ -35,6 +33,15 @@ export type Begun = {
   /** Numbers for rows to insert. */
   readonly numbers: readonly number[];
   readonly traceNumbers: readonly number[];
+  /** Whether the store searches payloads, until the transaction ends. */
+  readonly isSearched: boolean;
+};
+
+type BegunRow = {
+  readonly batches: string[];
+  readonly is_searched: boolean;
+  readonly numbers: number[];
+  readonly trace_numbers: number[];
 };
 
 /**
@@ -48,16 +55,18 @@ export function begin(write: Begin): Question<Begun> {
     [
       `WITH held AS (SELECT id FROM batches WHERE id = ANY ($1) FOR KEY SHARE)
        SELECT ${lock}(hashtextextended($4, 0)), ARRAY(SELECT id FROM held) AS batches,
+         ${IS_SEARCHED} AS is_searched,
          to_json(ARRAY(
            SELECT nextval('observation_numbers') FROM generate_series(1, $2::integer))) AS numbers,
          to_json(ARRAY(
            SELECT nextval('trace_numbers') FROM generate_series(1, $3::integer))) AS trace_numbers`,
       [batchIds, observations, traces, `tracectl/runs/${project}`],
     ],
-    ([begun]: readonly { batches: string[]; numbers: number[]; trace_numbers: number[] }[]) => ({
+    ([begun]: readonly BegunRow[]) => ({
       batches: new Set(begun?.batches),
       numbers: begun?.numbers ?? [],
       traceNumbers: begun?.trace_numbers ?? [],
+      isSearched: begun?.is_searched === true,
     }),
   );
 }
@@ -94,19 +103,23 @@ export async function isWaitedFor(
 
 const NAME_COLUMNS: readonly Column<TraceName>[] = [
   { name: 'key', type: 'bytea', of: ({ key }) => keyParameter(key) },
-  { name: 'long_id', type: 'text', of: ({ longId }) => longId && escapeText(longId) },
-  { name: 'at', type: 'bigint', of: ({ at }) => at },
   { name: 'first', type: 'bigint', of: ({ at }) => firstNumberOf(at) },
 ];
 
-/** `created_at` is null for a trace that exists. */
-type NamedRow = { readonly n: number; readonly key: Buffer; readonly created_at: number | null };
+/**
+ * The number of the trace with the key `g.key` in the project $1. Each key is looked up on its own: a project that began since the last
+ * ANALYZE has few keys for the planner, which would read all of them.
+ */
+const NUMBER_OF_KEY = 'SELECT n FROM trace_keys WHERE project = $1 AND key = g.key OFFSET 0';
+
+type NamedRow = { readonly n: number; readonly key: Buffer; readonly is_new: boolean };
 
 /**
- * Creates the traces that do not exist, without observations, and notes them as empty. Notes the numbers of the others,
- * except for one that another transaction created at the same time.
+ * Inserts the keys of the traces that do not exist, and notes these as empty: their rows follow with their summary. Until then
+ * the key holds up other writes of the trace. Notes the numbers of the others, except for one that another transaction
+ * created at the same time.
  */
-export function createTraces(
+export function numberTraces(
   project: string,
   names: readonly TraceName[],
   snapshot: Snapshot,
@@ -120,25 +133,22 @@ export function createTraces(
          SELECT $1, g.key, g.first + nextval('trace_numbers') FROM named g ORDER BY g.key
          ON CONFLICT (project, key) DO NOTHING
          RETURNING key, n
-       ), created AS (
-         INSERT INTO traces
-           (project, n, key, long_id, at_ms, at_ns, observations, created_at, updated_at, terms)
-         SELECT $1, k.n, g.key, g.long_id, g.at, 0, 0, g.at, g.at, '{}'
-         FROM keyed k JOIN named g ON g.key = k.key
        )
-       SELECT k.n, g.key, g.at AS created_at FROM keyed k JOIN named g ON g.key = k.key
+       SELECT n, key, true AS is_new FROM keyed
        UNION ALL
-       SELECT n, key, NULL FROM trace_keys WHERE project = $1 AND key = ANY ($2::bytea[])`,
+       SELECT k.n, g.key, false FROM named g CROSS JOIN LATERAL (${NUMBER_OF_KEY}) k`,
       [project, ...columnParameters(NAME_COLUMNS, names)],
     ],
     (named: readonly NamedRow[]) => {
-      for (const { n, key, created_at } of named) {
+      const byName = new Map(names.map((trace) => [nameOfKey(trace.key), trace]));
+      for (const { n, key, is_new } of named) {
         const name = nameOfKey(keyOfBytes(key));
-        if (created_at === null) {
-          snapshot.unlocked.set(name, n);
-        } else {
+        const trace = byName.get(name);
+        if (is_new && trace !== undefined) {
           snapshot.numbers.set(name, n);
-          snapshot.empty.set(n, created_at);
+          snapshot.empty.set(n, { ...trace, n });
+        } else {
+          snapshot.unlocked.set(name, n);
         }
       }
     },
@@ -146,7 +156,7 @@ export function createTraces(
 }
 
 /**
- * Locks the traces that `createTraces` found, in the order of their keys, so that two writes never deadlock. A trace
+ * Locks the traces that `numberTraces` found, in the order of their keys, so that two writes never deadlock. A trace
  * that expired since is created again.
  */
 export async function lockTraces(
@@ -170,7 +180,7 @@ export async function lockTraces(
         project,
         gone.map(({ key }) => key),
       ),
-      createTraces(project, gone, snapshot),
+      numberTraces(project, gone, snapshot),
     ]);
   }
 }
@@ -216,10 +226,10 @@ export async function lockTracesByKey(
 ): Promise<void> {
   const locked = await rows<LockedRow>(
     client,
-    `SELECT ${TRACE_CELLS}, t.key FROM trace_keys k JOIN traces t ON t.n = k.n
-     WHERE k.project = $1 AND k.key = ANY ($2) AND t.project = $1
-     ORDER BY t.key FOR UPDATE OF t`,
-    [project, keys.map(bytesOfKey)],
+    `SELECT ${TRACE_CELLS}, t.key FROM unnest($2::bytea[]) AS g (key)
+     CROSS JOIN LATERAL (${NUMBER_OF_KEY}) k JOIN traces t ON t.n = k.n
+     WHERE t.project = $1 ORDER BY t.key FOR UPDATE OF t`,
+    [project, columnParameter(KEY_COLUMN, keys)],
   );
   noteTraces(locked, snapshot);
 }

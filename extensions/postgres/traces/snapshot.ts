@@ -13,6 +13,12 @@ export type Entry = {
   readonly state: RowState<string>;
 };
 
+/** A trace of a write. `at`: when its first event was received, in milliseconds since the epoch. */
+export type TraceName = { readonly key: Key; readonly longId: string | null; readonly at: number };
+
+/** A trace without a row yet: the write inserts it with its summary. */
+export type NewTrace = TraceName & { readonly n: number };
+
 export type PendingUpdate = EventRow<string>;
 export type WaitingRun = { readonly key: Key; readonly parent: Key };
 
@@ -27,8 +33,8 @@ export type Snapshot = {
   readonly unlocked: Map<string, number>;
   /** Traces by number, locked until the end of the transaction. */
   readonly traces: Map<number, TraceTableRow>;
-  /** Traces that this transaction created, by number, with their time of creation: they have no rows yet. */
-  readonly empty: Map<number, number>;
+  /** Traces whose key this transaction inserted, by number: nothing else has rows of them. */
+  readonly empty: Map<number, NewTrace>;
   /** Observations by `placeName`. */
   readonly entries: Map<string, Entry | null>;
   /** The newest observations of a key, in any trace. */

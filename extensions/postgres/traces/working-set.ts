@@ -12,7 +12,7 @@ import type {
 import { WrittenTrace } from '../../../src/store/rows/written-trace.ts';
 import { firstNumberOf } from './numbers.ts';
 import { isSameRow, isSameTrace, writtenTraceOf } from './rows.ts';
-import type { Entry, PendingUpdate, Snapshot, WaitingRun } from './snapshot.ts';
+import type { Entry, NewTrace, PendingUpdate, Snapshot, WaitingRun } from './snapshot.ts';
 import { placeName, ReadSet } from './snapshot.ts';
 
 /** Thrown if the merge cannot go on before a missing row is read. */
@@ -22,13 +22,6 @@ const NOT_READ = new Error('a row that the write needs has not been read yet');
 export class NeedsExclusiveLock extends Error {
   override readonly name = 'NeedsExclusiveLock';
 }
-
-export type NewTrace = {
-  readonly n: number;
-  readonly key: Key;
-  readonly longId: string | null;
-  readonly at: number;
-};
 
 export type ChangedEntry = { readonly before: Entry; readonly now: Entry };
 
@@ -49,6 +42,7 @@ export type Changes = {
  */
 export class WorkingSet implements ObservationTable<string>, WaitingRuns {
   readonly missing = new ReadSet();
+  /** Those without a key in the table. */
   readonly newTraces = new Map<number, NewTrace>();
   readonly saved = new Map<number, WrittenTrace>();
   readonly removedTraces: number[] = [];
@@ -120,6 +114,11 @@ export class WorkingSet implements ObservationTable<string>, WaitingRuns {
     });
   }
 
+  /** A trace without a row in the table. */
+  createdTrace(n: number): NewTrace | undefined {
+    return this.#snapshot.empty.get(n) ?? this.newTraces.get(n);
+  }
+
   /** The terms that the saved traces have too many. */
   get unindexedTerms(): number {
     return [...this.saved.values()].reduce((sum, { terms }) => sum + (terms?.unindexed ?? 0), 0);
@@ -187,8 +186,8 @@ export class WorkingSet implements ObservationTable<string>, WaitingRuns {
   traceState(n: number): WrittenTrace {
     const saved = this.saved.get(n);
     if (saved !== undefined) return saved;
-    const at = this.#snapshot.empty.get(n) ?? this.newTraces.get(n)?.at;
-    if (at !== undefined) return new WrittenTrace(n, at);
+    const created = this.createdTrace(n);
+    if (created !== undefined) return new WrittenTrace(n, created.at);
     const cells = this.#snapshot.traces.get(n);
     if (cells !== undefined) return writtenTraceOf(cells);
     this.missing.traces.add(n);
@@ -323,7 +322,7 @@ export class WorkingSet implements ObservationTable<string>, WaitingRuns {
   }
 
   #isEmpty(trace: number): boolean {
-    return this.#snapshot.empty.has(trace) || this.newTraces.has(trace);
+    return this.createdTrace(trace) !== undefined;
   }
 
   #put(entry: Entry): void {

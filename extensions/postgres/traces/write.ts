@@ -14,10 +14,10 @@ import type { StoreDatabase } from '../database.ts';
 import { erasedItemsOf, refuseErased } from '../erasing/in-flight.ts';
 import { changesOf } from './changes.ts';
 import { load } from './loading.ts';
-import type { Begun, TraceName } from './locking.ts';
-import { begin, createTraces, hasWaiting, isWaitedFor, lockTraces, TraceGone } from './locking.ts';
+import type { Begun } from './locking.ts';
+import { begin, hasWaiting, isWaitedFor, lockTraces, numberTraces, TraceGone } from './locking.ts';
 import { traceIds } from './reading.ts';
-import type { Snapshot } from './snapshot.ts';
+import type { Snapshot, TraceName } from './snapshot.ts';
 import { emptySnapshot, ReadSet } from './snapshot.ts';
 import { isNotRead, NeedsExclusiveLock, WorkingSet } from './working-set.ts';
 
@@ -32,7 +32,7 @@ const CONFLICTS = ['40P01', '40001'];
 /**
  * One transaction:
  *
- *   accept lock, project lock, new traces created ─▶ existing traces locked ─▶ their rows read
+ *   accept lock, project lock, keys of new traces ─▶ existing traces locked ─▶ their rows read
  *     ─▶ raw batch stored if it is missing ─▶ merged in memory (WorkingSet) ─▶ changes with COMMIT
  *
  * Each step is at most one round trip, and is skipped if there is nothing to do: a batch of new traces takes two. If
@@ -137,7 +137,7 @@ class Write {
       // After the rows of the batches are held: an erasure that comes later waits for this write.
       erasedItemsOf(sources.map(({ id }) => id)),
       hasWaiting(project),
-      createTraces(project, names, this.#snapshot),
+      numberTraces(project, names, this.#snapshot),
     ]);
     if (deleted.has(project)) {
       throw new PermanentError('project_deleted', `the project ${project} was deleted`);
@@ -151,7 +151,8 @@ class Write {
     const set = await this.#merged(client, begun);
     const missing = sources.filter(({ id }) => !begun.batches.has(id));
     if (missing.length > 0) await this.#database.storeDelivered(client, missing);
-    await client.commit([...changesOf(project, set), ...this.#attachments()]);
+    const statements = changesOf(project, set, begun.isSearched);
+    await client.commit([...statements, ...this.#attachments()]);
     this.#changed = set.changedTraces(set.changes()).map(({ n }) => n);
     this.#database.terms.leftOut(set.unindexedTerms);
   }

@@ -6,6 +6,7 @@ import { postgresTextDialect } from '../../../extensions/postgres/search/dialect
 import { searchTables } from '../../../extensions/postgres/search/tables.ts';
 import { postgresDialect } from '../../../extensions/postgres/traces/dialect.ts';
 import { load } from '../../../extensions/postgres/traces/loading.ts';
+import { lockTracesByKey, numberTraces } from '../../../extensions/postgres/traces/locking.ts';
 import { findLines, findTree } from '../../../extensions/postgres/traces/packed-reading.ts';
 import { ensureTracePartitions } from '../../../extensions/postgres/traces/partitions.ts';
 import {
@@ -151,6 +152,34 @@ t.test('copies of runs are looked up by their index', async (t) => {
     }
   });
 });
+
+t.test(
+  'each trace of a project that the statistics do not know is looked up by its key',
+  async (t) => {
+    const { postgres, traces } = await traceDatabase(t, await server.database());
+    const known = Array.from({ length: 500 }, (_, i) => anObservation({ traceId: `t${i}` }));
+    await traces.write(batchWith(known));
+    await postgres.query('ANALYZE trace_keys');
+    const keys = ['a', 'b', 'c'];
+    const names = keys.map((key) => ({ key, longId: null, at: 0 }));
+    const [sql, values] = numberTraces('proj_new', names, emptySnapshot()).statement;
+    await postgres.transaction(async (client) => {
+      const plans: string[] = [];
+      const query: typeof client.query = async (text, given) => {
+        const { rows } = await client.query(`EXPLAIN ${text}`, given);
+        plans.push(rows.map((row) => String(row['QUERY PLAN'])).join('\n'));
+        return { rows: [] };
+      };
+      await query(sql, values);
+      await lockTracesByKey({ ...client, query }, 'proj_new', keys, emptySnapshot());
+      t.equal(plans.length, 2);
+      for (const plan of plans) {
+        t.match(plan, /Index Cond: \(\(project = .*\) AND \(key = g.*\.key\)\)/);
+        t.notMatch(plan, 'Seq Scan on trace_keys');
+      }
+    });
+  },
+);
 
 t.test('a page merges the partitions in the order of time, and sorts nothing', async (t) => {
   const { postgres } = await traceDatabase(t, await server.database());

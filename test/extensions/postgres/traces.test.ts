@@ -2,9 +2,11 @@ import fc from 'fast-check';
 import t from 'tap';
 import { PACKED_PAGES } from '../../../extensions/postgres/traces/packed-reading.ts';
 import { OBSERVATION_PAGE } from '../../../extensions/postgres/traces/reading.ts';
+import { summarizeStale } from '../../../extensions/postgres/traces/summarizing.ts';
 import { postgresTraces } from '../../../extensions/postgres/traces/traces.ts';
 import { RetryableError } from '../../../src/model/errors.ts';
 import type { Observation } from '../../../src/model/observation.ts';
+import { MAX_SUMMARIZED } from '../../../src/store/rows/written-trace.ts';
 import type { TraceStore } from '../../../src/store/store.ts';
 import { anObservation, aTenant } from '../../helper/batches.ts';
 import { sqlitePlace } from '../../helper/places.ts';
@@ -79,6 +81,81 @@ t.test('loses no update and has no deadlock with many writers of the same traces
     'SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()',
   );
   t.equal(Number(rows[0]?.deadlocks), 0);
+});
+
+t.test('inserts a new trace once, with its summary', async (t) => {
+  const { traces, postgres } = await traceDatabase(t, await server.database());
+  const events = (traceIds: readonly string[], id: string) =>
+    batchWith(traceIds.map((traceId) => anObservation({ traceId, id })));
+  const rowsOf = async () => {
+    const { rows } = await postgres.query(
+      'SELECT ctid::text AS place, observations, stale_changes FROM traces ORDER BY n',
+    );
+    return rows;
+  };
+  await traces.write(events(['a', 'b'], 'o1'));
+  const row = { observations: 1, stale_changes: 0 };
+  t.same(await rowsOf(), [
+    { place: '(0,1)', ...row },
+    { place: '(0,2)', ...row },
+  ]);
+  await traces.write(events(['b', 'c'], 'o2'));
+  t.same(await rowsOf(), [
+    { place: '(0,1)', ...row },
+    { place: '(0,4)', observations: 2, stale_changes: 0 },
+    { place: '(0,3)', ...row },
+  ]);
+});
+
+t.test('a write of new traces locks the table of traces before the others', async (t) => {
+  const { traces, postgres, count } = await traceDatabase(t, await server.database());
+  let write = Promise.resolve();
+  await postgres.transaction(async (client) => {
+    await client.query('LOCK TABLE ONLY traces IN ACCESS EXCLUSIVE MODE');
+    write = traces.write(batchWith([anObservation()]));
+    const isWaiting = async () => {
+      const sql = `SELECT 1 FROM pg_locks WHERE relation = 'traces'::regclass AND NOT granted`;
+      return (await client.query(sql)).rows.length > 0;
+    };
+    while (!(await isWaiting()));
+    await client.query(`SET LOCAL lock_timeout = '100ms'`);
+    await client.query('LOCK TABLE ONLY observations, ONLY trace_terms IN ACCESS EXCLUSIVE MODE');
+  });
+  await write;
+  t.equal(await count('traces'), 1);
+});
+
+t.test('a trace of which no observation is kept leaves no key', async (t) => {
+  const place = await traceDatabase(t, await server.database());
+  const copied = { name: 'a', sentTwice: true, startTime: { ms: T0, ns: 0 } } as const;
+  const run = anObservation({ ...copied, traceId: 'run', id: 'run' });
+  await place.traces.write(batchWith([run], { format: 'runs' }));
+  const traceId = '1'.repeat(32);
+  const span = anObservation({ ...copied, traceId, id: `${traceId}:${'2'.repeat(16)}` });
+  await place.traces.write(batchWith([span], { format: 'otlp_proto' }));
+  t.equal(await place.count('traces'), 1);
+  t.equal(await place.count('trace_keys'), 1);
+  const other = anObservation({ traceId, id: 'other' });
+  await place.traces.write(batchWith([other]));
+  t.equal((await place.traces.getTrace(P, traceId))?.observationCount, 1);
+});
+
+t.test('a new trace may be too large for a summary', async (t) => {
+  const { traces, postgres, count } = await traceDatabase(t, await server.database());
+  const children = Array.from({ length: MAX_SUMMARIZED + 1 }, (_, i) =>
+    anObservation({ traceId: null, parentId: 'parent', id: `child-${i}` }),
+  );
+  await traces.write(batchWith(children, { format: 'runs' }));
+  t.equal(await count('traces'), children.length, 'each one waits in a trace of its own');
+  const parent = anObservation({ traceId: 't', id: 'parent' });
+  await traces.write(batchWith([parent], { format: 'runs' }));
+  const { rows } = await postgres.query(
+    'SELECT key, observations, stale_changes > 0 AS is_stale FROM traces',
+  );
+  t.same(rows, [{ key: Buffer.from('t'), observations: children.length + 1, is_stale: true }]);
+  t.equal(await count('trace_keys'), 1);
+  for await (const _ of summarizeStale(postgres, { leftOut() {} }, { publish() {} }));
+  t.match(await traces.getTrace(P, 't'), { id: 't', observationCount: children.length + 1 });
 });
 
 t.test('returns and finds text that Postgres cannot store as it was sent', async (t) => {
