@@ -28,7 +28,7 @@ export type CallOptions = {
   /** The weight of the call in its group, roughly in bytes. */
   readonly weight?: number;
   /** Bytes among the arguments that the caller no longer uses: they move to the thread uncopied. */
-  readonly moved?: ArrayBuffer | undefined;
+  readonly moved?: ArrayBuffer;
   /** The caller is in no hurry: the call may wait for the next group, for 20 ms or so many milliseconds. */
   readonly lazy?: boolean | number;
 };

@@ -38,8 +38,6 @@ type WriteOperations = QueueOperations['write'];
 
 /** The weight of an append without its body. */
 const ENTRY_WEIGHT = 512;
-/** From this size on, a copy that moves to the database thread costs less than a clone, for which the bytes are copied twice. */
-const MOVED_BYTES = 64 * 1024;
 const PAGE = 1024;
 const NO_BYTES = new Uint8Array(0);
 const CACHE_BYTES = 32 * 1024 * 1024;
@@ -158,14 +156,13 @@ export class SqliteQueue implements DurableQueue {
     let parts: WrittenParts | null = null;
     try {
       if (this.#largeBodies.isLarge(batch)) parts = await this.#writeParts(batch);
-      const moved = parts === null && size >= MOVED_BYTES ? new Uint8Array(batch.body) : undefined;
-      const record = recordOf(batch, parts === null ? moved : NO_BYTES);
+      const record = parts === null ? recordOf(batch) : recordOf(batch, NO_BYTES);
       const { tag = null, expiresAt = 0 } = recent ?? {};
       const itemized = recent === undefined ? null : itemizedAnswer(recent, batch.id);
       const appended = await this.#database.write(
         'queue.append',
         [this.#targetNumbers, answer, record, usageAt, size, parts, tag, expiresAt, itemized],
-        { weight: record[RECORD.BODY].byteLength + ENTRY_WEIGHT, moved: moved?.buffer },
+        { weight: record[RECORD.BODY].byteLength + ENTRY_WEIGHT },
       );
       if (appended === null) throw projectDeleted();
       this.#usage.entered(batch.id, typeof appended === 'number' ? 'written' : 'known');

@@ -56,29 +56,6 @@ t.test('only the owner can read the directory and its files', async (t) => {
   for (const file of files) t.equal(statSync(join(directory, file)).mode & 0o077, 0, file);
 });
 
-t.test(
-  'keeps a body of any size in memory and on disk, also one whose copy moves to the thread',
-  async (t) => {
-    const { open } = opener(t, t.testdir({}));
-    const sizes = [1, 65_535, 65_536, WHOLE_BYTES, WHOLE_BYTES + 1];
-    const batches = sizes.map(bigBatch);
-    const sent = batches.map(({ body }) => Buffer.from(body));
-    const storage = await open();
-    const queue = await storage.openQueue(OPTIONS);
-    await Promise.all(batches.map((batch) => queue.append(batch)));
-    for (const [i, { body }] of batches.entries()) t.ok(body.equals(sent[i] ?? NONE), 'in memory');
-    await storage.close();
-    const again = await (await open()).openQueue({ ...OPTIONS, cacheBytes: 0 });
-    const leased = await leaseAll(again, 'a');
-    const bodies = new Map(leased.map(({ batch }) => [batch.id, batch.body]));
-    for (const [i, { id }] of batches.entries()) {
-      t.ok(bodies.get(id)?.equals(sent[i] ?? NONE), `${sizes[i]} bytes on disk`);
-    }
-  },
-);
-
-const NONE = Buffer.alloc(0);
-
 t.test('refuses a second owner with the pid of the first, until that ends', async (t) => {
   const { open } = opener(t, t.testdir({}));
   const first = await open();
