@@ -12,7 +12,7 @@ import type { SendingQueueConfig } from './config.ts';
 const ROOM_INTERVAL_MS = 50;
 const FULL_RETRY_MS = 2000;
 /** Bodies are sent soon after the append, so a small cache saves most reads. */
-const CACHE_BYTES = 8 * 1024 * 1024;
+const CACHE_BYTES = 16 * 1024 * 1024;
 /** Appends between two reads of the queue's statistics. */
 const APPENDS_PER_CHECK = 64;
 
