@@ -1,4 +1,4 @@
-import { BACKSLASH, unescapeAscii } from './grammar.ts';
+import { BACKSLASH, type Text, unescapeAscii } from './grammar.ts';
 
 /**
  * The fields of an item that the scanner records: a small trie of keys, made once per format from a list of dotted
@@ -7,10 +7,10 @@ import { BACKSLASH, unescapeAscii } from './grammar.ts';
 export type PatternNode = {
   /** The key's bytes. */
   readonly key: Uint8Array;
-  /** The key as in compact JSON: in quotes, with its colon. */
-  readonly token: Uint8Array;
+  /** Bytes of the token, which is the key as in compact JSON: in quotes, with its colon. */
+  readonly tokenLength: number;
   /** The token as words of four bytes; the last word overlaps the one before. */
-  readonly words: Int32Array;
+  readonly words: readonly number[];
   /**
    * The known key that followed this one last time. Clients send their keys in a fixed order, so the scanner tries
    * it first; a wrong prediction costs one comparison.
@@ -65,7 +65,7 @@ function tableOf(
     const token = Buffer.from(`"${name}":`);
     const node: PatternNode = {
       key,
-      token,
+      tokenLength: token.length,
       words: wordsOf(token),
       next: undefined,
       slot,
@@ -130,10 +130,14 @@ function hasEscapes(bytes: Uint8Array, start: number, end: number): boolean {
   return false;
 }
 
-/** Hot path: the bytes at `start` are the key of `node` as in compact JSON, colon included. */
-export function isTokenAt({ words, token }: PatternNode, view: DataView, start: number): boolean {
-  const lastWord = start + token.length - 4;
-  if (lastWord + 4 > view.byteLength) return false;
+/** Hot path: the bytes at `start` are the key of the node as in compact JSON, colon included. */
+export function isTokenAt(
+  { words, tokenLength }: PatternNode,
+  { bytes, view }: Text,
+  start: number,
+): boolean {
+  const lastWord = start + tokenLength - 4;
+  if (lastWord + 4 > bytes.length) return false;
   const last = words.length - 1;
   for (let i = 0; i < last; i++) {
     if (words[i] !== view.getInt32(start + 4 * i, true)) return false;
@@ -142,9 +146,9 @@ export function isTokenAt({ words, token }: PatternNode, view: DataView, start: 
 }
 
 /** A token has at least four bytes. */
-function wordsOf(token: Buffer): Int32Array {
+function wordsOf(token: Buffer): number[] {
   const count = Math.ceil(token.length / 4);
-  return Int32Array.from({ length: count }, (_, i) =>
+  return Array.from({ length: count }, (_, i) =>
     token.readInt32LE(Math.min(4 * i, token.length - 4)),
   );
 }

@@ -202,8 +202,8 @@ function scanObject(
   for (;;) {
     if (bytes[at] !== QUOTE) fail(text, at);
     let node: PatternNode | undefined = before.next;
-    if (node !== undefined && isTokenAt(node, text.view, at)) {
-      at = spaceFrom(text, at + node.token.length);
+    if (node !== undefined && isTokenAt(node, text, at)) {
+      at = spaceFrom(text, at + node.tokenLength);
       before = node;
     } else {
       const keyEnd = skipString(text, at + 1);

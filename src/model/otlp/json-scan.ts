@@ -163,9 +163,9 @@ function walkMessage(
     for (;;) {
       if (bytes[at] !== QUOTE) fail(text, at);
       const predicted: PatternNode | undefined = before?.next;
-      if (predicted !== undefined && isTokenAt(predicted, text.view, at)) {
+      if (predicted !== undefined && isTokenAt(predicted, text, at)) {
         before = predicted;
-        at = spaceFrom(text, at + predicted.token.length);
+        at = spaceFrom(text, at + predicted.tokenLength);
         const field = SPAN_FIELDS[predicted.slot] as Field;
         at = spaceFrom(text, walkField(walk, at, depth, field, inner));
         if (bytes[at] === CLOSE_BRACE) break;

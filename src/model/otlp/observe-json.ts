@@ -63,9 +63,9 @@ function narrowSpan(index: OtlpIndex, position: number): NarrowSpan | undefined 
     const keyStart = bytes[at] === QUOTE ? at : spaceFrom(text, at + 1);
     let node: PatternNode | undefined = before.next;
     let start: number;
-    if (node !== undefined && isTokenAt(node, text.view, keyStart)) {
+    if (node !== undefined && isTokenAt(node, text, keyStart)) {
       before = node;
-      start = spaceFrom(text, keyStart + node.token.length);
+      start = spaceFrom(text, keyStart + node.tokenLength);
     } else {
       const keyEnd = skipString(text, keyStart + 1);
       start = skipColon(text, keyEnd);
