@@ -1,7 +1,8 @@
 /** Adds the changes of writes to the rollups, in the database thread. */
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
+import { decodeJsonText } from '../../../src/model/json/decode.ts';
 import type { RowQuery } from '../../../src/sqlite/rows.ts';
-import { cell, tuples } from '../../../src/sqlite/rows.ts';
+import { cell, finds, tuples } from '../../../src/sqlite/rows.ts';
 import type { RollupChange } from '../../../src/store/rollups/contribution.ts';
 import type { StoredDelta } from '../../../src/store/rollups/delta.ts';
 import { addStored, DELTA_KINDS, RollupDelta } from '../../../src/store/rollups/delta.ts';
@@ -10,34 +11,35 @@ import { foldChanges } from '../../../src/store/rollups/fold.ts';
 import { addEncoded, encodeHistogram } from '../../../src/store/rollups/histogram.ts';
 
 /** Changes that one step adds: some milliseconds. */
-const STEP_CHANGES = 400;
+export const STEP_CHANGES = 400;
 /** Characters of the deltas that one step reads, beside the first one. */
 const STEP_CHARACTERS = 262_144;
 /** Rows that a step of a removal removes. */
 const STEP_ROWS = 500;
 
-/** The oldest deltas of a project, summed up. */
+/** The oldest deltas of a project, summed up. The changes are JSON of a list of `RollupChange`, which the event loop passes on as it is. */
 export type FoldStep = {
   readonly project: string;
-  /** The number of the last delta. */
+  /** The numbers of the first and the last delta. */
+  readonly from: number;
   readonly upTo: number;
-  /** Characters of the deltas. */
-  readonly characters: number;
-  readonly changes: readonly RollupChange[];
-  /** The changes that wait for the next step. */
-  readonly rest: readonly RollupChange[];
+  readonly changes: string;
+  /** The changes that wait for the next step; null without any. */
+  readonly rest: string | null;
 };
+
+/** The highest number of a delta in this thread. None is used again, so that a missing number says that its delta was added. */
+let newest = 0;
 
 /** Keeps what a write changed in the rollups of a project. */
 export class DeltaLog {
+  readonly #last: (project: string) => number | undefined;
   readonly #insert: StatementSync;
   readonly #contribution: RowQuery<[project: string, rollup: string | null]>;
 
   constructor(db: DatabaseSync) {
-    this.#insert = db.prepare(
-      `INSERT INTO rollup_deltas
-       SELECT ?1, coalesce((SELECT max(n) FROM rollup_deltas WHERE project = ?1), 0) + 1, ?2, ?3`,
-    );
+    this.#last = cell(db, 'SELECT coalesce(max(n), 0) FROM rollup_deltas WHERE project = ?');
+    this.#insert = db.prepare('INSERT INTO rollup_deltas VALUES (?, ?, ?, ?)');
     this.#contribution = tuples(db, 'SELECT project, rollup FROM traces WHERE n = ?');
   }
 
@@ -48,24 +50,23 @@ export class DeltaLog {
   }
 
   addStored(project: string, { kind, text }: StoredDelta): void {
-    this.#insert.run(project, kind, text);
+    newest = Math.max(newest, this.#last(project) ?? 0) + 1;
+    this.#insert.run(project, newest, kind, text);
   }
 
   /** Subtracts what a trace contributed, before it is erased. */
   subtract(trace: number): void {
     const [project = '', rollup = null] = this.#contribution.get(trace) ?? [];
-    if (rollup !== null) this.#insert.run(project, DELTA_KINDS.SUBTRACTED, `[${rollup}]`);
+    if (rollup !== null)
+      this.addStored(project, { kind: DELTA_KINDS.SUBTRACTED, text: `[${rollup}]` });
   }
 }
 
 export function rollupOperations(db: DatabaseSync) {
   const table = new Table(db);
-  const charactersOf = cell<number>(
-    db,
-    'SELECT coalesce(sum(length(changes)), 0) FROM rollup_deltas WHERE project = ? AND n <= ?',
-  );
+  const deltas = new DeltaLog(db);
+  const isWaiting = finds(db, 'SELECT 1 FROM rollup_deltas WHERE project = ? AND n = ?');
   const drop = db.prepare('DELETE FROM rollup_deltas WHERE project = ? AND n <= ?');
-  const keep = db.prepare('INSERT INTO rollup_deltas VALUES (?, ?, ?, ?)');
   const removeDeltas = db.prepare(
     `DELETE FROM rollup_deltas WHERE project = ?1 AND n IN (
        SELECT n FROM rollup_deltas WHERE project = ?1 LIMIT ${STEP_ROWS})`,
@@ -75,12 +76,13 @@ export function rollupOperations(db: DatabaseSync) {
        SELECT step, field, start, value FROM rollups WHERE project = ?1 LIMIT ${STEP_ROWS})`,
   );
   return {
-    'rollups.fold': ({ project, upTo, characters, changes, rest }: FoldStep): void => {
-      // An erasure folds too, and the project can have been deleted. The rest of a step is shorter than its deltas.
-      if (charactersOf(project, upTo) !== characters) return;
+    'rollups.fold': ({ project, from, upTo, changes, rest }: FoldStep): void => {
+      // An erasure folds too, and the project can have been deleted.
+      if (!isWaiting(project, from)) return;
       drop.run(project, upTo);
-      if (rest.length > 0) keep.run(project, upTo, DELTA_KINDS.CHANGES, JSON.stringify(rest));
-      const { saved, removed } = foldChanges(changes, table.of(project));
+      if (rest !== null) deltas.addStored(project, { kind: DELTA_KINDS.CHANGES, text: rest });
+      const list = decodeJsonText(changes) as RollupChange[];
+      const { saved, removed } = foldChanges(list, table.of(project));
       for (const row of saved) table.save(project, row);
       for (const key of removed) table.remove(project, key);
     },
@@ -156,18 +158,23 @@ export function foldReadOperations(db: DatabaseSync) {
   );
   function stepOf(project: string): FoldStep | null {
     const sum = new RollupDelta();
+    let from = 0;
     let upTo = 0;
     let characters = 0;
     for (const [n, kind, text, length] of deltas.iterate(project)) {
       if (upTo > 0 && characters + length > STEP_CHARACTERS) break;
       characters += length;
       addStored(sum, { kind, text } satisfies StoredDelta);
+      if (from === 0) from = n;
       upTo = n;
     }
     if (upTo === 0) return null;
     const changes = sum.changes();
     const rest = changes.splice(STEP_CHANGES);
-    return { project, upTo, characters, changes, rest };
+    return {
+      ...{ project, from, upTo, changes: JSON.stringify(changes) },
+      rest: rest.length === 0 ? null : JSON.stringify(rest),
+    };
   }
 
   return {

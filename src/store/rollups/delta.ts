@@ -85,7 +85,7 @@ function isZero(numbers: readonly number[]): boolean {
 /** Records how the contributions of traces change. */
 export type RollupRecorder = Pick<RollupDelta, 'replace' | 'subtract'>;
 
-/** What a write changes in rollups. The contributions of new traces stay texts, which whoever reads the delta adds up. */
+/** The changes of rollups by a write. The contributions of new traces stay texts: the fold and readers add them up. */
 export class WrittenDelta implements RollupRecorder {
   readonly #added: string[] = [];
   readonly #changed = new RollupDelta();
