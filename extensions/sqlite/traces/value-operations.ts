@@ -20,11 +20,12 @@ import {
   ValueCounts,
 } from '../../../src/store/rows/observed-values.ts';
 import { takeRows } from '../../../src/store/rows/page.ts';
-import { sqliteDialect } from './dialect.ts';
+import { dialectIn } from '../search/dialect.ts';
 import type { PlaceCells } from './read-operations.ts';
 import { endOfStep, keptTuples, MAX_STATEMENTS, probedCounts } from './read-operations.ts';
 
 export function valueOperations(db: DatabaseSync) {
+  const dialect = dialectIn(db);
   const lists = new LruCache<string, RowQuery<CountedRow>>({ maxEntries: MAX_STATEMENTS });
   const ends = new LruCache<string, RowQuery<PlaceCells>>({ maxEntries: MAX_STATEMENTS });
   const probes = new LruCache<string, RowQuery<number[]>>({ maxEntries: MAX_STATEMENTS });
@@ -36,7 +37,7 @@ export function valueOperations(db: DatabaseSync) {
   return {
     'traces.values': (scope: TraceScope, field: CountedField, look: Look): CountedStep => {
       const spent = workClock();
-      const ways = stepPlan(sqliteDialect, scope, look);
+      const ways = stepPlan(dialect(), scope, look);
       const plan = ways.by(countsOf(probedCounts(db, probes, ways.probe)));
       const end = plan.isSearch ? endOfStep(db, ends, plan.end) : null;
       const { sql, values } = plan.list(countedColumns(field), end);

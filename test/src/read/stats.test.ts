@@ -276,6 +276,7 @@ t.test('facets count the traces of each value of an observation', async (t) => {
   t.same(await facet('field=prompt'), { greet: 1 });
   t.same(await facet('field=error'), { rate_limit: 2 });
   t.same(await facet('field=error&q=user:u'), { rate_limit: 1 });
+  t.same(await facet('field=error&q=provider:openai'), { rate_limit: 1 });
   const { body } = await get('/facets?field=span&from=2026-01-15T12:00:00Z');
   t.match(body, { others: 0, partial: false, searched_to: null });
 });
