@@ -10,10 +10,10 @@ import type { RollupKey, RollupSums, RollupTable } from '../../../src/store/roll
 import { foldChanges } from '../../../src/store/rollups/fold.ts';
 import { addEncoded, encodeHistogram } from '../../../src/store/rollups/histogram.ts';
 
-/** Changes that one step adds: some milliseconds. */
-export const STEP_CHANGES = 400;
+/** Changes that one step adds: about ten milliseconds. Traces of a larger step have more values in common. */
+export const STEP_CHANGES = 1000;
 /** Characters of the deltas that one step reads, beside the first one. */
-const STEP_CHARACTERS = 262_144;
+const STEP_CHARACTERS = 1_048_576;
 /** Rows that a step of a removal removes. */
 const STEP_ROWS = 500;
 
