@@ -146,8 +146,10 @@ export async function redisValues({
 }: RedisServer): Promise<[key: string, value: string][]> {
   const values: [string, string][] = [];
   for (const key of await client.keys('*')) {
-    const value = await contentOf(client, key, await client.type(key));
-    values.push([key, JSON.stringify(value)]);
+    const type = await client.type(key);
+    // A key that a worker has removed since may come back with a type of its own.
+    if (type === 'none') continue;
+    values.push([key, JSON.stringify(await contentOf(client, key, type))]);
   }
   return values;
 }
