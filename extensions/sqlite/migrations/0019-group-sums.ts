@@ -1,3 +1,4 @@
+import type { DatabaseSync } from 'node:sqlite';
 import type { FileMigration } from '../../../src/sqlite/migrate.ts';
 
 /**
@@ -7,20 +8,22 @@ import type { FileMigration } from '../../../src/sqlite/migrate.ts';
  */
 export const groupSums: FileMigration = {
   name: '0019-group-sums',
-  apply(db) {
-    for (const [group, other] of [
-      ['session', 'user'],
-      ['user', 'session'],
-    ]) {
-      db.exec(`
-        DROP INDEX traces_by_${group};
-        CREATE INDEX traces_by_${group} ON traces (project, ${group}_id, at_ms, at_ns, n, ${other}_id, ${SUMMED})
-          WHERE ${group}_id IS NOT NULL;
-      `);
-    }
-  },
+  apply: (db) => buildGroupIndexes(db),
 };
 
-/** Columns that the sums of a session or user need, beside the keys of the index. */
-export const SUMMED =
+/** Builds the indexes again. `more` is a further condition of their rows, with `AND` in front. */
+export function buildGroupIndexes(db: DatabaseSync, more = ''): void {
+  for (const [group, other] of [
+    ['session', 'user'],
+    ['user', 'session'],
+  ]) {
+    db.exec(`
+      DROP INDEX traces_by_${group};
+      CREATE INDEX traces_by_${group} ON traces (project, ${group}_id, at_ms, at_ns, n, ${other}_id, ${SUMMED})
+        WHERE ${group}_id IS NOT NULL ${more};
+    `);
+  }
+}
+
+const SUMMED =
   'updated_at, end_ms, end_ns, observations, errors, input_tokens, output_tokens, tokens, cost';

@@ -1,5 +1,5 @@
 import type { FileMigration } from '../../../src/sqlite/migrate.ts';
-import { SUMMED } from './0019-group-sums.ts';
+import { buildGroupIndexes } from './0019-group-sums.ts';
 
 /**
  * The indexes of the traces of a session and of a user have posted traces only: new entries are spread over the whole index, so the
@@ -13,15 +13,6 @@ export const groupedTraces: FileMigration = {
       UPDATE traces SET is_grouped = 0
         WHERE n > coalesce((SELECT n FROM posted_traces WHERE id = 1), 0);
     `);
-    for (const [group, other] of [
-      ['session', 'user'],
-      ['user', 'session'],
-    ]) {
-      db.exec(`
-        DROP INDEX traces_by_${group};
-        CREATE INDEX traces_by_${group} ON traces (project, ${group}_id, at_ms, at_ns, n, ${other}_id, ${SUMMED})
-          WHERE ${group}_id IS NOT NULL AND is_grouped = 1;
-      `);
-    }
+    buildGroupIndexes(db, 'AND is_grouped = 1');
   },
 };
