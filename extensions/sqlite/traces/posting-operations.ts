@@ -3,16 +3,16 @@ import type { DatabaseSync } from 'node:sqlite';
 import { tuples } from '../../../src/sqlite/rows.ts';
 import type { Term } from '../../../src/store/rows/trace-terms.ts';
 import { HIDDEN } from '../batches/purge-operations.ts';
-import { isUnposted, termsOfBlob } from './postings.ts';
+import { isUnposted, LAST_POSTED, termsOfBlob } from './postings.ts';
 
 /** Postings after which a step ends: some milliseconds, about 600 traces of ten spans, or 1,600 of one. */
 export const STEP_POSTINGS = 16_384;
 
-/** The numbers of the traces with a term. */
-type Posted = Map<Term, number[]>;
-
 /** Traces that a step adds to the indexes by session and by user: some milliseconds. */
 export const STEP_TRACES = 2048;
+
+/** The numbers of the traces with a term. */
+type Posted = Map<Term, number[]>;
 
 export function postingOperations(db: DatabaseSync) {
   const next = tuples<[n: number, project: string, terms: Uint8Array | null]>(
@@ -30,7 +30,7 @@ export function postingOperations(db: DatabaseSync) {
   const posted = db.prepare('INSERT OR REPLACE INTO posted_traces VALUES (1, ?)');
   const ends = tuples<[posted: number, newest: number]>(
     db,
-    `SELECT coalesce((SELECT n FROM posted_traces WHERE id = 1), 0), coalesce((SELECT max(n) FROM traces), 0)`,
+    `SELECT ${LAST_POSTED}, coalesce((SELECT max(n) FROM traces), 0)`,
   );
   /** Only saves reading: if the transaction that grouped these traces failed, the step that posts their terms groups them. */
   let grouped = 0;

@@ -35,9 +35,12 @@ export function termsOfBlob(blob: Uint8Array): Term[] {
   return [...new BigInt64Array(Uint8Array.from(blob).buffer)];
 }
 
+/** The number of the last posted trace. */
+export const LAST_POSTED = 'coalesce((SELECT n FROM posted_traces WHERE id = 1), 0)';
+
 /** Whether the trace with a number waits to be posted. Without a row in `posted_traces`, all of them do. */
 export function isUnposted(n: string): string {
-  return `${n} > coalesce((SELECT n FROM posted_traces WHERE id = 1), 0)`;
+  return `${n} > ${LAST_POSTED}`;
 }
 
 /** Every change is in the transaction that changes the row of the trace, and concerns posted traces only. */
