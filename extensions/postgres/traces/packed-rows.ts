@@ -50,11 +50,13 @@ export class PackedCells {
   }
 }
 
+/** The form that `keyOfEscaped` reads. A hashed key can have the bytes between two cells, so it is in hexadecimal digits. */
+export const KEY_TEXT = `CASE WHEN o.key >= '\\xff'::bytea THEN '\\x' || encode(o.key, 'hex')
+  ELSE encode(o.key, 'escape') END`;
+
 /** The SQL of a packed row: columns of `o` as listings read them, behind other expressions. */
 export function packed(columns: readonly string[], ...others: string[]): string {
-  const cells = columns.map((column) =>
-    column === 'key' ? "encode(o.key, 'escape')" : listedCell('o', column),
-  );
+  const cells = columns.map((column) => (column === 'key' ? KEY_TEXT : listedCell('o', column)));
   return packedCells([...others, ...cells]);
 }
 

@@ -71,10 +71,14 @@ export function keyOfBytes(bytes: Buffer): Key {
   return bytes[0] === HASHED ? bytes.subarray(1) : unescapeText(bytes.toString());
 }
 
-/** A key as Postgres writes it with `encode(key, 'escape')`: bytes above 127 and NUL as three octal digits, and a backslash twice. */
+/**
+ * A key as Postgres writes it with `encode(key, 'escape')`: bytes above 127 and NUL as three octal digits, and a backslash twice. Also the
+ * form `\x` with hexadecimal digits, which no escaped key begins with.
+ */
 export function keyOfEscaped(text: string): Key {
   // Hot path: the key of a span is ASCII, and becomes no bytes.
   if (!text.includes('\\')) return unescapeText(text);
+  if (text.startsWith('\\x')) return keyOfBytes(Buffer.from(text.slice(2), 'hex'));
   const latin = text.replaceAll(/\\(\\|[0-7]{3})/g, (_, found: string) =>
     found === '\\' ? found : String.fromCharCode(Number.parseInt(found, 8)),
   );
