@@ -119,7 +119,7 @@ export async function foldStep(database: Database, project: string): Promise<boo
     const { saved, removed } = foldChanges(changes, await loadTable(client, project, changes));
     await client.commit([
       ['DELETE FROM rollup_deltas WHERE project = $1 AND n = ANY ($2::bigint[])', [project, taken]],
-      ...keepRest(project, taken.at(-1) ?? 0, rest),
+      ...keepRest(project, taken[0] ?? 0, rest),
       ...removeRows(project, removed),
       ...saveRows(project, saved),
     ]);
