@@ -5,7 +5,7 @@ import { DatabaseSync } from 'node:sqlite';
 import { DamagedDataError } from '../model/errors.ts';
 import { fileVersion, MIGRATIONS_TABLE } from './migrate.ts';
 import type { DerivedTable } from './operation.ts';
-import { rows, tuples } from './rows.ts';
+import { finds, rows, tuples } from './rows.ts';
 
 export type SalvageOptions = {
   readonly file: string;
@@ -178,8 +178,10 @@ function copyTable(fresh: DatabaseSync, damaged: string, table: string): Salvage
       const columns = columnsOf(fresh, table).filter((column) => known.includes(column));
       if (columns.length === 0) return false;
       const places = columns.map(() => '?').join(', ');
+      // A row that a migration made gives way to that of the damaged file.
+      const isEmpty = !finds(fresh, `SELECT 1 FROM ${table} LIMIT 1`)();
       const insert = fresh.prepare(
-        `INSERT OR IGNORE INTO ${table} (${columns.join(', ')}) VALUES (${places})`,
+        `INSERT OR ${isEmpty ? 'IGNORE' : 'REPLACE'} INTO ${table} (${columns.join(', ')}) VALUES (${places})`,
       );
       const isWhole = copyRows(old, insert, table, columns, 'ASC');
       return isWhole || copyRows(old, insert, table, columns, 'DESC');
