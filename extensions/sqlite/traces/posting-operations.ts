@@ -8,7 +8,7 @@ import { isUnposted, LAST_POSTED, termsOfBlob } from './postings.ts';
 /** Postings after which a step ends: some milliseconds, about 600 traces of ten spans, or 1,600 of one. */
 export const STEP_POSTINGS = 16_384;
 
-/** Traces that a step adds to the indexes by session and by user: some milliseconds. */
+/** Traces that a step reads to post their terms, or adds to the indexes by session and by user: some milliseconds. */
 export const STEP_TRACES = 2048;
 
 /** The numbers of the traces with a term. */
@@ -46,12 +46,15 @@ export function postingOperations(db: DatabaseSync) {
     /** Posts the terms of the oldest traces that wait; returns whether more may wait. */
     'traces.post': (): boolean => {
       const numbers: Posted = new Map();
-      let count = 0;
+      let [count, traces] = [0, 0];
+      let isFull = false;
       let end: number | undefined;
       for (const [n, project, terms] of next.iterate()) {
         end = n;
+        traces++;
         if (project !== HIDDEN && terms !== null) count += addTerms(numbers, n, terms);
-        if (count >= STEP_POSTINGS) break;
+        isFull = count >= STEP_POSTINGS || traces === STEP_TRACES;
+        if (isFull) break;
       }
       for (const term of new BigInt64Array(numbers.keys()).sort()) {
         insert.run(term, `[${numbers.get(term)?.join(',')}]`);
@@ -60,7 +63,7 @@ export function postingOperations(db: DatabaseSync) {
         group.run(0, end);
         posted.run(end);
       }
-      return count >= STEP_POSTINGS;
+      return isFull;
     },
   };
 }

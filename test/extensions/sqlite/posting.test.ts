@@ -96,6 +96,17 @@ t.test('a step ends with the trace that fills it, and the next one posts the res
   t.match(numbersIn(db), { posted: newest, last: newest, newest });
 });
 
+t.test('a step ends after so many traces, whatever terms they have', async (t) => {
+  const { store, db, post } = await opened(t);
+  const newest = STEP_TRACES + 1;
+  await write(store, made(newest));
+  db.exec('UPDATE traces SET terms = NULL');
+  t.equal(post(), true);
+  t.match(numbersIn(db), { posted: 0, last: STEP_TRACES });
+  t.equal(post(), false);
+  t.match(numbersIn(db), { posted: 0, last: newest });
+});
+
 t.test('the background posts two seconds after a write, and the rest after a start', async (t) => {
   const { store, db, clock, finish } = await opened(t);
   await finish();
