@@ -104,7 +104,10 @@ function pricedTables(db: DatabaseSync) {
     `SELECT ${TRACE_CELLS} FROM traces INDEXED BY traces_by_time
      WHERE project = ? AND (at_ms, at_ns, n) > (?, ?, ?) AND at_ms < ? ORDER BY at_ms, at_ns, n LIMIT 1`,
   );
-  const sameTrace = tuples<TraceCells>(db, `SELECT ${TRACE_CELLS} FROM traces WHERE n = ?`);
+  const sameTrace = tuples<TraceCells>(
+    db,
+    `SELECT ${TRACE_CELLS} FROM traces WHERE n = ? AND project = ?`,
+  );
   const select = `SELECT ${OBSERVATION_COLUMN_NAMES.join(', ')} FROM observations WHERE trace = ?`;
   const first = tuples<ObservationCells>(db, `${select} ORDER BY key LIMIT ${PRICED_ROWS}`);
   const next = tuples<ObservationCells>(
@@ -118,7 +121,7 @@ function pricedTables(db: DatabaseSync) {
     /** The trace in progress, or the next one. */
     traceBehind({ projectId, from, to }: PricedRange, place: PricedPlace | null) {
       if (place !== null && place.key !== null) {
-        const same = sameTrace.get(place.trace);
+        const same = sameTrace.get(place.trace, projectId);
         if (same !== undefined) return same;
       }
       const behind: SQLInputValue[] =

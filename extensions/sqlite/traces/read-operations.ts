@@ -257,6 +257,7 @@ export type MadeSummary = {
   readonly trace: SummarizedTrace;
   readonly changes: number;
   readonly project: string;
+  readonly key: Key;
   readonly traceId: string;
   /** Milliseconds of work of the thread. */
   readonly spentMs: number;
@@ -308,7 +309,7 @@ function summaryOperations(db: DatabaseSync) {
       const rollup = JSON.stringify(contributionOf({ createdAt, keyId, summary }));
       const traceId = idOfTrace(key, longId);
       const trace = { n, createdAt, summary, terms, rollup };
-      return { ...{ trace, changes, project, traceId }, spentMs: spent() };
+      return { ...{ trace, changes, project, key, traceId }, spentMs: spent() };
     },
   };
 }

@@ -5,7 +5,7 @@ import { RollupDelta } from '../../../src/store/rollups/delta.ts';
 import type { CopyKey } from '../../../src/store/rows/copies.ts';
 import { copyKeyOf } from '../../../src/store/rows/copies.ts';
 import type { Key, ObservationRow, RowState } from '../../../src/store/rows/observation-row.ts';
-import { ROW, ROW_COLUMNS } from '../../../src/store/rows/observation-row.ts';
+import { nameOfKey, ROW, ROW_COLUMNS } from '../../../src/store/rows/observation-row.ts';
 import type {
   EventRow,
   NumberedRow,
@@ -347,29 +347,54 @@ function savedCells(trace: SummarizedTrace): SQLInputValue[] {
   return [...summaryCells(trace), blobOfTerms(trace.terms.terms)];
 }
 
-/** Saves a summary that no write of observations made; without effect if the trace has another number of changes. */
-export type SaveSummary = (trace: SummarizedTrace, changes?: number) => void;
+/** The trace that a summary was made of, and the changes that it had. */
+type SummarySource = { readonly project: string; readonly key: Key; readonly changes: number };
+
+/** Saves a summary that no write of observations made; with `source`, only into the same trace without further changes. */
+export type SaveSummary = (trace: SummarizedTrace, source?: SummarySource) => void;
+
+type StoredCells = readonly [
+  project: string,
+  key: Key,
+  createdAt: number,
+  changes: number,
+  rollup: string | null,
+];
 
 export function summarySaving(db: DatabaseSync): SaveSummary {
   const postings = postingTable(db);
   const deltas = new DeltaLog(db);
-  const stored = tuples<[project: string, rollup: string | null]>(
+  const stored = tuples<StoredCells>(
     db,
-    'SELECT project, rollup FROM traces WHERE n = ?',
+    'SELECT project, key, created_at, stale_changes, rollup FROM traces WHERE n = ?',
   );
-  const save = db.prepare(
-    `UPDATE traces SET ${SUMMARY_ASSIGNMENTS} WHERE n = ? AND stale_changes = coalesce(?, stale_changes)`,
-  );
-  return (trace, changes) => {
-    const [project, rollup] = stored.get(trace.n) ?? [HIDDEN, null];
+  const save = db.prepare(`UPDATE traces SET ${SUMMARY_ASSIGNMENTS} WHERE n = ?`);
+  return (trace, source) => {
+    const cells = stored.get(trace.n);
+    if (cells === undefined || (source !== undefined && !isUnchanged(cells, trace, source))) return;
+    const [project, , , , rollup] = cells;
     if (project === HIDDEN) return;
     const before = postings.of(trace.n);
-    if (save.run(...savedCells(trace), trace.n, changes ?? null).changes === 0) return;
+    save.run(...savedCells(trace), trace.n);
     postings.save(trace, before);
     const delta = new RollupDelta();
     if (trace.rollup !== null) delta.replaceText(rollup, trace.rollup);
     deltas.add(project, delta);
   };
+}
+
+/** The number alone does not name the trace: after a removal of the newest one it is given again, maybe in another project. */
+function isUnchanged(
+  [project, key, createdAt, changes]: StoredCells,
+  trace: SummarizedTrace,
+  source: SummarySource,
+): boolean {
+  return (
+    project === source.project &&
+    nameOfKey(key) === nameOfKey(source.key) &&
+    createdAt === trace.createdAt &&
+    changes === source.changes
+  );
 }
 
 function assignments(columns: readonly Pick<TraceColumn<never>, 'name'>[]): string {

@@ -60,8 +60,8 @@ export function traceOperations(db: DatabaseSync, prices: StorePrices) {
   );
   const idOfNumber = (n: number): string => idOfTrace(...(name.get(n) ?? ['', null]));
   return {
-    /** Without effect if the trace changed since it was summarized. */
-    'traces.saveSummary': ({ trace, changes }: MadeSummary): void => saveSummary(trace, changes),
+    /** Without effect if the trace changed since it was summarized, or is gone. */
+    'traces.saveSummary': (made: MadeSummary): void => saveSummary(made.trace, made),
     /** Without a record the caller expects that the store has the batch. */
     'traces.write': (
       {
