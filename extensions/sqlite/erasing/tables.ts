@@ -27,6 +27,7 @@ import { HIDDEN } from '../batches/purge-operations.ts';
 import type { StoreOperations } from '../operations.ts';
 import type { RemovedCounters } from '../removed-counters.ts';
 import type { SqliteSearch } from '../search/search.ts';
+import { foldWaiting } from '../traces/rollup-folding.ts';
 import type { CleanedBatch } from './clean-operations.ts';
 import type { LargeTrace } from './list-operations.ts';
 
@@ -226,11 +227,7 @@ async function* sweep(
   { project }: ErasureScope,
 ): Steps {
   yield* sweepAttachments(sqliteAttachmentSweep(database, project), clock.now());
-  yield* repeat(async () => {
-    const step = await database.search('rollups.toFoldOf', [project]);
-    if (step !== null) await database.write('rollups.fold', [step]);
-    return step !== null;
-  });
+  yield* foldWaiting(database, project);
   yield* sweepParts(database);
   yield* texts.purge();
   while (!(await database.truncateLog())) yield;

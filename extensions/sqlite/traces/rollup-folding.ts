@@ -1,3 +1,4 @@
+import type { Steps } from '../../../src/component/background.ts';
 import type { Clock, Logger } from '../../../src/component/component.ts';
 import type { Database } from '../../../src/sqlite/database.ts';
 import type { StoreOperations } from '../operations.ts';
@@ -32,4 +33,20 @@ export function rollupFolding(
 
   const failure = 'Rollups could not be updated; retrying';
   return backgroundRounds({ clock, logger, betweenMs: BETWEEN_MS, failure, step }, () => ROUND_MS);
+}
+
+/** Adds the changes of a project that wait now. Those of later writes are left to the background, so it ends beside a load. */
+export async function* foldWaiting(
+  database: Pick<Database<StoreOperations>, 'search' | 'write'>,
+  project: string,
+): Steps {
+  let end: number | undefined;
+  for (;;) {
+    const step = await database.search('rollups.toFoldOf', [project]);
+    if (step === null) return;
+    end ??= step.newest;
+    if (step.from > end) return;
+    await database.write('rollups.fold', [step]);
+    yield;
+  }
 }

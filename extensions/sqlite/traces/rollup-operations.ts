@@ -13,7 +13,7 @@ import { addEncoded, encodeHistogram } from '../../../src/store/rollups/histogra
 /** Changes that one step adds: about ten milliseconds. Traces of a larger step have more values in common. */
 export const STEP_CHANGES = 1000;
 /** Characters of the deltas that one step reads, beside the first one. */
-const STEP_CHARACTERS = 1_048_576;
+export const STEP_CHARACTERS = 1_048_576;
 /** Rows that a step of a removal removes. */
 const STEP_ROWS = 500;
 
@@ -26,19 +26,25 @@ export type FoldStep = {
   readonly changes: string;
   /** The changes that wait for the next step; null without any. */
   readonly rest: string | null;
+  /** The number of the newest delta. */
+  readonly newest: number;
 };
 
 /** The highest number of a delta in this thread. None is used again, so that a missing number says that its delta was added. */
 let newest = 0;
+/** The lowest one, that of the newest rest. None is used again either. */
+let lowest = 0;
 
 /** Keeps what a write changed in the rollups of a project. */
 export class DeltaLog {
   readonly #last: (project: string) => number | undefined;
+  readonly #first: (project: string) => number | undefined;
   readonly #insert: StatementSync;
   readonly #contribution: RowQuery<[project: string, rollup: string | null]>;
 
   constructor(db: DatabaseSync) {
     this.#last = cell(db, 'SELECT coalesce(max(n), 0) FROM rollup_deltas WHERE project = ?');
+    this.#first = cell(db, 'SELECT coalesce(min(n), 0) FROM rollup_deltas WHERE project = ?');
     this.#insert = db.prepare('INSERT INTO rollup_deltas VALUES (?, ?, ?, ?)');
     this.#contribution = tuples(db, 'SELECT project, rollup FROM traces WHERE n = ?');
   }
@@ -52,6 +58,12 @@ export class DeltaLog {
   addStored(project: string, { kind, text }: StoredDelta): void {
     newest = Math.max(newest, this.#last(project) ?? 0) + 1;
     this.#insert.run(project, newest, kind, text);
+  }
+
+  /** Keeps the changes that a step left before all deltas: a later one may subtract them, or add to a trace that they begin. */
+  addRest(project: string, text: string): void {
+    lowest = Math.min(lowest, this.#first(project) ?? 0) - 1;
+    this.#insert.run(project, lowest, DELTA_KINDS.CHANGES, text);
   }
 
   /** Subtracts what a trace contributed, before it is erased. */
@@ -80,7 +92,7 @@ export function rollupOperations(db: DatabaseSync) {
       // An erasure folds too, and the project can have been deleted.
       if (!isWaiting(project, from)) return;
       drop.run(project, upTo);
-      if (rest !== null) deltas.addStored(project, { kind: DELTA_KINDS.CHANGES, text: rest });
+      if (rest !== null) deltas.addRest(project, rest);
       const list = decodeJsonText(changes) as RollupChange[];
       const { saved, removed } = foldChanges(list, table.of(project));
       for (const row of saved) table.save(project, row);
@@ -152,28 +164,30 @@ type DeltaCells = [n: number, kind: number, changes: string, characters: number]
 
 export function foldReadOperations(db: DatabaseSync) {
   const next = cell<string | null>(db, 'SELECT min(project) FROM rollup_deltas WHERE project > ?');
+  const newestOf = cell<number>(db, 'SELECT max(n) FROM rollup_deltas WHERE project = ?');
   const deltas = tuples<DeltaCells>(
     db,
     'SELECT n, kind, changes, length(changes) FROM rollup_deltas WHERE project = ? ORDER BY n',
   );
   function stepOf(project: string): FoldStep | null {
     const sum = new RollupDelta();
-    let from = 0;
+    let from: number | undefined;
     let upTo = 0;
     let characters = 0;
     for (const [n, kind, text, length] of deltas.iterate(project)) {
-      if (upTo > 0 && characters + length > STEP_CHARACTERS) break;
+      if (from !== undefined && characters + length > STEP_CHARACTERS) break;
       characters += length;
       addStored(sum, { kind, text } satisfies StoredDelta);
-      if (from === 0) from = n;
+      from ??= n;
       upTo = n;
     }
-    if (upTo === 0) return null;
+    if (from === undefined) return null;
     const changes = sum.changes();
     const rest = changes.splice(STEP_CHANGES);
     return {
       ...{ project, from, upTo, changes: JSON.stringify(changes) },
       rest: rest.length === 0 ? null : JSON.stringify(rest),
+      newest: newestOf(project) ?? upTo,
     };
   }
 

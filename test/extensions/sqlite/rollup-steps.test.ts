@@ -9,6 +9,7 @@ import {
   foldReadOperations,
   rollupOperations,
   STEP_CHANGES,
+  STEP_CHARACTERS,
 } from '../../../extensions/sqlite/traces/rollup-operations.ts';
 import { migrateFile } from '../../../src/sqlite/migrate.ts';
 import type { RollupChange } from '../../../src/store/rollups/contribution.ts';
@@ -40,14 +41,15 @@ function opened(t: Test) {
   };
 }
 
+/** Each hour has fewer values than rows of a field. */
+const HOURS = 10;
+
+function changeOf(i: number, value = `u${i}`, traces = 1): RollupChange {
+  return [i % HOURS, ROLLUP_FIELDS.user, value, [traces, traces, 0, 0, 0, 0, 0], []];
+}
+
 function changesOf(values: number): RollupChange[] {
-  return Array.from({ length: values }, (_, i) => [
-    5,
-    ROLLUP_FIELDS.user,
-    `u${i}`,
-    [1, 1, 0, 0, 0, 0, 0],
-    [],
-  ]);
+  return Array.from({ length: values }, (_, i) => changeOf(i));
 }
 
 t.test('a step that was read twice is added once, whatever came after it', async (t) => {
@@ -87,4 +89,26 @@ t.test('a step has so many changes, and the rest waits as a delta', async (t) =>
     if (rest > 0) fold(next());
     t.equal(traces(), changes);
   }
+});
+
+t.test('the rest of a step is added before the deltas behind it', async (t) => {
+  const { fold, next, add, waiting, traces } = opened(t);
+  add(changesOf(STEP_CHANGES + 1));
+  const last = STEP_CHANGES;
+  add([changeOf(last, `u${last}`, -1), changeOf(last, 'v'.repeat(STEP_CHARACTERS))]);
+  while (waiting() > 0) fold(next());
+  t.equal(traces(), STEP_CHANGES + 1, 'the last value of the first delta is gone');
+});
+
+t.test('a step that begins with a rest is recognized as well', async (t) => {
+  const { fold, next, add, waiting, traces } = opened(t);
+  add(changesOf(2 * STEP_CHANGES + 1));
+  fold(next());
+  const [first, second] = [next(), next()];
+  fold(first);
+  fold(second);
+  t.equal(traces(), 2 * STEP_CHANGES);
+  t.equal(waiting(), 1);
+  fold(next());
+  t.equal(traces(), 2 * STEP_CHANGES + 1);
 });
