@@ -25,7 +25,10 @@ export class Background {
   readonly #options: BackgroundOptions;
   #cancel: (() => void) | undefined;
   #running: Promise<boolean> | undefined;
-  #wokenDuringStep = false;
+  /** The last step left work. */
+  #isInRound = false;
+  /** A round may have looked for its work before it was woken, so another one follows it. */
+  #wokenInRound = false;
   #isClosed = false;
 
   constructor(options: BackgroundOptions) {
@@ -34,8 +37,8 @@ export class Background {
 
   /** Call when there may be work. */
   wake(): void {
-    if (this.#running !== undefined) this.#wokenDuringStep = true;
-    else this.#schedule(0);
+    this.#wokenInRound = true;
+    if (this.#running === undefined) this.#schedule(0);
   }
 
   #schedule(ms: number): void {
@@ -63,12 +66,13 @@ export class Background {
   }
 
   async #step(): Promise<boolean> {
-    this.#wokenDuringStep = false;
+    if (!this.#isInRound) this.#wokenInRound = false;
+    this.#isInRound = false;
     const running = this.#options.step();
     this.#running = running;
     try {
-      const hasMore = await running;
-      return hasMore || this.#wokenDuringStep;
+      this.#isInRound = await running;
+      return this.#isInRound || this.#wokenInRound;
     } finally {
       this.#running = undefined;
     }
