@@ -87,7 +87,7 @@ function term(reader: Reader, now: Instant): QueryTerm {
     return { type: 'has', ...presentField(reader), negated, position };
   }
   const name = fieldName(reader);
-  if (name === undefined) return { type: 'text', text: words(reader), negated, position };
+  if (name === undefined) return { type: 'text', text: searched(reader), negated, position };
   return fieldTerm(reader, { ...name, negated, position }, now);
 }
 
@@ -95,7 +95,7 @@ type Name = Pick<FieldTerm, 'field' | 'key'>;
 
 const HAS = /has:/y;
 /** `name:`, `custom.key:` or `custom."a key":`. */
-const FIELD = /[A-Za-z_][\w.-]*:(?!\/\/)/y;
+const FIELD = /[A-Za-z_][\w-]*(?:\.[^\s:",]*)?:(?!\/\/)/y;
 const KEYED_QUOTED = /[a-z]+\.(?=")/y;
 
 /** Takes the field and its colon; undefined before a word. */
@@ -158,6 +158,15 @@ function unknownField(name: string, position: number): QueryMistake {
 /** Operators of other query languages, which must not silently become words. */
 const OPERATORS = ['AND', 'OR', 'NOT'];
 
+/** Takes a text to search for. */
+function searched(reader: Reader): string {
+  const position = reader.at;
+  const text = words(reader);
+  // SQLite ends a text at NUL, so that the part before it would be searched for.
+  if (text.includes('\0')) throw new QueryMistake('The text {place} has a NUL', position);
+  return text;
+}
+
 /** Takes a word or a quoted phrase. A word matches anywhere in a text, so its trailing `*` is dropped.*/
 function words(reader: Reader): string {
   const position = reader.at;
@@ -172,6 +181,13 @@ function words(reader: Reader): string {
     throw new QueryMistake(
       `${word} {place} is no operator: terms are joined by AND, field:a,b means any of them, and -term excludes; ` +
         'quote the word to search for it',
+      position,
+    );
+  }
+  // What looks like a field must not become a word: behind "-" that would match nearly every trace. `10:30` and URLs look otherwise.
+  if (/^[^\d:]*:(?!\/\/)/.test(word)) {
+    throw new QueryMistake(
+      'Expected a field before ":" in the word {place}; quote the word to search for it as text',
       position,
     );
   }

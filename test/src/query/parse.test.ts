@@ -54,6 +54,7 @@ t.test('reads lists, prefixes and quotes of text fields', async (t) => {
   ]);
   t.match(only('custom."a key":v'), { field: 'custom', key: 'a key' });
   t.match(only('custom.a.b:v'), { field: 'custom', key: 'a.b' });
+  t.match(only('-custom.größe/m²:L'), { field: 'custom', key: 'größe/m²', negated: true });
 });
 
 t.test('reads words as text, also with "://" and with a colon behind a digit', async (t) => {
@@ -68,7 +69,28 @@ t.test('reads words as text, also with "://" and with a colon behind a digit', a
   t.equal(text('*'), '*');
   t.equal(text('"OR"'), 'OR');
   t.equal(text('"status:error"'), 'status:error');
+  t.equal(text('https://host:8080/path'), 'https://host:8080/path');
   t.match(only('-timeout'), { type: 'text', text: 'timeout', negated: true });
+});
+
+t.test('refuses a word that looks like a field', async (t) => {
+  for (const [text, position] of [
+    ['(status:error)', 0],
+    ['-(status:error)', 1],
+    ['--status:error', 1],
+    ['a größe:L', 2],
+    ['::1', 0],
+    ['{"a":1}', 0],
+  ] as const) {
+    t.throws(() => parse(text), { position, message: /quote the word to search for it/ }, text);
+  }
+  t.match(only('"(status:error)"'), { type: 'text', text: '(status:error)' });
+});
+
+t.test('refuses a text with a NUL', async (t) => {
+  for (const text of ['\0', 'a\0b', '"a\0b"', '-\0']) {
+    t.throws(() => parse(text), { message: /has a NUL/ }, JSON.stringify(text));
+  }
 });
 
 t.test('reads numbers with units, comparisons, ranges and lists', async (t) => {
@@ -256,7 +278,7 @@ t.test('prints a query that parses to the same terms', async () => {
     .array(
       fc.oneof(
         anyTerm,
-        anyText.map((text) => `"${text.replaceAll(/["\\]/g, '\\$&')}"`),
+        anyText.map((text) => `"${text.replaceAll('\0', '').replaceAll(/["\\]/g, '\\$&')}x"`),
       ),
       {
         maxLength: 8,
