@@ -108,6 +108,8 @@ export function erasures(t: Test, open: OpenForErasures): void {
     t.match(counted, { state: 'counted', isDryRun: true, traces: 1, observations: 2 });
     t.ok((counted?.bytes ?? 0) > 300);
     t.equal(counted?.receipt, null);
+    const { items } = await store.audit.list({ limit: 1 });
+    t.match(items, [{ action: 'erasure.create', details: { dry_run: true } }]);
     t.same(await idsOf(store, project), ['a', 'b']);
     const real = await erase(store, project, 'user:u');
     await finish();

@@ -60,9 +60,14 @@ export class Eraser {
       await tables.end(row.id, erasureText({ ...ended, finishedAt: clock.now() }), row, null);
       return;
     }
-    if (record.isDryRun) yield* this.#count(row, record);
-    else yield* this.#erase(row, record);
-    logger.info({ project: row.project, erasure: row.id }, 'Erasure finished');
+    const about = { project: row.project, erasure: row.id };
+    if (record.isDryRun) {
+      yield* this.#count(row, record);
+      logger.info(about, 'Dry run of an erasure finished');
+    } else {
+      yield* this.#erase(row, record);
+      logger.info(about, 'Erasure finished');
+    }
   }
 
   /** A dry run. */

@@ -68,6 +68,7 @@ export function requestedAudit(id: string, project: string, record: ErasureRecor
   const details = {
     project,
     query: hashedRecord(record).query,
+    ...(record.isDryRun ? { dry_run: true } : {}),
     ...(blockUntil === null ? {} : { block_until: new Date(blockUntil).toISOString() }),
   };
   return {
