@@ -1,4 +1,5 @@
 import type { z } from 'zod';
+import { problemOf } from '../../src/control/issue.ts';
 import type { ApiCode } from './errors.ts';
 import { ApiError } from './errors.ts';
 
@@ -54,29 +55,6 @@ function unknownField(issue: z.core.$ZodIssueUnrecognizedKeys, part: string): st
   const shown = /^\w{1,40}$/.test(key) && !key.startsWith('ws_') ? ` "${key}"` : '';
   return `${at} has an unknown field${shown}.`;
 }
-
-function problemOf(issue: z.core.$ZodIssue): string {
-  switch (issue.code) {
-    case 'invalid_type':
-      return `must be ${TYPES[issue.expected] ?? issue.expected}`;
-    case 'invalid_value':
-      return `must be one of ${issue.values.map(String).join(', ')}`;
-    case 'too_small':
-      return `must be at least ${issue.minimum}${issue.origin === 'array' ? ' long' : ''}`;
-    case 'too_big':
-      return `must be at most ${issue.maximum}${issue.origin === 'string' ? ' long' : ''}`;
-    default:
-      return issue.message;
-  }
-}
-
-const TYPES: Readonly<Record<string, string>> = {
-  string: 'a text',
-  int: 'a whole number',
-  number: 'a number',
-  array: 'a list',
-  object: 'an object',
-};
 
 function valueAt(value: unknown, path: readonly PropertyKey[]): unknown {
   let at = value;

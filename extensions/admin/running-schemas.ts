@@ -115,7 +115,9 @@ const deadLetter = z
 const someLetters = z
   .strictObject({
     queue: z.string().min(1).max(300).optional().describe('Required if there are several.'),
-    ids: z.union([z.literal('all'), z.array(count).min(1).max(1000)]),
+    ids: z.union([z.literal('all'), z.array(count).min(1).max(1000)], {
+      error: 'must be "all", or a list of 1 to 1000 ids, which are whole numbers',
+    }),
   })
   .meta({ id: 'SomeDeadLetters' });
 

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { moment } from '../../src/control/moment.ts';
 import { ERASURE_STATES } from '../../src/store/erasures.ts';
 import { PLAN_NAMES } from '../../src/tenancy/contract.ts';
 import { API_CODES, type ApiCode } from './errors.ts';
@@ -284,8 +285,7 @@ const newErasure = z
   .strictObject({
     q: z.string().describe('A query, as in a list of traces; at least one term.'),
     dry_run: z.boolean().optional().describe('Counts, and changes nothing. Default: false.'),
-    block_until: z.iso
-      .datetime({ offset: true })
+    block_until: moment
       .optional()
       .describe('Until then the trace ids or users of the query are not stored again.'),
   })
@@ -330,15 +330,11 @@ const cursor = z
   .max(1000)
   .optional()
   .describe('`next_cursor` of the previous page.');
-const moment = z
-  .union([z.iso.date(), z.iso.datetime({ offset: true })], {
-    error: 'must be an ISO 8601 date, or date and time with offset',
-  })
-  .optional();
-
 const periods = {
-  from: moment.describe('Inclusive. Default: 30 days before `to`, or 48 hours for hours.'),
-  to: moment.describe('Exclusive. Default: now.'),
+  from: moment
+    .optional()
+    .describe('Inclusive. Default: 30 days before `to`, or 48 hours for hours.'),
+  to: moment.optional().describe('Exclusive. Default: now.'),
   by: z.enum(['day', 'hour']).optional().describe('Default: day.'),
 };
 
@@ -362,8 +358,8 @@ export const QUERIES = {
     project: filterText.describe(
       'Id of a project, which may be deleted: entries of the project, its keys and its erasures only.',
     ),
-    from: moment.describe('Inclusive. Default: no bound.'),
-    to: moment.describe('Exclusive. Default: no bound.'),
+    from: moment.optional().describe('Inclusive. Default: no bound.'),
+    to: moment.optional().describe('Exclusive. Default: no bound.'),
   }),
   periods: z.strictObject(periods),
   usage: z.strictObject({

@@ -32,7 +32,10 @@ export function addErase(
   end: (status: number) => void,
 ): void {
   withStoreOptions(program.command('erase'))
-    .argument('<query>', "the traces to erase, as in 'user:U', 'id:T' or 'session:S'")
+    .argument(
+      '<query>',
+      "the traces to erase, as in 'user:U', 'id:T' or 'session:S'; -word goes behind --",
+    )
     .description('erase traces with every byte of their events, also those that wait in queues')
     .option('--project <project>', 'the project, by id or name; required if there are several')
     .option('--dry-run', 'count, and change nothing')

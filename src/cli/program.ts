@@ -1,6 +1,7 @@
 import { Command, CommanderError } from 'commander';
 import { EXIT, exitStatusOf } from './exit-status.ts';
 import { packageVersion } from './package-root.ts';
+import { withQueryLast } from './query-argument.ts';
 import type { Terminal } from './terminal.ts';
 
 type Add = (program: Command, terminal: Terminal, end: (status: number) => void) => void;
@@ -43,7 +44,7 @@ export async function runCli(argv: readonly string[], terminal: Terminal): Promi
   };
   try {
     const program = await createProgram(terminal, end, argv[0]);
-    await program.parseAsync(argv, { from: 'user' });
+    await program.parseAsync(withQueryLast(program, argv), { from: 'user' });
     return status;
   } catch (error) {
     if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT.ok : EXIT.usage;

@@ -2,6 +2,7 @@ import { z } from 'zod';
 import type { Clock } from '../component/component.ts';
 import type { PricedPlace } from '../store/pricing.ts';
 import type { Store } from '../store/store.ts';
+import { moment } from './moment.ts';
 import { ControlError, readArguments } from './protocol.ts';
 import type { StoreWork } from './store-work.ts';
 import { projectFor } from './store-work.ts';
@@ -17,10 +18,7 @@ export type Recomputation = {
   readonly cost_after: number;
 };
 
-const time = z.iso
-  .datetime({ offset: true })
-  .or(z.iso.date())
-  .transform((text) => Date.parse(text));
+const time = moment.transform((text) => Date.parse(text));
 
 const recomputeArguments = z.strictObject({
   /** All projects if left out. */

@@ -2,6 +2,7 @@ import { z } from 'zod';
 import type { Clock } from '../component/component.ts';
 import { erasureRequest, queryMistake } from '../read/erasure-request.ts';
 import type { Erasure, ErasureState } from '../store/erasures.ts';
+import { moment } from './moment.ts';
 import { ControlError, readArguments } from './protocol.ts';
 import { projectFor, type StoreCommand, type StoreWork } from './store-work.ts';
 
@@ -67,7 +68,7 @@ const createArguments = z.strictObject({
   project: z.string().optional(),
   q: z.string(),
   dry_run: z.boolean().optional(),
-  block_until: z.iso.datetime({ offset: true }).or(z.iso.date()).optional(),
+  block_until: moment.optional(),
 });
 
 const waitArguments = z.strictObject({

@@ -1,4 +1,5 @@
 import type { z } from 'zod';
+import { problemOf } from './issue.ts';
 
 /**
  * The protocol of the control socket: one request and one response, each a JSON object on one line. Then the
@@ -48,6 +49,6 @@ export function readArguments<S extends z.ZodType>(schema: S, args: unknown): z.
   if (parsed.success) return parsed.data;
   const [issue] = parsed.error.issues;
   const path = issue?.path.join('.') ?? '';
-  const message = issue?.message ?? 'invalid arguments';
-  throw new ControlError('invalid_request', path === '' ? message : `${path}: ${message}`);
+  const problem = issue === undefined ? 'invalid arguments' : problemOf(issue);
+  throw new ControlError('invalid_request', `${path} ${problem}`.trimStart());
 }

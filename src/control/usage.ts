@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { moment } from './moment.ts';
 import { ControlError, readArguments } from './protocol.ts';
 import {
   type ShownAuditEntry,
@@ -31,9 +32,6 @@ const page = {
   cursor: z.string().optional(),
 };
 const rejectionArguments = z.strictObject({ project: z.string().optional(), ...page });
-const moment = z.union([z.iso.date(), z.iso.datetime({ offset: true })], {
-  error: 'must be an ISO 8601 date or time with an offset',
-});
 const auditArguments = z.strictObject({
   ...page,
   action: z.string().optional(),

@@ -51,7 +51,10 @@ export function addExport(
 ): void {
   withStoreOptions(program.command('export'))
     .description('write all traces or observations that match a query to a file')
-    .argument('[query]', 'terms such as status:error, or words; all of them must match')
+    .argument(
+      '[query]',
+      'terms such as status:error, or words; all of them must match; -word goes behind --',
+    )
     .requiredOption('--output <file>', 'the file to write; - is stdout')
     .option('--project <project>', 'id or name; required if there are several')
     .option('--format <format>', 'jsonl, csv, parquet or otlp', 'jsonl')

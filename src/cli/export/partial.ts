@@ -41,7 +41,9 @@ export class PartialFile {
       const advice = 'go on with --resume, or remove it';
       throw new CommandError(EXIT.usage, `${path} is a partial export: ${advice}`);
     }
-    const handle = await open(path, isResumed ? 'r+' : 'w');
+    const handle = await open(path, isResumed ? 'r+' : 'w').catch((error: unknown) => {
+      throw new CommandError(EXIT.failed, `${path} cannot be written: ${reasonOf(error)}`);
+    });
     await handle.truncate(state?.bytes ?? 0);
     return new PartialFile(path, handle, state);
   }
@@ -84,8 +86,25 @@ async function readState(path: string): Promise<ExportState | undefined> {
   try {
     return JSON.parse(await readFile(statePath(path), 'utf8')) as ExportState;
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
-    const message = `${statePath(path)} cannot be read: remove it and begin again`;
-    throw new CommandError(EXIT.failed, message);
+    const { code } = error as NodeJS.ErrnoException;
+    if (code === 'ENOENT' || code === 'ENOTDIR') return undefined;
+    const why = code === undefined ? 'remove it and begin again' : reasonOf(error);
+    throw new CommandError(EXIT.failed, `${statePath(path)} cannot be read: ${why}`);
+  }
+}
+
+/** The reason why the system refuses a file. */
+function reasonOf(error: unknown): string {
+  switch ((error as NodeJS.ErrnoException).code) {
+    case 'ENOENT':
+      return 'its directory does not exist';
+    case 'ENOTDIR':
+      return 'its directory is a file';
+    case 'EACCES':
+      return 'permission denied';
+    case 'EISDIR':
+      return 'it is a directory';
+    default:
+      return error instanceof Error ? error.message : String(error);
   }
 }

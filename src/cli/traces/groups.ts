@@ -44,7 +44,7 @@ export function addGroups(program: Command, terminal: Terminal): void {
       .description(
         `list ${name} with the sums of their traces: a table on a terminal, JSON lines in a pipe`,
       )
-      .argument('[query]', 'the traces that count, as in tracectl traces')
+      .argument('[query]', 'the traces that count, as in tracectl traces; -word goes behind --')
       .option('--project <project>', 'id or name; required if there are several')
       .option('--limit <n>', `${name} to list, 1 to ${MOST}`, '50')
       .option('--from <time>', 'start of the traces, ISO 8601, inclusive')

@@ -32,13 +32,17 @@ Examples:
   tracectl traces 'status:error latency:>2s'        slow traces that failed
   tracectl traces 'user:"Jane Doe"' --from 2026-11-01T00:00:00Z
   tracectl traces 'model:gpt-4o*' --limit 10
+  tracectl traces --limit 10 -- '-healthcheck'      traces without the word
   tracectl traces --sort cost --limit 20            the most expensive of the last 24 hours
   tracectl traces 'has:error' --json | jq -r .id    one JSON object a line`;
 
 export function addTraces(program: Command, terminal: Terminal): void {
   withStoreOptions(program.command('traces'))
     .description('list traces: a table on a terminal, JSON lines in a pipe')
-    .argument('[query]', 'terms such as status:error, or words; all of them must match')
+    .argument(
+      '[query]',
+      'terms such as status:error, or words; all of them must match; -word goes behind --',
+    )
     .option('--project <project>', 'id or name; required if there are several')
     .option('--limit <n>', `traces to list, 1 to ${MOST}`, '50')
     .option('--from <time>', 'ISO 8601 time, inclusive')

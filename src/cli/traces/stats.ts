@@ -26,7 +26,10 @@ Examples:
 export function addStats(program: Command, terminal: Terminal): void {
   withStoreOptions(program.command('stats'))
     .description('show numbers of traces by time: a table on a terminal, JSON in a pipe')
-    .argument('[query]', 'terms such as status:error, or words; all of them must match')
+    .argument(
+      '[query]',
+      'terms such as status:error, or words; all of them must match; -word goes behind --',
+    )
     .option('--project <project>', 'id or name; required if there are several')
     .option('--from <time>', 'ISO 8601 time, inclusive')
     .option('--to <time>', 'ISO 8601 time, exclusive; now by default')

@@ -51,5 +51,12 @@ t.test('a block needs a time to come, and a query of ids or users alone', async 
   for (const q of ['user:u name:x', 'user:u*', '-user:u', 'name:x']) {
     t.equal((await send(q, later)).json.code, 'invalid_request', q);
   }
-  t.equal((await send('user:u', 'tomorrow')).json.code, 'invalid_request');
+  const date = await send('user:u', '2026-11-21');
+  t.equal(date.json.block_until, '2026-11-21T00:00:00.000Z', 'a date is its start');
+  for (const wrong of ['tomorrow', '2026-11-21T08:00:00']) {
+    t.match((await send('user:u', wrong)).json, {
+      code: 'invalid_request',
+      message: /^body.block_until must be an ISO 8601 date, or date and time with offset, such as /,
+    });
+  }
 });

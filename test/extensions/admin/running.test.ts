@@ -118,8 +118,17 @@ t.test('dead letters are replayed and dropped, and the audit log says by whom', 
     },
     { action: 'dead_letters.drop', subject: 'queues', details: { ids: 'all', dropped: 3 } },
   ]);
-  for (const body of [{ ids: [] }, { ids: [-1] }, { ids: 'some' }, {}, { ids: [1.5] }]) {
-    t.equal((await ask('POST', replay, { body })).status, 400, JSON.stringify(body));
+  const form = 'body.ids must be "all", or a list of 1 to 1000 ids, which are whole numbers.';
+  for (const [body, message] of [
+    [{ ids: [] }, 'body.ids must be at least 1 long.'],
+    [{ ids: [-1] }, 'body.ids.0 must be at least 0.'],
+    [{ ids: 'some' }, form],
+    [{ ids: [1.5] }, form],
+    [{ ids: ['1'] }, form],
+    [{}, 'body.ids is required.'],
+  ] as const) {
+    const { status, json } = await ask('POST', replay, { body });
+    t.match({ status, message: json.message }, { status: 400, message }, JSON.stringify(body));
   }
   const unknown = await ask('POST', replay, { body: { queue: 'ws_none', ids: [1] } });
   t.match(unknown, { status: 404, json: { code: 'not_found' } });

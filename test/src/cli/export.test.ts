@@ -184,3 +184,18 @@ t.test('names a wrong option', async (t) => {
   writeFileSync(join(cwd, 'out.jsonl.partial.json'), '{');
   t.equal((await run(['--output', 'out.jsonl', '--resume'])).status, 1);
 });
+
+t.test('says why a file cannot be written', async (t) => {
+  const { run, cwd, parts } = await exporting(t);
+  mkdirSync(join(cwd, 'taken.partial'));
+  for (const [output, reason] of [
+    ['none/out.jsonl', 'its directory does not exist'],
+    ['tracectl.yaml/out.jsonl', 'its directory is a file'],
+    ['taken', 'it is a directory'],
+  ] as const) {
+    const { status, err } = await run(['--output', output]);
+    t.equal(status, 1);
+    t.same(err, [`error: ${join(cwd, output)}.partial cannot be written: ${reason}`]);
+  }
+  t.equal(parts(), 0);
+});

@@ -1,0 +1,39 @@
+import type { Command } from 'commander';
+import { isFieldName } from '../query/fields.ts';
+
+/** A term that excludes: `-"a phrase"`, or the field of `-status:ok`, `-custom.size:L` and `-custom."a key":L`. */
+const EXCLUDING = /^-(?:"|([A-Za-z_]\w*)(?:\.[^:]*)?:)/;
+
+/**
+ * The command line with `--` in front of a query that begins with a term that excludes, and the query as the last
+ * argument, because an argument that begins with `-` is an option otherwise. Only commands with the argument
+ * `query` change.
+ */
+export function withQueryLast(program: Command, argv: readonly string[]): readonly string[] {
+  const command = program.commands.find((each) => each.name() === argv[0]);
+  if (command?.registeredArguments[0]?.name() !== 'query') return argv;
+  const others: string[] = [];
+  const queries: string[] = [];
+  for (let i = 0; i < argv.length; i++) {
+    const arg = argv[i] ?? '';
+    if (arg === '--') {
+      queries.push(...argv.slice(i + 1));
+      break;
+    }
+    if (isExcluding(arg, command)) queries.push(arg);
+    else others.push(arg);
+    // The value of an option may have any form.
+    const option = command.options.find(({ short, long }) => arg === short || arg === long);
+    if (option?.required === true && i + 1 < argv.length) others.push(argv[++i] ?? '');
+  }
+  return queries.length === 0 ? argv : [...others, '--', ...queries];
+}
+
+/** `-cFILE` is an option unless it begins with a field of the query language. */
+function isExcluding(arg: string, { options }: Command): boolean {
+  const found = EXCLUDING.exec(arg);
+  if (found === null) return false;
+  const [, field] = found;
+  if (field === undefined || isFieldName(field)) return true;
+  return !options.some(({ short }) => short === `-${field[0]}`);
+}

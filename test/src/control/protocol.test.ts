@@ -1,0 +1,31 @@
+import t from 'tap';
+import { z } from 'zod';
+import { moment } from '../../../src/control/moment.ts';
+import { readArguments } from '../../../src/control/protocol.ts';
+
+const schema = z.strictObject({
+  plan: z.enum(['free', 'pro']).optional(),
+  until: moment.optional(),
+  limits: z.strictObject({ events: z.int().min(1) }).optional(),
+});
+
+t.test('takes a date, and a date and time with offset', async (t) => {
+  for (const until of ['2027-01-31', '2027-01-31T08:00:00Z', '2027-01-31T08:00:00.5+01:00']) {
+    t.same(readArguments(schema, { until }), { until });
+  }
+});
+
+t.test('an argument that is not valid is named with the rule that it breaks', async (t) => {
+  const time =
+    'until must be an ISO 8601 date, or date and time with offset, such as 2027-01-31T08:00:00Z';
+  for (const [args, message] of [
+    [{ plan: 'gold' }, 'plan must be one of free, pro'],
+    [{ until: '2027-01-31T08:00:00' }, time],
+    [{ until: '2027-02-30' }, time],
+    [{ limits: { events: 0 } }, 'limits.events must be at least 1'],
+    [{ limits: { events: 'x' } }, 'limits.events must be a number'],
+    [1, 'must be an object'],
+  ] as const) {
+    t.throws(() => readArguments(schema, args), { code: 'invalid_request', message });
+  }
+});
