@@ -1,7 +1,7 @@
 import type { Clock, Labels, Logger, Metrics } from '../component/component.ts';
 import { countByLabel } from '../component/labelled-counts.ts';
 import { PermanentError, Refusal, RepeatedRequest, RetryableError } from '../model/errors.ts';
-import type { Rejection } from '../model/rejection.ts';
+import type { Rejection, RejectionCode } from '../model/rejection.ts';
 
 /** Counts the requests and items that a receiver or connector gives to its pipeline. */
 export type ReceiverEdge = {
@@ -20,6 +20,7 @@ export type ReceiverEdge = {
 export type ProcessorEdge = {
   incoming(items: number): void;
   outgoing(items: number): void;
+  rejected(code: RejectionCode): void;
   /** Items that it left out without rejecting them: filtered or sampled. */
   dropped(items: number, reason: string): void;
   /** Items whose bytes it changed. */
@@ -146,6 +147,10 @@ function countersOf(metrics: Metrics) {
       'tracectl_processor_dropped_items_total',
       'Items that a processor left out without rejecting them, by reason.',
     ),
+    rejectedByProcessor: metrics.counter(
+      'tracectl_processor_rejected_items_total',
+      'Items that a processor rejected, by code.',
+    ),
     edited: metrics.counter(
       'tracectl_processor_edited_items_total',
       'Items whose bytes a processor masked or replaced before they were durable.',
@@ -202,10 +207,12 @@ function processorEdge(
   fault: (error: unknown) => void,
 ): ProcessorEdge {
   const drops = countByLabel(counters.dropped, labels, 'reason');
+  const rejections = countByLabel(counters.rejectedByProcessor, labels, 'code');
   return {
     fault,
     incoming: (items) => counters.incoming.add(items, labels),
     outgoing: (items) => counters.outgoing.add(items, labels),
+    rejected: (code) => rejections(code, 1),
     dropped: (items, reason) => drops(reason, items),
     edited: (items) => counters.edited.add(items, labels),
   };

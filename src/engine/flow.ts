@@ -56,6 +56,7 @@ function processorFlow(node: Node, pipeline: string, metrics: Totals): FlowNode 
     },
     codes: {
       ...NOTHING,
+      rejected: byLabel(metrics, 'tracectl_processor_rejected_items_total', of, 'code'),
       dropped: byLabel(metrics, 'tracectl_processor_dropped_items_total', of, 'reason'),
     },
   };
