@@ -8,6 +8,8 @@ export type ReceiverEdge = {
   /** A request was refused before its body was read. */
   turnedAway(error: unknown): void;
   accepted(items: number, rejections: readonly Rejection[]): void;
+  /** A queue gave items to the processors; it delivers them to each exporter separately. */
+  delivered(items: number): void;
   /** The batch was not accepted. */
   refused(items: number, error: unknown): void;
   /** Begins a request or batch; the returned function records its duration. */
@@ -129,11 +131,15 @@ function countersOf(metrics: Metrics) {
     rejected: metrics.counter('tracectl_receiver_rejected_items_total', 'Rejected items, by code.'),
     delivered: metrics.counter(
       'tracectl_connector_delivered_items_total',
-      'Items that a connector handed to a pipeline as a whole.',
+      'Items that a connector handed to a pipeline.',
+    ),
+    deliveredByReceiver: metrics.counter(
+      'tracectl_receiver_delivered_items_total',
+      'Items of a queue that a receiver handed to its pipeline.',
     ),
     undelivered: metrics.counter(
       'tracectl_connector_undelivered_items_total',
-      'Items that a connector could not hand to a pipeline as a whole.',
+      'Items that a connector could not pass straight on.',
     ),
     incoming: metrics.counter(
       'tracectl_processor_incoming_items_total',
@@ -177,6 +183,7 @@ function receiverEdge(
   const rejections = countByLabel(counters.rejected, labels, 'code');
   const isReceiver = kind === 'receiver';
   const acceptedItems = isReceiver ? counters.accepted : counters.delivered;
+  const deliveredItems = isReceiver ? counters.deliveredByReceiver : counters.delivered;
   const refusedItems = isReceiver ? counters.refused : counters.undelivered;
   const failed = (error: unknown) => {
     fault(error);
@@ -193,6 +200,7 @@ function receiverEdge(
       outcomes(items > 0 || rejected.length === 0 ? 'accepted' : 'rejected', 1);
       for (const { code } of rejected) rejections(code, 1);
     },
+    delivered: (items) => deliveredItems.add(items, labels),
     refused(items, error) {
       if (error instanceof RepeatedRequest) return outcomes('repeated', 1);
       refusedItems.add(items, labels);

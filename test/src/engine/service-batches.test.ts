@@ -275,6 +275,11 @@ t.test(
     const batch = nativeBatch(3);
     const processed = await pipeline.process(batch);
     t.equal(itemsOf(await pipeline.process(batch, true)), 2, 'a retry is not counted');
+    const itemsOut = (id: string) =>
+      service.flow().nodes.find((node) => node.id === id)?.counts.items_out;
+    t.equal(itemsOut('queue'), 3);
+    await pipelineOf('in').process(nativeBatch(2));
+    t.equal(itemsOut('in'), 2, 'a receiver may be the worker of a queue');
     const [good, bad] = pipeline.branches;
     await good?.consume(processed);
     await t.rejects(Promise.resolve(bad?.consume(processed)), { code: 'no' });
