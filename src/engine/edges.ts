@@ -1,13 +1,15 @@
 import type { Clock, Labels, Logger, Metrics } from '../component/component.ts';
 import { countByLabel } from '../component/labelled-counts.ts';
 import { PermanentError, Refusal, RepeatedRequest, RetryableError } from '../model/errors.ts';
-import type { Rejection } from '../model/rejection.ts';
+import type { Rejection, RejectionCode } from '../model/rejection.ts';
 
 /** Counts the requests and items that a receiver or connector gives to its pipeline. */
 export type ReceiverEdge = {
   /** A request was refused before its body was read. */
   turnedAway(error: unknown): void;
   accepted(items: number, rejections: readonly Rejection[]): void;
+  /** A queue gave items to the processors; it delivers them to each exporter separately. */
+  delivered(items: number): void;
   /** The batch was not accepted. */
   refused(items: number, error: unknown): void;
   /** Begins a request or batch; the returned function records its duration. */
@@ -20,6 +22,7 @@ export type ReceiverEdge = {
 export type ProcessorEdge = {
   incoming(items: number): void;
   outgoing(items: number): void;
+  rejected(code: RejectionCode): void;
   /** Items that it left out without rejecting them: filtered or sampled. */
   dropped(items: number, reason: string): void;
   /** Items whose bytes it changed. */
@@ -128,11 +131,15 @@ function countersOf(metrics: Metrics) {
     rejected: metrics.counter('tracectl_receiver_rejected_items_total', 'Rejected items, by code.'),
     delivered: metrics.counter(
       'tracectl_connector_delivered_items_total',
-      'Items that a connector handed to a pipeline as a whole.',
+      'Items that a connector handed to a pipeline.',
+    ),
+    deliveredByReceiver: metrics.counter(
+      'tracectl_receiver_delivered_items_total',
+      'Items of a queue that a receiver handed to its pipeline.',
     ),
     undelivered: metrics.counter(
       'tracectl_connector_undelivered_items_total',
-      'Items that a connector could not hand to a pipeline as a whole.',
+      'Items that a connector could not pass straight on.',
     ),
     incoming: metrics.counter(
       'tracectl_processor_incoming_items_total',
@@ -145,6 +152,10 @@ function countersOf(metrics: Metrics) {
     dropped: metrics.counter(
       'tracectl_processor_dropped_items_total',
       'Items that a processor left out without rejecting them, by reason.',
+    ),
+    rejectedByProcessor: metrics.counter(
+      'tracectl_processor_rejected_items_total',
+      'Items that a processor rejected, by code.',
     ),
     edited: metrics.counter(
       'tracectl_processor_edited_items_total',
@@ -172,6 +183,7 @@ function receiverEdge(
   const rejections = countByLabel(counters.rejected, labels, 'code');
   const isReceiver = kind === 'receiver';
   const acceptedItems = isReceiver ? counters.accepted : counters.delivered;
+  const deliveredItems = isReceiver ? counters.deliveredByReceiver : counters.delivered;
   const refusedItems = isReceiver ? counters.refused : counters.undelivered;
   const failed = (error: unknown) => {
     fault(error);
@@ -188,6 +200,7 @@ function receiverEdge(
       outcomes(items > 0 || rejected.length === 0 ? 'accepted' : 'rejected', 1);
       for (const { code } of rejected) rejections(code, 1);
     },
+    delivered: (items) => deliveredItems.add(items, labels),
     refused(items, error) {
       if (error instanceof RepeatedRequest) return outcomes('repeated', 1);
       refusedItems.add(items, labels);
@@ -202,10 +215,12 @@ function processorEdge(
   fault: (error: unknown) => void,
 ): ProcessorEdge {
   const drops = countByLabel(counters.dropped, labels, 'reason');
+  const rejections = countByLabel(counters.rejectedByProcessor, labels, 'code');
   return {
     fault,
     incoming: (items) => counters.incoming.add(items, labels),
     outgoing: (items) => counters.outgoing.add(items, labels),
+    rejected: (code) => rejections(code, 1),
     dropped: (items, reason) => drops(reason, items),
     edited: (items) => counters.edited.add(items, labels),
   };

@@ -34,7 +34,9 @@ function receiverFlow(node: Node, pipeline: string, metrics: Totals): FlowNode {
     counts: {
       requests: sum(Object.values(outcomes)),
       failed_requests: outcomes.failed ?? 0,
-      items_out: total(metrics, 'tracectl_receiver_accepted_items_total', of),
+      items_out:
+        total(metrics, 'tracectl_receiver_accepted_items_total', of) +
+        total(metrics, 'tracectl_receiver_delivered_items_total', of),
     },
     codes: {
       ...NOTHING,
@@ -56,6 +58,7 @@ function processorFlow(node: Node, pipeline: string, metrics: Totals): FlowNode 
     },
     codes: {
       ...NOTHING,
+      rejected: byLabel(metrics, 'tracectl_processor_rejected_items_total', of, 'code'),
       dropped: byLabel(metrics, 'tracectl_processor_dropped_items_total', of, 'reason'),
     },
   };

@@ -64,7 +64,9 @@ export function createPipeline(
     async process(batch, again = false) {
       const stages = enter(slot) ?? (await enterLater(slot));
       try {
-        return await transform(stages.batchSteps, batch, again);
+        const processed = await transform(stages.batchSteps, batch, again);
+        if (!again) edge.delivered(itemsOf(batch));
+        return processed;
       } finally {
         leave(stages);
       }

@@ -34,13 +34,14 @@ export async function decide(steps: readonly RequestStep[], decision: Decision):
     const { processor, edge } = step;
     if (processor.process === undefined) continue;
     edge.incoming(batch.items);
+    const rejectedBefore = batch.rejections.length;
     const deciding = processor.process(batch, request);
     if (deciding instanceof Promise) await deciding;
     if (processor.settle !== undefined) settling.push(step);
     if (batch.changes !== undefined) {
       const applying = applyEdits(decision);
       if (applying !== undefined) await applying;
-      countChanges(batch, edge);
+      countChanges(batch, rejectedBefore, edge);
     }
     edge.outgoing(batch.items);
   }
@@ -75,7 +76,8 @@ function invalidEdit(error: unknown): never {
   throw new Error('a processor edited the batch into an invalid one', { cause: error });
 }
 
-function countChanges(batch: ReceivedBatch, edge: ProcessorEdge): void {
+function countChanges(batch: ReceivedBatch, rejectedBefore: number, edge: ProcessorEdge): void {
+  for (const { code } of batch.rejections.slice(rejectedBefore)) edge.rejected(code);
   const edited = takeEdited(batch);
   if (edited > 0) edge.edited(edited);
   takeDropped(batch)?.forEach((items, reason) => {

@@ -3,8 +3,8 @@ import type { Observation, ObservationError, TokenUsage } from './observation.ts
 
 /**
  * Limits of the narrow fields of an observation, in bytes of UTF-8. A narrow field is a copy that stores keep in a row
- * and listings answer; a longer one is cut and ends with `…`. The item itself is accepted and stored in full, as it
- * was sent: its raw event and its payload fields have the whole text.
+ * and listings answer; a longer one is cut and ends with `…`, and an empty one is absent. The item itself is accepted
+ * and stored in full, as it was sent: its raw event and its payload fields have the whole text.
  */
 export const NARROW_LIMITS = {
   /** Name, model, session id, user id, type of an error, and value of a custom field. */
@@ -23,17 +23,17 @@ const MAX_EXTERNAL = 16;
 const ELLIPSIS = '…';
 const ELLIPSIS_BYTES = Buffer.byteLength(ELLIPSIS);
 
-/** The same observation with its long fields cut. */
+/** The same observation with its long fields cut, and without its empty ones. */
 export function withinLimits(observation: Observation): Observation {
-  if (isClearlyWithin(observation)) return observation;
+  if (isClearlyWithin(observation) && !hasEmptyText(observation)) return observation;
   const { customFieldsText: _printed, ...rest } = observation;
   const { name, model, sessionId, userId, error, customFields, external, usage } = observation;
   return {
     ...rest,
-    name: cutText(name),
-    model: cutText(model),
-    sessionId: cutText(sessionId),
-    userId: cutText(userId),
+    name: textOrNull(name),
+    model: textOrNull(model),
+    sessionId: textOrNull(sessionId),
+    userId: textOrNull(userId),
     error: cutError(error),
     customFields: cutCustomFields(customFields),
     external: cutExternal(external),
@@ -59,6 +59,10 @@ function isClearlyWithin(observation: Observation): boolean {
   return units * 3 <= NARROW_LIMITS.KEY || hasShortKeys(observation);
 }
 
+function hasEmptyText({ name, model, sessionId, userId, error }: Observation): boolean {
+  return name === '' || model === '' || sessionId === '' || userId === '' || error?.type === '';
+}
+
 function hasShortKeys({ customFields, external, usage }: Observation): boolean {
   for (const key in customFields) if (!fits(key, NARROW_LIMITS.KEY)) return false;
   for (const key in external) if (!fits(key, NARROW_LIMITS.KEY)) return false;
@@ -82,6 +86,11 @@ export function cutText(text: string | null, limit: number = NARROW_LIMITS.TEXT)
   return bytes.toString('utf8', 0, end) + ELLIPSIS;
 }
 
+/** No query finds an empty value, and a row without a value is found by `-has:`. */
+function textOrNull(text: string | null): string | null {
+  return text === '' ? null : cutText(text);
+}
+
 function isContinuation(byte = 0): boolean {
   return (byte & 0xc0) === 0x80;
 }
@@ -95,7 +104,7 @@ function cutError(error: ObservationError | null): ObservationError | null {
   if (error === null) return null;
   return {
     message: cutText(error.message, NARROW_LIMITS.ERROR),
-    type: cutText(error.type),
+    type: textOrNull(error.type),
     stacktrace: cutText(error.stacktrace, NARROW_LIMITS.ERROR),
   };
 }

@@ -40,6 +40,25 @@ t.test('turns every format into observations with their raw batch', async (t) =>
   }
 });
 
+t.test('takes an empty text for an absent one in every format', async (t) => {
+  const none = { name: null, model: null, sessionId: null, userId: null };
+  const empty = { name: '', model: '', session_id: '', user_id: '' };
+  const metadata = { session_id: '', user_id: '', ls_model_name: '' };
+  const run = { id: 'run-1', trace_id: 'run-1', name: '', run_type: 'llm', extra: { metadata } };
+  const attributes = { 'gen_ai.request.model': '', 'session.id': '', 'user.id': '' };
+  const batches = [
+    nativeBatch([nativeEvent(empty)]),
+    rawBatch('runs', Buffer.from(JSON.stringify({ post: [run], patch: [] })), 1),
+    otlpBatch([{ name: '', attributes }]),
+    otlpBatch([{ name: '', attributes }], { format: 'otlp_json' }),
+  ];
+  for (const batch of batches) {
+    const { result } = await normalized(batch);
+    t.match(result.observations, [none], batch.format);
+    t.equal(result.source, batch);
+  }
+});
+
 t.test('keeps the siblings of a span that cannot be read', async (t) => {
   for (const format of ['otlp_proto', 'otlp_json'] as const) {
     const spans = [{ name: 'first' }, { name: 'bad', spanId: '00'.repeat(8) }, { name: 'last' }];

@@ -50,6 +50,11 @@ t.test('cuts rejected items out before the exporters, and counts them', async (t
   t.equal(point(text, 'tracectl_processor_incoming_items_total', { processor: 'validation' }), 3);
   t.equal(point(text, 'tracectl_processor_outgoing_items_total', { processor: 'validation' }), 2);
   t.equal(point(text, 'tracectl_processor_dropped_items_total', { processor: 'validation' }), 0);
+  const rejected = (id: string) =>
+    service.flow().nodes.find((node) => node.id === id)?.codes.rejected;
+  t.strictSame(rejected('in'), { missing_field: 1 });
+  t.strictSame(rejected('validation'), { missing_field: 1 });
+  t.strictSame(rejected('quotas'), {}, 'a processor counts only the items that it rejects itself');
   t.equal(point(text, 'tracectl_exporter_sent_items_total', { exporter: 'out' }), 2);
 });
 
@@ -270,6 +275,11 @@ t.test(
     const batch = nativeBatch(3);
     const processed = await pipeline.process(batch);
     t.equal(itemsOf(await pipeline.process(batch, true)), 2, 'a retry is not counted');
+    const itemsOut = (id: string) =>
+      service.flow().nodes.find((node) => node.id === id)?.counts.items_out;
+    t.equal(itemsOut('queue'), 3);
+    await pipelineOf('in').process(nativeBatch(2));
+    t.equal(itemsOut('in'), 2, 'a receiver may be the worker of a queue');
     const [good, bad] = pipeline.branches;
     await good?.consume(processed);
     await t.rejects(Promise.resolve(bad?.consume(processed)), { code: 'no' });

@@ -117,9 +117,9 @@ function checkAccounts(text: string, sink: Sink, requested: number): void {
   let incoming = requested;
   for (const processor of ['p0', 'p1', 'p2']) {
     const of = (name: string) => sum(text, `tracectl_processor_${name}_items_total`, { processor });
-    const left = of('outgoing') + of('dropped');
-    if (of('incoming') !== incoming || left > incoming || of('edited') > of('outgoing')) {
-      throw new Error(`${processor}: ${incoming} in, ${left} out or dropped`);
+    const left = of('outgoing') + of('rejected') + of('dropped');
+    if (of('incoming') !== incoming || left !== incoming || of('edited') > of('outgoing')) {
+      throw new Error(`${processor}: ${incoming} in, ${left} out, rejected or dropped`);
     }
     incoming = of('outgoing');
   }

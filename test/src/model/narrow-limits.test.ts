@@ -60,6 +60,17 @@ t.test('custom fields share a limit, and those that do not fit are left out', as
   t.same(kept(fitting + 1), kept(fitting));
 });
 
+t.test('an empty text is absent', async (t) => {
+  const error = { message: '', type: 'Broken', stacktrace: null };
+  const full = anObservation({ name: 'n', model: 'm', sessionId: 's', userId: 'u', error });
+  for (const field of ['name', 'model', 'sessionId', 'userId'] as const) {
+    t.equal(withinLimits({ ...full, [field]: '' })[field], null, field);
+  }
+  const untyped = withinLimits({ ...full, error: { ...error, type: '' } });
+  t.strictSame(untyped.error, { ...error, type: null });
+  t.equal(withinLimits(full), full);
+});
+
 t.test('an observation within all limits is the same object', async (t) => {
   const small = anObservation({});
   t.equal(withinLimits(small), small);
