@@ -184,7 +184,7 @@ function words(reader: Reader): string {
       position,
     );
   }
-  // What looks like a field must not become a word: behind "-" that would match nearly every trace. `10:30` and URLs look otherwise.
+  // A word that looks like a field is a mistake: as a text behind "-" it would match nearly every trace. `10:30` and URLs look otherwise.
   if (/^[^\d:]*:(?!\/\/)/.test(word)) {
     throw new QueryMistake(
       'Expected a field before ":" in the word {place}; quote the word to search for it as text',
