@@ -58,8 +58,13 @@ const ORDER = [
 ];
 const FACET_FIELD =
   'A field of the query language whose values are texts, but `id`, or `custom.KEY`. The values of `state`, `source`, `release`, `tag`, `custom.KEY`, `span`, `provider`, `prompt` and `error` are counted in the traces of the range, within the budget of a page; those of the others are sums.';
+const RANGE = ['from', 'to'].map((name) => query(name, { type: 'string' }));
 /** The sums are over the traces that match. */
-const GROUP_FILTER = ['from', 'to', 'q'].map((name) => query(name, { type: 'string' }));
+const GROUP_FILTER = [...RANGE, query('q', { type: 'string' })];
+const STATS_QUERY =
+  'A query, as in lists. With one value of `model`, `kind` or `tool` as its only term, the numbers are those of the observations with the value, as in a group of `group_by`. With any other query they are those of the whole traces that match.';
+const HOURS =
+  'Without `q`, most fields are counted by whole hours; `from` and `to` of the answer name them.';
 
 const EXPORT = [
   ...['q', 'from', 'to'].map((name) => query(name, { type: 'string' })),
@@ -177,7 +182,8 @@ export const READING_REQUESTS: readonly ReadingRequest[] = [
     summary: 'Get numbers of traces by time',
     answer: INGESTION.stats,
     parameters: [
-      ...GROUP_FILTER,
+      ...RANGE,
+      described('q', { type: 'string' }, STATS_QUERY),
       query('step', { type: 'string', enum: ['5m', '1h', '1d'], default: '1h' }),
       query('group_by', { type: 'string', enum: GROUP_FIELDS }),
       query('metric', { type: 'string' }),
@@ -199,7 +205,10 @@ export const READING_REQUESTS: readonly ReadingRequest[] = [
         required: true,
       },
       query('prefix', { type: 'string' }),
-      ...GROUP_FILTER,
+      ...['from', 'to'].map((name) =>
+        described(name, { type: 'string' }, `${MEANINGS[name]} ${HOURS}`),
+      ),
+      query('q', { type: 'string' }),
       described('limit', { type: 'integer', minimum: 1, maximum: 1000 }, 'The most values.'),
     ],
   },
