@@ -5,7 +5,7 @@ import 'uplot/dist/uPlot.min.css';
 import { theme } from '../state/theme.ts';
 import './chart.css';
 import { NOTHING } from './format.ts';
-import { isWhole, type Series, stacked, WHOLE_STEPS } from './series.ts';
+import { aloneIn, isWhole, type Series, stacked, WHOLE_STEPS } from './series.ts';
 
 type Props = {
   /** The accessible name of the figure. */
@@ -26,6 +26,8 @@ type Props = {
 
 const HUES = 6;
 const AXIS_WIDTH = 58;
+/** The diameter of the dot that stands for a line of one value. */
+const DOT = 6;
 
 /** A chart over time. Its colors are those of the theme; the values below the pointer show in its caption. */
 export function Chart(props: Props): JSX.Element {
@@ -166,7 +168,11 @@ function optionsOf(
       {},
       ...props().series.map((_, index): uPlot.Series => {
         const hue = color(`--hue-${(index % HUES) + 1}`);
-        if (kind === 'lines') return { stroke: hue, width: 2, points: { show: false } };
+        if (kind === 'lines') {
+          const alone = (plot: uPlot, at: number): number[] => aloneIn(plot.data[at] ?? []);
+          const points = { show: false, filter: alone, size: DOT, width: 0, fill: hue };
+          return { stroke: hue, width: 2, points };
+        }
         const paths = uPlot.paths.bars?.({ size: [0.8, 48], align: 1 });
         return {
           stroke: hue,

@@ -253,6 +253,34 @@ t.test('adds up the traces, by time and by model', async (t) => {
   t.same(await rows().locator('.cell-name').allTextContents(), ['gamma']);
 });
 
+/** The number of pixels of a chart in the color of its second series. */
+function pixelsOf(label: string): Promise<number> {
+  return page.evaluate(`(async () => {
+    await new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn)));
+    const chart = document.querySelector('figure[aria-label="${label}"]');
+    const { width, height } = chart.querySelector('canvas');
+    const context = chart.querySelector('canvas').getContext('2d');
+    const { data } = context.getImageData(0, 0, width, height);
+    const mark = getComputedStyle(chart.querySelector('.chart-mark.hue-2')).backgroundColor;
+    const hue = mark.match(/[0-9]+/g).map(Number);
+    const isHue = (pixel) => hue.every((part, index) => data[4 * pixel + index] === part);
+    return Array.from({ length: width * height }, (_, index) => index).filter(isHue).length;
+  })()`);
+}
+
+t.test('a chart shows a single value as a dot', async (t) => {
+  await store([traceOf({ name: 'alone', ms: 100_000 })]);
+  const check = async (width: string): Promise<void> => {
+    await ui.open('/dashboard?q=name:alone');
+    for (const label of ['Latency by time', 'Time to first token by time']) {
+      await page.getByRole('figure', { name: label }).locator('canvas').waitFor();
+      t.ok((await pixelsOf(label)) > 10, `${label}, ${width}: a dot`);
+    }
+  };
+  await check('wide');
+  await onPhone(page, () => check('on a phone'));
+});
+
 t.test('shows hostile texts as texts', async (t) => {
   await store(
     HOSTILE.map((text, index) =>
