@@ -25,7 +25,11 @@ type Props = {
 };
 
 const HUES = 6;
+/** The least width of the axis of values: the plots of charts below each other begin at the same place. */
 const AXIS_WIDTH = 58;
+/** Between the labels and the plot, and between the labels and the edge. */
+const LABEL_GAP = 5;
+const LABEL_FONT = '12px system-ui, sans-serif';
 /** The diameter of the dot that stands for a line of one value. */
 const DOT = 6;
 
@@ -128,7 +132,7 @@ function optionsOf(
   { kind, height, setAt }: Drawing,
 ): uPlot.Options {
   const color = colorsOf(element);
-  const axis = { stroke: color('--text-muted'), font: '12px system-ui, sans-serif' };
+  const axis = { stroke: color('--text-muted'), font: LABEL_FONT, gap: LABEL_GAP };
   const line = { stroke: color('--line'), width: 1 };
   const canSelect = props().onSelect !== undefined;
   return {
@@ -152,7 +156,7 @@ function optionsOf(
       },
       {
         ...axis,
-        size: AXIS_WIDTH,
+        size: widthOfLabels,
         grid: line,
         ticks: { show: false },
         ...(isWhole(props().series) && { incrs: WHOLE_STEPS }),
@@ -186,8 +190,23 @@ function optionsOf(
     hooks: {
       setCursor: [({ cursor }) => setAt(cursor.idx ?? undefined)],
       setSelect: [(plot) => select(plot, props())],
+      draw: [({ bbox }) => alignCaption(element, bbox.left / uPlot.pxRatio)],
     },
   };
+}
+
+/** The width of the axis of values; uPlot asks before there are labels, too. */
+function widthOfLabels({ ctx }: uPlot, labels: readonly string[] | null): number {
+  ctx.save();
+  ctx.font = LABEL_FONT;
+  const widths = (labels ?? []).map((label) => ctx.measureText(label).width + 2 * LABEL_GAP);
+  ctx.restore();
+  return Math.max(AXIS_WIDTH, ...widths);
+}
+
+/** The caption begins below the plot, `left` pixels from the edge. */
+function alignCaption(element: HTMLElement, left: number): void {
+  element.parentElement?.style.setProperty('--plot-left', `${left}px`);
 }
 
 const MONTHS = ['Jan', 'Feb', 'Mar', 'Apr', 'May', 'Jun', 'Jul', 'Aug', 'Sep', 'Oct', 'Nov', 'Dec'];

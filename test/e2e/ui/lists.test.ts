@@ -253,8 +253,8 @@ t.test('adds up the traces, by time and by model', async (t) => {
   t.same(await rows().locator('.cell-name').allTextContents(), ['gamma']);
 });
 
-/** The number of pixels of a chart in the color of its second series. */
-function pixelsOf(label: string): Promise<number> {
+/** A chart: pixels in the color of its second series, and the width that a text leaves of the axis of values. */
+function chartOf(label: string, text: string): Promise<{ pixels: number; room: number }> {
   return page.evaluate(`(async () => {
     await new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn)));
     const chart = document.querySelector('figure[aria-label="${label}"]');
@@ -264,17 +264,22 @@ function pixelsOf(label: string): Promise<number> {
     const mark = getComputedStyle(chart.querySelector('.chart-mark.hue-2')).backgroundColor;
     const hue = mark.match(/[0-9]+/g).map(Number);
     const isHue = (pixel) => hue.every((part, index) => data[4 * pixel + index] === part);
-    return Array.from({ length: width * height }, (_, index) => index).filter(isHue).length;
+    const pixels = Array.from({ length: width * height }, (_, index) => index).filter(isHue).length;
+    const room = chart.querySelector('.u-over').offsetLeft - context.measureText('${text}').width;
+    return { pixels, room };
   })()`);
 }
 
-t.test('a chart shows a single value as a dot', async (t) => {
+t.test('a chart shows a single value as a dot, and its labels whole', async (t) => {
   await store([traceOf({ name: 'alone', ms: 100_000 })]);
   const check = async (width: string): Promise<void> => {
     await ui.open('/dashboard?q=name:alone');
-    for (const label of ['Latency by time', 'Time to first token by time']) {
+    const shown = { 'Latency by time': '1 min 40 s', 'Time to first token by time': '100 ms' };
+    for (const [label, text] of Object.entries(shown)) {
       await page.getByRole('figure', { name: label }).locator('canvas').waitFor();
-      t.ok((await pixelsOf(label)) > 10, `${label}, ${width}: a dot`);
+      const { pixels, room } = await chartOf(label, text);
+      t.ok(pixels > 10, `${label}, ${width}: a dot`);
+      t.ok(room > 0, `${label}, ${width}: room for ${text}`);
     }
   };
   await check('wide');
