@@ -253,6 +253,20 @@ t.test('adds up the traces, by time and by model', async (t) => {
   t.same(await rows().locator('.cell-name').allTextContents(), ['gamma']);
 });
 
+t.test('shows every range whole, inside of the page', async (t) => {
+  const CUT = `[...document.querySelectorAll('[role=menuitemradio]')]
+    .filter((each) => each.scrollWidth > each.clientWidth || each.getBoundingClientRect().right > innerWidth)
+    .map((each) => each.textContent)`;
+  const check = async (width: string): Promise<void> => {
+    await ui.open('/dashboard');
+    await page.getByRole('button', { name: /^Range/ }).click();
+    await page.getByRole('menuitemradio', { name: 'Last 24 hours' }).waitFor();
+    t.same(await page.evaluate(CUT), [], width);
+  };
+  await check('wide');
+  await onPhone(page, () => check('on a phone'));
+});
+
 /** A chart: pixels in the color of its second series, and the width that a text leaves of the axis of values. */
 function chartOf(label: string, text: string): Promise<{ pixels: number; room: number }> {
   return page.evaluate(`(async () => {
