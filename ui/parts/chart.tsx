@@ -5,7 +5,7 @@ import 'uplot/dist/uPlot.min.css';
 import { theme } from '../state/theme.ts';
 import './chart.css';
 import { NOTHING } from './format.ts';
-import { isWhole, type Series, stacked, WHOLE_STEPS } from './series.ts';
+import { aloneIn, isWhole, type Series, stacked, WHOLE_STEPS } from './series.ts';
 
 type Props = {
   /** The accessible name of the figure. */
@@ -25,7 +25,13 @@ type Props = {
 };
 
 const HUES = 6;
+/** The least width of the axis of values: the plots of charts below each other begin at the same place. */
 const AXIS_WIDTH = 58;
+/** Between the labels and the plot, and between the labels and the edge. */
+const LABEL_GAP = 5;
+const LABEL_FONT = '12px system-ui, sans-serif';
+/** The diameter of the dot that stands for a line of one value. */
+const DOT = 6;
 
 /** A chart over time. Its colors are those of the theme; the values below the pointer show in its caption. */
 export function Chart(props: Props): JSX.Element {
@@ -126,7 +132,7 @@ function optionsOf(
   { kind, height, setAt }: Drawing,
 ): uPlot.Options {
   const color = colorsOf(element);
-  const axis = { stroke: color('--text-muted'), font: '12px system-ui, sans-serif' };
+  const axis = { stroke: color('--text-muted'), font: LABEL_FONT, gap: LABEL_GAP };
   const line = { stroke: color('--line'), width: 1 };
   const canSelect = props().onSelect !== undefined;
   return {
@@ -150,7 +156,7 @@ function optionsOf(
       },
       {
         ...axis,
-        size: AXIS_WIDTH,
+        size: widthOfLabels,
         grid: line,
         ticks: { show: false },
         ...(isWhole(props().series) && { incrs: WHOLE_STEPS }),
@@ -166,7 +172,11 @@ function optionsOf(
       {},
       ...props().series.map((_, index): uPlot.Series => {
         const hue = color(`--hue-${(index % HUES) + 1}`);
-        if (kind === 'lines') return { stroke: hue, width: 2, points: { show: false } };
+        if (kind === 'lines') {
+          const alone = (plot: uPlot, at: number): number[] => aloneIn(plot.data[at] ?? []);
+          const points = { show: false, filter: alone, size: DOT, width: 0, fill: hue };
+          return { stroke: hue, width: 2, points };
+        }
         const paths = uPlot.paths.bars?.({ size: [0.8, 48], align: 1 });
         return {
           stroke: hue,
@@ -180,8 +190,23 @@ function optionsOf(
     hooks: {
       setCursor: [({ cursor }) => setAt(cursor.idx ?? undefined)],
       setSelect: [(plot) => select(plot, props())],
+      draw: [({ bbox }) => alignCaption(element, bbox.left / uPlot.pxRatio)],
     },
   };
+}
+
+/** The width of the axis of values; uPlot asks before there are labels, too. */
+function widthOfLabels({ ctx }: uPlot, labels: readonly string[] | null): number {
+  ctx.save();
+  ctx.font = LABEL_FONT;
+  const widths = (labels ?? []).map((label) => ctx.measureText(label).width + 2 * LABEL_GAP);
+  ctx.restore();
+  return Math.max(AXIS_WIDTH, ...widths);
+}
+
+/** The caption begins below the plot, `left` pixels from the edge. */
+function alignCaption(element: HTMLElement, left: number): void {
+  element.parentElement?.style.setProperty('--plot-left', `${left}px`);
 }
 
 const MONTHS = ['Jan', 'Feb', 'Mar', 'Apr', 'May', 'Jun', 'Jul', 'Aug', 'Sep', 'Oct', 'Nov', 'Dec'];

@@ -1,5 +1,5 @@
 import type { ComponentChildren, JSX } from 'preact';
-import { useEffect, useRef, useState } from 'preact/hooks';
+import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
 
 type Item = {
   readonly id: string;
@@ -20,9 +20,16 @@ type Props = {
 export function Menu({ label, button, items, class: className = '' }: Props): JSX.Element {
   const [isOpen, setOpen] = useState(false);
   const place = useRef<HTMLDivElement>(null);
+  const list = useRef<HTMLDivElement>(null);
   const entries = (): HTMLButtonElement[] => [
     ...(place.current?.querySelectorAll<HTMLButtonElement>('[role^=menuitem]') ?? []),
   ];
+
+  // A list that passes the right edge of the page opens to the left.
+  useLayoutEffect(() => {
+    const right = list.current?.getBoundingClientRect().right ?? 0;
+    if (right > document.documentElement.clientWidth) list.current?.classList.add('is-at-end');
+  }, [isOpen]);
 
   useEffect(() => {
     if (!isOpen) return undefined;
@@ -62,7 +69,14 @@ export function Menu({ label, button, items, class: className = '' }: Props): JS
         {button}
       </button>
       {isOpen && (
-        <div class="menu-list" role="menu" tabIndex={-1} aria-label={label} onKeyDown={onKeyDown}>
+        <div
+          ref={list}
+          class="menu-list"
+          role="menu"
+          tabIndex={-1}
+          aria-label={label}
+          onKeyDown={onKeyDown}
+        >
           {items.map(({ id, label: text, isChosen, run }) => (
             <button
               key={id}

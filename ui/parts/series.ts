@@ -22,6 +22,14 @@ export function isWhole(series: readonly Series[]): boolean {
   return series.every(({ values }) => values.every((value) => Number.isInteger(value ?? 0)));
 }
 
+/** The indexes of values without a neighbour, to which no line leads. */
+export function aloneIn(values: ArrayLike<number | null | undefined>): number[] {
+  const isAt = (index: number): boolean => typeof values[index] === 'number';
+  return Array.from({ length: values.length }, (_, index) => index).filter(
+    (index) => isAt(index) && !isAt(index - 1) && !isAt(index + 1),
+  );
+}
+
 /** The starts of all periods of `stepMs` between `from` and `to`, milliseconds since 1970; `to` is exclusive. */
 export function periodsBetween(from: number, to: number, stepMs: number): readonly number[] {
   const first = Math.floor(from / stepMs) * stepMs;

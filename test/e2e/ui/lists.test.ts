@@ -253,6 +253,53 @@ t.test('adds up the traces, by time and by model', async (t) => {
   t.same(await rows().locator('.cell-name').allTextContents(), ['gamma']);
 });
 
+t.test('shows every range whole, inside of the page', async (t) => {
+  const CUT = `[...document.querySelectorAll('[role=menuitemradio]')]
+    .filter((each) => each.scrollWidth > each.clientWidth || each.getBoundingClientRect().right > innerWidth)
+    .map((each) => each.textContent)`;
+  const check = async (width: string): Promise<void> => {
+    await ui.open('/dashboard');
+    await page.getByRole('button', { name: /^Range/ }).click();
+    await page.getByRole('menuitemradio', { name: 'Last 24 hours' }).waitFor();
+    t.same(await page.evaluate(CUT), [], width);
+  };
+  await check('wide');
+  await onPhone(page, () => check('on a phone'));
+});
+
+/** A chart: pixels in the color of its second series, and the width that a text leaves of the axis of values. */
+function chartOf(label: string, text: string): Promise<{ pixels: number; room: number }> {
+  return page.evaluate(`(async () => {
+    await new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn)));
+    const chart = document.querySelector('figure[aria-label="${label}"]');
+    const { width, height } = chart.querySelector('canvas');
+    const context = chart.querySelector('canvas').getContext('2d');
+    const { data } = context.getImageData(0, 0, width, height);
+    const mark = getComputedStyle(chart.querySelector('.chart-mark.hue-2')).backgroundColor;
+    const hue = mark.match(/[0-9]+/g).map(Number);
+    const isHue = (pixel) => hue.every((part, index) => data[4 * pixel + index] === part);
+    const pixels = Array.from({ length: width * height }, (_, index) => index).filter(isHue).length;
+    const room = chart.querySelector('.u-over').offsetLeft - context.measureText('${text}').width;
+    return { pixels, room };
+  })()`);
+}
+
+t.test('a chart shows a single value as a dot, and its labels whole', async (t) => {
+  await store([traceOf({ name: 'alone', ms: 100_000 })]);
+  const check = async (width: string): Promise<void> => {
+    await ui.open('/dashboard?q=name:alone');
+    const shown = { 'Latency by time': '1 min 40 s', 'Time to first token by time': '100 ms' };
+    for (const [label, text] of Object.entries(shown)) {
+      await page.getByRole('figure', { name: label }).locator('canvas').waitFor();
+      const { pixels, room } = await chartOf(label, text);
+      t.ok(pixels > 10, `${label}, ${width}: a dot`);
+      t.ok(room > 0, `${label}, ${width}: room for ${text}`);
+    }
+  };
+  await check('wide');
+  await onPhone(page, () => check('on a phone'));
+});
+
 t.test('shows hostile texts as texts', async (t) => {
   await store(
     HOSTILE.map((text, index) =>

@@ -65,6 +65,11 @@ export const AGENT: readonly Event[] = [
   }),
 ];
 
+/** Latencies with the longest usual texts, and one that is longer. */
+export const LONG_LATENCIES: readonly Event[] = [90, 3_599, 5_400, 86_399, 9e9].map((s) =>
+  event('long', `${s} s`, null, { start_time: at(0), end_time: at(s * 1_000) }),
+);
+
 /** Everything that is wrong with times and parents, and a document that is deep and wide. */
 export const BAD: readonly Event[] = [
   event('bad', 'a', 'c', { start_time: at(0), end_time: at(10) }),

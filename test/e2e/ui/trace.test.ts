@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import t from 'tap';
 import { until } from '../../helper/until.ts';
 import { onPhone, startUi } from './rig.ts';
-import { AGENT, BAD, HOSTILE_EVENTS } from './trace-events.ts';
+import { AGENT, BAD, HOSTILE_EVENTS, LONG_LATENCIES } from './trace-events.ts';
 
 t.setTimeout(240_000);
 
@@ -11,7 +11,7 @@ const { page } = ui;
 // The page of a trace that is not there.
 ui.provoked.add(404);
 
-await ui.sendEvents([...AGENT, ...BAD]);
+await ui.sendEvents([...AGENT, ...LONG_LATENCIES, ...BAD]);
 for (const event of HOSTILE_EVENTS) await ui.sendEvents([event]);
 await ui.daemon.call({
   method: 'POST',
@@ -177,6 +177,30 @@ t.test('wrong times and parents keep their place in the tree', async (t) => {
   t.equal(await tree.locator('.bar.is-reversed').count(), 1);
   t.equal(await tree.locator('.lane-empty').count(), 2);
   await ui.check(t, 'wrong times');
+});
+
+t.test('latencies are whole; a very long one ends with an ellipsis and has a title', async (t) => {
+  const TEXTS = `[...document.querySelectorAll('[role=treeitem]')].map((row) => {
+    const cell = row.querySelector('.row-number');
+    const isWhole = cell.scrollWidth <= cell.clientWidth;
+    return isWhole ? cell.textContent : getComputedStyle(cell).textOverflow + ' ' + cell.title;
+  })`;
+  await ui.open('/traces/long');
+  await item('90 s').waitFor();
+  const texts = ['1 min 30 s', '59 min 59 s', '1 h 30 min', '23 h 59 min', '104,166 d 16 h'];
+  t.same(await page.evaluate(TEXTS), [...texts.slice(0, -1), `ellipsis ${texts.at(-1)}`]);
+});
+
+t.test('the costs of a narrow tree stay inside of it', async (t) => {
+  await page.setViewportSize({ width: 1_001, height: 900 });
+  await ui.open('/traces/agent');
+  await item('assistant').waitFor();
+  const right = async (selector: string): Promise<number> => {
+    const box = await page.locator(selector).last().boundingBox();
+    return box === null ? Number.NaN : box.x + box.width;
+  };
+  t.ok((await right('.row-number')) <= (await right('.tree')));
+  await page.setViewportSize({ width: 1_440, height: 900 });
 });
 
 t.test('hostile texts stay texts in every field', async (t) => {

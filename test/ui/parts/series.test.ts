@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import t from 'tap';
 import {
+  aloneIn,
   isWhole,
   OTHERS,
   periodsBetween,
@@ -25,6 +26,14 @@ t.test('an axis of counts has labels at whole numbers only', async (t) => {
   t.equal(isWhole([...series(1), ...series(0.5)]), false);
   t.same(WHOLE_STEPS.slice(0, 8), [1, 2, 5, 10, 20, 25, 50, 100]);
   t.ok(WHOLE_STEPS.every((step, i) => Number.isInteger(step) && step > (WHOLE_STEPS[i - 1] ?? 0)));
+});
+
+t.test('a value is alone if no value is directly before or after it', async (t) => {
+  t.strictSame(aloneIn([]), []);
+  t.strictSame(aloneIn([0]), [0]);
+  t.strictSame(aloneIn([null, null, 5]), [2]);
+  t.strictSame(aloneIn([1, null, 2, 3, null, 0, undefined, 4]), [0, 5, 7]);
+  t.strictSame(aloneIn([1, 2, null]), []);
 });
 
 t.test('the group with the largest sum is the first series', async (t) => {

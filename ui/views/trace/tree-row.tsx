@@ -41,6 +41,7 @@ export function TreeRow(props: Props): JSX.Element | null {
   const below = (layout.sizes[row] ?? 1) - 1;
   const name = visible(beginning(each.name ?? 'no name', NAME));
   const isFailed = each.state === 'error';
+  const latency = latencyText(each, props.isTraceRunning);
   const tokens = tokensOf(each.usage).total;
   const classes = ['row', isActive && 'is-active', isShown && 'is-shown', isFailed && 'is-failed'];
   return (
@@ -84,7 +85,9 @@ export function TreeRow(props: Props): JSX.Element | null {
         <Marks each={each} isOrphan={isOrphan(layout, row)} />
       </span>
       <Lane {...props} each={each} />
-      <span class="row-number">{latencyText(each, props.isTraceRunning)}</span>
+      <span class="row-number" title={latency}>
+        {latency}
+      </span>
       <Amount text={count(tokens)} isCounted={each.counted} />
       <Amount text={cost(each.cost?.total)} isCounted={each.counted} />
     </div>
@@ -95,7 +98,11 @@ export function TreeRow(props: Props): JSX.Element | null {
 function Amount({ text, isCounted }: { text: string; isCounted: boolean }): JSX.Element {
   const isNothing = text === NOTHING;
   const classes = ['row-number', isNothing && 'is-nothing', (isNothing || !isCounted) && 'muted'];
-  return <span class={classes.filter(Boolean).join(' ')}>{text}</span>;
+  return (
+    <span class={classes.filter(Boolean).join(' ')} title={text}>
+      {text}
+    </span>
+  );
 }
 
 function latencyText(each: TreeObservation, isTraceRunning: boolean): string {
