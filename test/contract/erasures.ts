@@ -175,6 +175,19 @@ export function erasures(t: Test, open: OpenForErasures): void {
     );
   });
 
+  t.test('items of a trace with a long id are erased from the queues', async (t) => {
+    const { store, clock, finish } = await open(t);
+    const project = await projectOf(store);
+    const queue = await store.openQueue({ name: 'q', branches: ['x'], maxBytes: 1e9 });
+    // A store keeps the hash of such an id.
+    const events = [event('a'.repeat(65), 'u'), event('b', 'v')];
+    await queue.append(batchOf(events, project, clock.now()));
+    await erase(store, project, 'user:u');
+    await finish();
+    const [left] = await queue.lease('x', 10, 1e9);
+    t.same(left && observe(left.batch).map(({ id }) => id), ['b-0']);
+  });
+
   t.test('a delivery under way does not store erased items again', async (t) => {
     const { store, clock, finish } = await open(t);
     const project = await projectOf(store);
