@@ -217,9 +217,15 @@ class Remover {
   }
 
   async *#removeFreeBatches(): Steps {
+    const { database, retention } = this.#parts;
     for (;;) {
-      const { removed, hasMore } = await this.#parts.database.write('purge.batches', []);
+      const { removed, dead, hasMore } = await database.write('purge.batches', []);
       this.#removed(removed, 'retention');
+      for (const { seq, project, receivedAt } of dead) {
+        // An erasure removed its traces, so that it is not expired with them.
+        if (receivedAt >= retention.since(project)) continue;
+        this.#removed(await database.write('purge.dead', [seq]), 'retention');
+      }
       if (!hasMore) return;
       yield;
     }

@@ -5,7 +5,7 @@ import { takeDropped } from '../../src/model/verbs.ts';
 import type { Erasure } from '../../src/store/erasures.ts';
 import type { Store } from '../../src/store/store.ts';
 
-import { aTenant, nativeBatch, nativeEvent, received } from '../helper/batches.ts';
+import { anObservation, aTenant, nativeBatch, nativeEvent, received } from '../helper/batches.ts';
 import type { FakeClock } from '../helper/clock.ts';
 import { aQuery } from '../helper/query.ts';
 
@@ -175,6 +175,19 @@ export function erasures(t: Test, open: OpenForErasures): void {
     );
   });
 
+  t.test('items of a trace with a long id are erased from the queues', async (t) => {
+    const { store, clock, finish } = await open(t);
+    const project = await projectOf(store);
+    const queue = await store.openQueue({ name: 'q', branches: ['x'], maxBytes: 1e9 });
+    // A store keeps the hash of such an id.
+    const events = [event('a'.repeat(65), 'u'), event('b', 'v')];
+    await queue.append(batchOf(events, project, clock.now()));
+    await erase(store, project, 'user:u');
+    await finish();
+    const [left] = await queue.lease('x', 10, 1e9);
+    t.same(left && observe(left.batch).map(({ id }) => id), ['b-0']);
+  });
+
   t.test('a delivery under way does not store erased items again', async (t) => {
     const { store, clock, finish } = await open(t);
     const project = await projectOf(store);
@@ -192,6 +205,47 @@ export function erasures(t: Test, open: OpenForErasures): void {
       leased.map(({ batch }) => batch.id),
     );
     t.notMatch(batches.map(({ body }) => body.toString()).join(), 'input of a');
+  });
+
+  t.test('a batch stays while a dead letter holds it', async (t) => {
+    const { store, clock, finish } = await open(t);
+    const project = await projectOf(store);
+    const queue = await store.openQueue({ name: 'q', branches: ['x'], maxBytes: 1e9 });
+    const source = batchOf([event('a', 'u'), event('b', 'v')], project, clock.now());
+    await queue.append(source);
+    const [dead] = await queue.lease('x', 1, 1e9);
+    if (dead !== undefined) await queue.deadLetter('x', dead, { code: 'bad', message: 'm' });
+    // A filter dropped the other item on its way to the store.
+    const [stored] = observe(source);
+    await store.traces.write({ ...observed(source), observations: stored ? [stored] : [] });
+    clock.set(clock.now() + 1000);
+    await erase(store, project, 'user:u');
+    await finish();
+    t.same(await idsOf(store, project), []);
+    t.match(queue.stats(), { deadLetters: 1, deadLetterItems: 1 });
+    t.equal(await queue.replay('all'), 1);
+    const [replayed] = await queue.lease('x', 1, 1e9);
+    t.match(replayed?.batch.body.toString(), 'input of b-0');
+  });
+
+  t.test('a batch stays while an update in it waits for its run', async (t) => {
+    const { store, clock, finish } = await open(t);
+    const project = await projectOf(store);
+    const tenant = aTenant({ projectId: project });
+    const source = batchOf([event('a', 'u'), event('b', 'v')], project, clock.now());
+    const update = anObservation({ id: 'run', traceId: null, index: 1, payloadMask: 0b00010 });
+    const observations = [...observe(source).slice(0, 1), update];
+    await store.traces.write({ ...observed(source), observations });
+    clock.set(clock.now() + 1000);
+    await erase(store, project, 'user:u');
+    await finish();
+    const start = anObservation({ id: 'run', traceId: 'b', operation: 'start', ended: false });
+    const later = nativeBatch(1, { tenant, receivedAt: clock.now() });
+    await store.traces.write({ kind: 'observations', source: later, observations: [start] });
+    const found = await store.traces.getObservation(project, 'run', 'b');
+    t.match(found, { ended: true, payload: { outputs: { batchId: source.id } } });
+    const [batch] = await store.traces.getBatches(project, [source.id]);
+    t.match(batch?.body.toString(), 'input of b-0');
   });
 
   t.test('data that arrives later is stored again', async (t) => {

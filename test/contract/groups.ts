@@ -164,6 +164,22 @@ export function groups(t: Test, open: OpenForGroups): void {
     ]);
   });
 
+  t.test('sums may exceed the integers that a number has exactly', async (t) => {
+    const { store } = await open.shared();
+    const most = Number.MAX_SAFE_INTEGER;
+    const usage = { input_tokens: most, output_tokens: 5 };
+    const owner = { sessionId: 's', userId: 'u', usage };
+    await write(store, [
+      anObservation({ traceId: 'a', id: 'a', ...owner }),
+      anObservation({ traceId: 'b', id: 'b', ...owner }),
+    ]);
+    for (const by of ['session', 'user'] as const) {
+      const [group] = await groupsOf(store, by, aQuery(''));
+      t.match(group, { traces: 2, inputTokens: 2 * most, outputTokens: 10 });
+      t.ok(Number(group?.totalTokens) >= 2 * most);
+    }
+  });
+
   t.test('sums that take a quarter of the budget of a page are partial', async (t) => {
     const { store } = await open.shared();
     const traces = Array.from({ length: 60 }, (_, i) =>

@@ -163,6 +163,18 @@ export function ranks(t: Test, open: OpenForRanks): void {
     t.equal(pages.at(-1)?.sortedTo, null);
   });
 
+  t.test('sorts by sums that exceed the integers that a number has exactly', async (t) => {
+    const { store } = await open.shared();
+    const one = (traceId: string, id: string, tokens: number) =>
+      anObservation({ traceId, id, usage: { input_tokens: tokens, output_tokens: 5 } });
+    const most = Number.MAX_SAFE_INTEGER;
+    await write(store, [one('few', 'a', 7), one('many', 'b', most), one('many', 'c', most)]);
+    for (const isAscending of [false, true]) {
+      const asked = { by: 'tokens', isAscending, text: EVERYTHING, limit: 9 } as const;
+      t.same(await sortedIds(store, asked), isAscending ? ['few', 'many'] : ['many', 'few']);
+    }
+  });
+
   t.test('without a range of time a list has the last 24 hours', async (t) => {
     const { store } = await open.shared();
     const one = (traceId: string, ms: number) =>

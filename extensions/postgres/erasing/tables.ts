@@ -55,9 +55,13 @@ export function postgresErasing(parts: PostgresErasingParts): ErasingTables {
     belonging: (scope, items) => erasedItems(database, scope, items),
     without: (batch, positions) => parts.cutter.without(batch, positions),
     noteErased: (scope, batch, erased) =>
-      database.transaction((client) =>
-        noteErased(client, scope, { ...erased, batch, now: parts.now() }),
-      ),
+      database.transaction(async (client) => {
+        // A write that is under way may have looked before, and no row of the batch holds it up: it holds the project.
+        await client.query('SELECT pg_advisory_xact_lock(hashtextextended($1, 0))', [
+          `tracectl/runs/${scope.project}`,
+        ]);
+        await noteErased(client, scope, { ...erased, batch, now: parts.now() });
+      }),
     clean: (scope) => clean(parts, scope),
     removeTraces: (scope) => removeTraces(parts, scope),
     removeBatches: (scope) => removeBatches(parts, scope),

@@ -208,7 +208,8 @@ async function move(client: PostgresClient, traces: readonly Late[]): Promise<vo
       [before, after],
     );
   }
-  // The index gets them again; their rows of before go with the partition.
+  // The index gets them again. Not left to the partition: if it stays, nothing would find the words of before.
+  await client.query('DELETE FROM payload_texts WHERE trace = ANY ($1::bigint[])', [before]);
   await client.query(MARK_MOVED, [after]);
   await client.query(
     `UPDATE trace_keys k SET n = g.after FROM unnest($2::bytea[], $3::bigint[]) AS g (key, after)

@@ -119,6 +119,12 @@ export function traceRemoval(db: DatabaseSync): (trace: number, limit: number) =
   };
 }
 
+type FreeBatchesStep = {
+  readonly removed: readonly RemovedBatch[];
+  readonly dead: readonly OrphanedBatch[];
+  readonly hasMore: boolean;
+};
+
 function batchOperations(db: DatabaseSync) {
   const next = rows<{ seq: number; bytes: number }>(
     db,
@@ -130,29 +136,55 @@ function batchOperations(db: DatabaseSync) {
   const branches = allBranches(db);
   const isPending = finds(db, 'SELECT 1 FROM queue_pending WHERE branch = ? AND seq = ?');
   const hasTrace = finds(db, 'SELECT 1 FROM batch_traces WHERE batch = ?');
+  const hasUpdate = finds(
+    db,
+    `SELECT 1 FROM raw_batches r JOIN pending_updates u ON u.project = r.project AND u.batch = r.seq
+     WHERE r.seq = ?`,
+  );
+  const dead = rows<OrphanedBatch>(
+    db,
+    `SELECT seq, project, received_at AS receivedAt FROM raw_batches r
+     WHERE seq = ? AND EXISTS (SELECT 1 FROM dead_letters d WHERE d.seq = r.seq)`,
+  );
   const remove = batchRemoval(db);
   const unpair = db.prepare('DELETE FROM batch_traces WHERE batch = ?');
+  // A replay can have given it a trace again.
+  const isNeeded = (seq: number, all: readonly number[]): boolean =>
+    hasTrace(seq) || hasUpdate(seq) || all.some((branch) => isPending(branch, seq));
 
   return {
     'purge.free': (seqs: readonly number[]): void => {
       for (const seq of seqs) free.run(seq);
     },
-    /** Removes a step of the batches that no trace points into. */
-    'purge.batches': (): { removed: RemovedBatch[]; hasMore: boolean } => {
+    /**
+     * Removes a step of the batches that no trace points into. If something else needs one, the search for orphans finds it
+     * later; `dead` are those that only a dead letter holds.
+     */
+    'purge.batches': (): FreeBatchesStep => {
       const all = branches();
       const found = next.all();
       const removed: RemovedBatch[] = [];
+      const held: OrphanedBatch[] = [];
       let bytes = 0;
       for (const { seq, bytes: size } of found) {
-        if (removed.length > 0 && bytes + size > STEP_BYTES) return { removed, hasMore: true };
+        if (removed.length > 0 && bytes + size > STEP_BYTES) {
+          return { removed, dead: held, hasMore: true };
+        }
         forget.run(seq);
-        // A replay can have given it a trace again. If it waits in a queue, the search for orphans finds it later.
-        if (hasTrace(seq) || all.some((branch) => isPending(branch, seq))) continue;
+        if (isNeeded(seq, all)) continue;
+        const letters = dead.all(seq);
+        held.push(...letters);
+        if (letters.length > 0) continue;
         bytes += size;
         const batch = remove(seq);
         if (batch !== undefined) removed.push(batch);
       }
-      return { removed, hasMore: found.length === STEP_ROWS };
+      return { removed, dead: held, hasMore: found.length === STEP_ROWS };
+    },
+    /** Removes a batch with its dead letters, unless something else needs it. */
+    'purge.dead': (seq: number): RemovedBatch[] => {
+      const batch = isNeeded(seq, branches()) ? undefined : remove(seq);
+      return batch === undefined ? [] : [batch];
     },
     /** Removes batches of a deleted project, even if traces point into them. */
     'purge.batchesOf': (seqs: readonly number[]): RemovedBatch[] => {

@@ -12,7 +12,7 @@ import { contentsOfErased, tracedItems, withoutItems } from '../../../src/store/
 import type { NamedValues } from '../../../src/store/erasing/named.ts';
 import { tracesNamed } from '../../../src/store/erasing/named.ts';
 import type { Key } from '../../../src/store/rows/observation-row.ts';
-import { keyOfId } from '../../../src/store/rows/observation-row.ts';
+import { keyOfId, nameOfKey } from '../../../src/store/rows/observation-row.ts';
 import { attachmentReleasing } from '../attachments/operations.ts';
 import { traceHiding, traceRemoval } from '../batches/purge-operations.ts';
 import { DeltaLog } from '../traces/rollup-operations.ts';
@@ -107,12 +107,15 @@ function itemSelection(db: DatabaseSync) {
     const unstored = (named === null ? [] : tracesNamed(items, named))
       .map(keyOfId)
       .filter((key) => !isStored(project, key) && !isListed(id, key));
-    const added = new Set(unstored.filter((key) => typeof key === 'string'));
+    const added = new Set(unstored.map(nameOfKey));
     const isErased = ({ traceId, id: run, copy }: BatchItem): boolean => {
       if (copy !== null && tracesOfCopy.all(copy, project).some(({ key }) => isListed(id, key))) {
         return true;
       }
-      if (traceId !== null) return isListed(id, keyOfId(traceId)) || added.has(traceId);
+      if (traceId !== null) {
+        const key = keyOfId(traceId);
+        return isListed(id, key) || added.has(nameOfKey(key));
+      }
       if (run === null) return false;
       return traceOfRun.all(keyOfId(run), project).some(({ key }) => isListed(id, key));
     };

@@ -19,8 +19,11 @@ const LAST =
 /** A time far outside of all years is a real number. */
 const parts = (nanoseconds: string): string =>
   `CAST(${nanoseconds} / 1000000 AS INTEGER), CAST(${nanoseconds} % 1000000 AS INTEGER)`;
-const SUMS = `count(*), sum(x.observations), sum(x.errors), sum(x.input_tokens),
-  sum(x.output_tokens), sum(x.tokens), sum(x.cost), ${parts(FIRST)}, ${parts(LAST)}, max(x.user_id)`;
+/** As a real number: JavaScript cannot read every integer of 64 bits, and a sum of integers may overflow. */
+const sumOf = (column: string): string => `sum(CAST(x.${column} AS REAL))`;
+const SUMS = `count(*), sum(x.observations), sum(x.errors), ${sumOf('input_tokens')},
+  ${sumOf('output_tokens')}, ${sumOf('tokens')}, ${sumOf('cost')}, ${parts(FIRST)}, ${parts(LAST)},
+  max(x.user_id)`;
 const SESSIONS = 'json_group_array(DISTINCT x.session_id) FILTER (WHERE x.session_id IS NOT NULL)';
 
 /** The sessions of a user as a JSON array, and the sums. */

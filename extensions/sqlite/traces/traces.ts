@@ -212,19 +212,37 @@ async function writeLeft(parts: SqliteTracesParts, batch: ObservationBatch): Pro
 
 /** Writes a batch in calls of bounded length. After a crash between two calls, repeating the first changes nothing. */
 async function write(parts: SqliteTracesParts, batch: ObservationBatch): Promise<void> {
-  const { source, observations } = batch;
-  const positions = positionsOf(source);
-  for (let at = 0; at < observations.length; at += CALL_ROWS) {
-    const some = observations.slice(at, at + CALL_ROWS);
-    await writeRows(parts, source, rowsOf(source, some, positions));
+  let rest = batch;
+  let positions = positionsOf(rest.source);
+  while (rest.observations.length > 0) {
+    const { source, observations } = rest;
+    const some = observations.slice(0, CALL_ROWS);
+    const isWritten = await writeRows(parts, source, rowsOf(source, some, positions));
+    // An erasure may have cut items out of the batch in between.
+    rest = parts.inFlight.left({
+      ...rest,
+      observations: isWritten ? observations.slice(CALL_ROWS) : observations,
+    });
+    if (rest.source !== source) positions = positionsOf(rest.source);
   }
 }
 
+/** Resolves with false, and has written nothing, if an erasure has cut items out of the batch. */
 async function writeRows(
-  { database, queues, summaries, terms, rollups, postings, changes, texts }: SqliteTracesParts,
+  {
+    database,
+    queues,
+    summaries,
+    terms,
+    rollups,
+    postings,
+    changes,
+    texts,
+    inFlight,
+  }: SqliteTracesParts,
   source: SealedBatch,
   rows: BatchRows,
-): Promise<void> {
+): Promise<boolean> {
   const { usage, largeBodies } = queues;
   const { id: batchId, receivedAt, tenant } = source;
   const project = tenant.projectId;
@@ -262,12 +280,17 @@ async function writeRows(
     return written;
   };
   // Without the record first: if the batch comes from the store's own queue, the store has it.
-  if ((await call(null, receivedAt)).state === 'written') return;
+  if ((await call(null, receivedAt)).state === 'written') return true;
   const usageAt = usage.entering(source);
   try {
     if (largeBodies.isLarge(source)) {
       parts = await largeBodies.write(source);
       if (parts === null) throw projectDeleted(project);
+    }
+    // The record has the items that an erasure has cut out since.
+    if (inFlight.isCut(source)) {
+      usage.entered(batchId, 'failed');
+      return false;
     }
     const written = await call(
       parts === null ? recordOf(source) : recordOf(source, NO_BYTES),
@@ -275,6 +298,7 @@ async function writeRows(
     );
     const isCounted = written.state === 'written' && written.isCounted;
     usage.entered(batchId, isCounted ? 'written' : 'known');
+    return true;
   } catch (error) {
     usage.entered(batchId, 'failed');
     throw error;

@@ -4,6 +4,8 @@ import { printQuery } from '../../query/print.ts';
 import type { Query } from '../../query/query.ts';
 import type { StoredObservation } from '../../store/store.ts';
 import { answerJson } from '../answer.ts';
+import type { ExportPosition } from '../export/position.ts';
+import { positionOfText, positionText } from '../export/position.ts';
 import { jsonBody } from '../json-body.ts';
 import { listCursors } from '../list-cursor.ts';
 import { startTerm } from '../query.ts';
@@ -99,7 +101,10 @@ function runQuery(given: Members): RunQuery {
     runType: textIn(given, 'run_type'),
     hasError: typeof error === 'boolean' ? error : undefined,
     since: { terms: range },
-    limit: typeof limit === 'number' && limit >= 1 ? Math.min(limit, DEFAULT_RUNS) : DEFAULT_RUNS,
+    limit:
+      typeof limit === 'number' && limit >= 1
+        ? Math.min(Math.floor(limit), DEFAULT_RUNS)
+        : DEFAULT_RUNS,
     cursor: textIn(given, 'cursor'),
   };
 }
@@ -120,11 +125,11 @@ class RunPage {
   async fill(): Promise<string | null> {
     const { ids, traceId, parentId } = this.#asked;
     if (ids !== undefined) return this.#ofIds(ids);
-    if (traceId !== undefined) return this.#ofTrace(traceId);
+    if (traceId !== undefined) return this.#pageOfTrace(traceId);
     if (parentId === undefined) return this.#ofNewestTraces();
     const { store, tenant, read } = this.#reading;
     const parent = await read.turn(() => store.traces.getObservation(tenant.projectId, parentId));
-    return parent === undefined ? null : this.#ofTrace(parent.traceId);
+    return parent === undefined ? null : this.#pageOfTrace(parent.traceId);
   }
 
   async #ofIds(ids: readonly string[]): Promise<null> {
@@ -136,7 +141,13 @@ class RunPage {
     return null;
   }
 
-  async #ofTrace(traceId: string): Promise<null> {
+  async #pageOfTrace(traceId: string): Promise<string | null> {
+    const cursors = listCursors('langsmith-runs', this.#reading.tenant.projectId, traceId);
+    return cursors.write(await this.#ofTrace(traceId, cursors.read(this.#asked.cursor)));
+  }
+
+  /** Adds the runs behind one of them. Resolves with the id of the last run that fit; null at the end of the trace. */
+  async #ofTrace(traceId: string, behind?: string): Promise<string | null> {
     const { store, tenant, read } = this.#reading;
     const known = new Map<string, StoredObservation>();
     let cursor: string | undefined;
@@ -147,10 +158,14 @@ class RunPage {
       );
       for (const one of found.items) known.set(one.id, one);
       cursor = found.nextCursor ?? undefined;
-    } while (cursor !== undefined && known.size < RUNS_OF_TRACE && !this.#isFull());
-    for (const stored of known.values()) {
-      if (this.#isFull()) break;
+    } while (cursor !== undefined && known.size < RUNS_OF_TRACE);
+    const runs = [...known.values()];
+    const begin = runs.findIndex(({ id }) => id === behind) + 1;
+    let last = runs[begin - 1]?.id ?? null;
+    for (const stored of runs.slice(begin)) {
+      if (this.#isFull()) return last;
       await this.#add(stored, ancestorsOf(stored, known));
+      last = stored.id;
     }
     return null;
   }
@@ -159,15 +174,28 @@ class RunPage {
     const { store, tenant, read } = this.#reading;
     const { since, limit } = this.#asked;
     const cursors = listCursors('langsmith-runs', tenant.projectId, printQuery(since));
-    let cursor = cursors.read(this.#asked.cursor);
+    const given = cursors.read(this.#asked.cursor);
+    const from: ExportPosition =
+      given === undefined ? { behind: undefined } : positionOfText(given);
+    const cursorAt = (behind: string | undefined, traceId: string, last: string | null) => {
+      const within = last === null ? undefined : { traceId, cursor: last };
+      return cursors.write(positionText({ behind, within }));
+    };
+    if (from.within !== undefined) {
+      const { traceId, cursor } = from.within;
+      const last = await this.#ofTrace(traceId, cursor);
+      if (this.#isFull()) return cursorAt(from.behind, traceId, last);
+    }
+    let cursor = from.behind;
     for (;;) {
       const rows = Math.min(TRACES_OF_STEP, limit - this.runs.length);
       const page = { query: since, limit: rows, ...(cursor === undefined ? {} : { cursor }) };
       const found = await read.turn(() => store.traces.listTraces(tenant.projectId, page));
       for (const [i, { id }] of found.items.entries()) {
+        let last: string | null = null;
         if (this.#asked.isRoot === true) await this.#root(id);
-        else await this.#ofTrace(id);
-        if (this.#isFull()) return cursors.write(found.cursorAfter(i));
+        else last = await this.#ofTrace(id);
+        if (this.#isFull()) return cursorAt(found.cursorAfter(i), id, last);
       }
       if (found.nextCursor === null) return null;
       cursor = found.nextCursor;

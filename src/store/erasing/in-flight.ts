@@ -20,6 +20,14 @@ export class ErasedInFlight {
     this.#batches.set(batchId, new Set([...(this.#batches.get(batchId) ?? []), ...indexes]));
   }
 
+  /** Whether the batch has erased items. */
+  isCut(source: ObservationBatch['source']): boolean {
+    for (const index of this.#batches.get(source.id) ?? []) {
+      if (positionOf(source, index) !== undefined) return true;
+    }
+    return false;
+  }
+
   /** The batch without erased items. */
   left(batch: ObservationBatch): ObservationBatch {
     if (!this.#isUsed) return batch;

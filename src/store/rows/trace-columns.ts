@@ -69,7 +69,7 @@ export const SUMMARY_COLUMNS = [
   { name: 'input_tokens', type: 'bigint', of: ({ summary }) => tokens(summary, 'input_tokens') },
   { name: 'output_tokens', type: 'bigint', of: ({ summary }) => tokens(summary, 'output_tokens') },
   { name: 'tokens', type: 'bigint', of: ({ summary }) => tokens(summary, 'total_tokens') },
-  { name: 'cost', type: 'bigint', of: ({ summary }) => summary.facts.cost?.total ?? null },
+  { name: 'cost', type: 'bigint', of: ({ summary }) => bounded(summary.facts.cost?.total) },
   { name: 'is_skewed', type: 'integer', of: ({ summary }) => Number(summary.isSkewed) },
   { name: 'input_preview', type: 'text', of: ({ summary }) => summary.inputPreview },
   { name: 'output_preview', type: 'text', of: ({ summary }) => summary.outputPreview },
@@ -78,7 +78,12 @@ export const SUMMARY_COLUMNS = [
 ] as const satisfies readonly TraceColumn<SummarizedTrace>[];
 
 function tokens({ facts }: TraceSummary, kind: string): number | null {
-  return facts.usage?.[kind] ?? null;
+  return bounded(facts.usage?.[kind]);
+}
+
+/** A sum over the calls of a trace may exceed the integers that can be read back. */
+function bounded(sum: number | undefined): number | null {
+  return sum === undefined ? null : Math.min(sum, Number.MAX_SAFE_INTEGER);
 }
 
 function factsToColumn(facts: TraceFacts): string | null {

@@ -3,6 +3,7 @@ import t from 'tap';
 import {
   expireTracesStep,
   removeFreeBatchesStep,
+  removeWhole,
 } from '../../../extensions/postgres/batches/purge.ts';
 import { openPostgres } from '../../../extensions/postgres/connection/pool.ts';
 import { postgresTextDialect } from '../../../extensions/postgres/search/dialect.ts';
@@ -232,6 +233,40 @@ t.test('the payload text of a trace that moved is found', async (t) => {
   t.same(await count('payload_texts'), 2);
   t.same([await found('first'), await found('"second words"')], [['late'], ['late']]);
   t.same(await found('other'), []);
+});
+
+t.test('the words of a trace that moved go with it, even if the partition stays', async (t) => {
+  const { traces, since, names, count, postgres, database } = await placeWith(t);
+  const cutter = textCutter(traces);
+  t.teardown(() => cutter.close());
+  await configureSearch(database, TEXT_BYTES);
+  const index = async () => {
+    for await (const _ of indexTexts(searchTables(postgres, TEXT_BYTES), cutter));
+  };
+  const write = async (ms: number, events: readonly Record<string, unknown>[]) => {
+    const source = nativeBatch(events, at(ms));
+    await traces.write({ kind: 'observations', source, observations: observe(source) });
+  };
+  await write(T0, [event('late', 'a', 'first words'), event('old', 'x', 'other words')]);
+  await index();
+  await write(D16, [event('late', 'b', 'second words')]);
+  since.set(P, D16);
+  // The retention of the project is raised between the move and the drop.
+  let asked = 0;
+  const steps = retirePartitions(
+    database,
+    () => (asked++ === 0 ? D16 : 0),
+    D16,
+    () => {},
+  );
+  for await (const _ of steps);
+  t.same(await names(), FIRST.slice(1), 'the partition stays');
+  await index();
+  t.equal(await count('payload_texts'), 3);
+  const { rows } = await postgres.query("SELECT n FROM traces WHERE key = 'late'::bytea");
+  const numbers = rows.map(({ n }) => Number(n));
+  await database.transaction((client) => removeWhole(client, numbers, D16, () => {}));
+  t.equal(await count('payload_texts'), 1);
 });
 
 t.test('a trace that is written to while it moves keeps every observation', async (t) => {

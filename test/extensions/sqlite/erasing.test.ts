@@ -1,7 +1,13 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
+import type { SqliteTracesParts } from '../../../extensions/sqlite/traces/traces.ts';
+import { sqliteTraces } from '../../../extensions/sqlite/traces/traces.ts';
+import type { SealedBatch } from '../../../src/model/batch.ts';
 import { observe } from '../../../src/model/formats.ts';
+import { ChangeFeed } from '../../../src/store/changes.ts';
+import { ErasedInFlight } from '../../../src/store/erasing/in-flight.ts';
+import type { BatchRows } from '../../../src/store/rows/batch-rows.ts';
 import {
   anObservation,
   answered,
@@ -44,6 +50,74 @@ function event(i: number, mark: string, times: number): Record<string, unknown> 
     },
   });
 }
+
+/** A write over a database that notes the traces of each call; `onCall` runs within the call. */
+function writing(has: { batch: boolean }, onCall: () => void, onLargeBody: () => void = () => {}) {
+  const inFlight = new ErasedInFlight();
+  const calls: unknown[][] = [];
+  const bodies: string[] = [];
+  const entered: string[] = [];
+  const wakes = { wake() {} };
+  const parts = {
+    ...{ inFlight, changes: new ChangeFeed(), terms: { leftOut() {} } },
+    ...{ summaries: wakes, rollups: wakes, postings: wakes, texts: wakes },
+    blocks: { left: (batch: unknown) => batch },
+    database: {
+      async write(_: string, [{ traces }, record]: [BatchRows, unknown]) {
+        if (!has.batch && record === null) return { state: 'needs batch' };
+        calls.push(traces.map(({ key }) => key));
+        onCall();
+        return { state: 'written', isCounted: true, isSummarized: true, traceIds: [] };
+      },
+    },
+    queues: {
+      usage: { entering: () => 1, entered: (_: string, how: string) => entered.push(how) },
+      largeBodies: {
+        isLarge: () => true,
+        async write({ body }: SealedBatch) {
+          bodies.push(body.toString());
+          onLargeBody();
+          return { numbers: [], crc: 0 };
+        },
+        async end() {},
+      },
+    },
+  };
+  const traces = sqliteTraces(parts as unknown as SqliteTracesParts);
+  return {
+    ...{ inFlight, calls, bodies, entered },
+    write: (source: SealedBatch) =>
+      traces.write({ kind: 'observations', source, observations: observe(source) }),
+  };
+}
+
+/** A batch of events, each in a trace of its own. */
+function batchOfTraces(count: number): SealedBatch {
+  const events = Array.from({ length: count }, (_, i) => ({ id: `o${i}`, trace_id: `t${i}` }));
+  return nativeBatch(events.map(nativeEvent));
+}
+
+t.test('a write of several calls leaves out what is erased between them', async (t) => {
+  const source = batchOfTraces(450);
+  const place = writing({ batch: true }, () => place.inFlight.add(source.id, [0, 199, 200, 449]));
+  await place.write(source);
+  const names = Array.from({ length: 450 }, (_, i) => `t${i}`);
+  t.same(place.calls, [names.slice(0, 200), names.slice(201, 401), names.slice(401, 449)]);
+});
+
+t.test('a write leaves out what is erased while it writes a large body', async (t) => {
+  const source = batchOfTraces(3);
+  const place = writing(
+    { batch: false },
+    () => {},
+    () => place.inFlight.add(source.id, [1]),
+  );
+  await place.write(source);
+  t.same(place.calls, [['t0', 't2']]);
+  t.same(place.entered, ['failed', 'written']);
+  t.equal(place.bodies.length, 2);
+  t.notMatch(place.bodies[1], '"t1"');
+});
 
 t.test('no file of a store keeps a byte of an erased user', async (t) => {
   const place = sqlitePlace(t);

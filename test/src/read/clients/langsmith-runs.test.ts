@@ -95,6 +95,37 @@ t.test('the SDK lists runs of the newest traces, by id and by condition', async 
   t.equal((await call('POST', '/runs/query', { ...body, cursor: 'x' })).status, 400);
 });
 
+t.test('pages have every run once, wherever one is full', async (t) => {
+  const { call } = await withTraces(t, 3);
+  const pagesOf = async (asked: object) => {
+    const pages: string[][] = [];
+    let cursor: string | null | undefined;
+    do {
+      const body = { ...asked, ...(cursor === undefined ? {} : { cursor }) };
+      const { status, json } = await call('POST', '/runs/query', body);
+      t.equal(status, 200);
+      const found = json as { runs: { id: string }[]; cursors: { next: string | null } };
+      pages.push(found.runs.map(({ id }) => id));
+      cursor = found.cursors.next;
+    } while (cursor !== null);
+    return pages;
+  };
+  const [a, b, c] = [3, 2, 1].map((n) => [0, 1, 2].map((i) => uuid(10 * n + i)));
+  const all = [a, b, c].flatMap((ids) => ids ?? []);
+  t.same(await pagesOf({}), [all]);
+  t.same(await pagesOf({ limit: 4 }), [all.slice(0, 4), all.slice(4, 8), all.slice(8)]);
+  t.same(
+    (await pagesOf({ limit: 1 })).filter(({ length }) => length > 0),
+    all.map((id) => [id]),
+  );
+  const errors = await pagesOf({ limit: 2, error: true });
+  t.same(errors.flat(), [uuid(32), uuid(22), uuid(12)]);
+  t.same(await pagesOf({ trace: uuid(20), limit: 2 }), [b?.slice(0, 2), b?.slice(2)]);
+  t.same(await pagesOf({ parent_run: uuid(20), limit: 2 }), [[uuid(21)]]);
+  const roots = await pagesOf({ is_root: true, limit: 1.5 });
+  t.same(roots.flat(), [uuid(30), uuid(20), uuid(10)]);
+});
+
 t.test('refuses a filter, whose answer would be another one than the client expects', async (t) => {
   const { call } = await withTraces(t, 0);
   for (const name of ['filter', 'trace_filter', 'tree_filter', 'query']) {
