@@ -2,6 +2,7 @@ import type { IdempotencyLedger, Settings } from '../../src/component/component.
 import type { SealedBatch } from '../../src/model/batch.ts';
 import { itemsOf } from '../../src/model/batch.ts';
 import { RetryableError } from '../../src/model/errors.ts';
+import type { RequestContext } from '../../src/model/request-context.ts';
 import { type QueueDelivery, startDelivery } from '../../src/queue/delivery.ts';
 import type { DurableQueue } from '../../src/queue/queue.ts';
 import { QUEUE_STORAGE } from '../../src/queue/queue.ts';
@@ -104,7 +105,7 @@ export class DurableSendingQueue {
     return queue;
   }
 
-  async append(batch: SealedBatch): Promise<void> {
+  async append(batch: SealedBatch, request?: RequestContext): Promise<void> {
     const queue = this.#opened();
     const items = itemsOf(batch);
     const units = this.#unitsOf(batch);
@@ -118,7 +119,7 @@ export class DurableSendingQueue {
     this.#appending.requests++;
     this.#appending.items += items;
     try {
-      await queue.append(batch);
+      await queue.append(batch, request);
     } finally {
       this.#appending.requests--;
       this.#appending.items -= items;
