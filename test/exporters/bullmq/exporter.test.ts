@@ -6,6 +6,7 @@ import { openJobQueue } from '../../../src/bullmq/job-queue.ts';
 import { jobIdOf } from '../../../src/bullmq/names.ts';
 import { systemClock } from '../../../src/component/clock.ts';
 import { deferred } from '../../../src/component/deferred.ts';
+import { rawOf } from '../../../src/model/batch.ts';
 import { PermanentError, RetryableError } from '../../../src/model/errors.ts';
 import { aTenant, nativeBatch } from '../../helper/batches.ts';
 import { processOn, until } from '../../helper/job-queue.ts';
@@ -192,6 +193,41 @@ t.test('a worker that lost the lock of a job while it processed delivers nothing
   await exporter.consume(nativeBatch(1));
   await until(async () => (await redis.client.keys('*:e-*')).length === 0);
   t.same(delivered, [2]);
+});
+
+t.test('a job whose lock was lost while another exporter rests is delivered later', async (t) => {
+  const redis = await redisServer(t);
+  const one = await processOn(t, redis);
+  const { exporter } = await one.gateway();
+  const [first, second] = [nativeBatch(1), nativeBatch(1)];
+  let fails = true;
+  const good = createSink();
+  const bad = createSink(() => {
+    if (!fails) return;
+    fails = false;
+    throw new RetryableError('away', 'it is away');
+  });
+  let isFrozen = false;
+  await one.worker(
+    { lock_duration: '1s', concurrency: 1, initial_interval: '3s', max_interval: '3s' },
+    [
+      { exporterId: 'good', consume: good.consume },
+      { exporterId: 'bad', consume: bad.consume },
+    ],
+    async (batch) => {
+      if (rawOf(batch).id !== second.id || isFrozen) return batch;
+      isFrozen = true;
+      await new Promise((resolve) => setTimeout(resolve, 600));
+      await redis.client.del(...(await redis.client.keys('*:lock')), 'none');
+      return batch;
+    },
+  );
+  await exporter.consume(first);
+  await until(() => !fails);
+  await exporter.consume(second);
+  await bad.holds(2);
+  await until(async () => (await redis.client.keys('*:e-*')).length === 0);
+  t.same(good.ids(), [first.id, second.id]);
 });
 
 t.test('retries through an outage of an exporter, without repeats for the other', async (t) => {
