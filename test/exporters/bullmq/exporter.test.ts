@@ -4,6 +4,7 @@ import { progressHealth } from '../../../receivers/bullmq/health.ts';
 import { startWorker } from '../../../receivers/bullmq/worker.ts';
 import { openJobQueue } from '../../../src/bullmq/job-queue.ts';
 import { jobIdOf } from '../../../src/bullmq/names.ts';
+import { openRedisQueue } from '../../../src/bullmq/redis-queue.ts';
 import { systemClock } from '../../../src/component/clock.ts';
 import { deferred } from '../../../src/component/deferred.ts';
 import { rawOf } from '../../../src/model/batch.ts';
@@ -291,6 +292,34 @@ t.test('keeps one dead letter of an undeliverable batch, and replays it', async 
     ],
     'a queue of jobs reports no number that Redis does not keep',
   );
+});
+
+t.test('keeps a dead letter whose replay fails again at once', async (t) => {
+  const redis = await redisServer(t);
+  const one = await processOn(t, redis);
+  const { exporter } = await one.gateway();
+  let tries = 0;
+  const picky = createSink(() => {
+    tries++;
+    throw new PermanentError('unreadable', 'it cannot be read');
+  });
+  await one.worker({}, [{ exporterId: 'picky', consume: picky.consume }]);
+  const batch = nativeBatch(3);
+  await exporter.consume(batch);
+  const other = await processOn(t, redis);
+  const queue = await openRedisQueue(other.redis, 'traces', systemClock, recordingLogger());
+  t.teardown(() => queue.close());
+  await until(async () => (await queue.deadLetters()).length === 1);
+  const jobs = queue.jobs as { add: typeof queue.jobs.add };
+  const add = jobs.add;
+  // The process that replays is slower than the worker.
+  jobs.add = async (...job) => {
+    await add(...job);
+    await until(async () => tries === 2 && (await redis.client.keys('*:e-*')).length === 0);
+  };
+  t.equal(await queue.replay('all'), 1);
+  t.match(await queue.deadLetters(), [{ branch: 'traces/picky', batchId: batch.id, items: 3 }]);
+  t.match(queue.stats(), { deadLetters: 1, deadLetterItems: 3 });
 });
 
 t.test('repeats no delivery to other exporters while a dead letter cannot be saved', async (t) => {
