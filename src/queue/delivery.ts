@@ -229,6 +229,7 @@ class BranchLoop {
           'Queue could not be read; retried',
         );
         this.#rest(LEASE_RETRY_MS);
+        if (this.#inFlight.size === 0) this.#onIdle?.();
       },
     );
   }

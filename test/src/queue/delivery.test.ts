@@ -5,7 +5,7 @@ import { itemsOf, rawOf } from '../../../src/model/batch.ts';
 import { PermanentError, RetryableError } from '../../../src/model/errors.ts';
 import type { DeliveryBranch } from '../../../src/queue/delivery.ts';
 import { startDelivery, TOGETHER_BYTES } from '../../../src/queue/delivery.ts';
-import type { DurableQueue } from '../../../src/queue/queue.ts';
+import type { DurableQueue, QueueEntry } from '../../../src/queue/queue.ts';
 import { withoutItems } from '../../../src/store/erasing/items.ts';
 import { leaseAll } from '../../contract/queue.ts';
 import { anObservation, aTenant, nativeBatch, nativeEvent } from '../../helper/batches.ts';
@@ -310,6 +310,20 @@ t.test(
     );
   },
 );
+
+t.test('a stop ends when the lease that it waits for fails', async (t) => {
+  const { queue, start } = await rig(t);
+  const lease = Promise.withResolvers<QueueEntry[]>();
+  queue.lease = () => lease.promise;
+  const delivery = start();
+  let isStopped = false;
+  void delivery.stop(NEVER).then(() => {
+    isStopped = true;
+  });
+  lease.reject(new Error('the disk'));
+  for (let turn = 0; turn < 10; turn++) await new Promise(setImmediate);
+  t.ok(isStopped);
+});
 
 t.test('a stop returns unfinished entries to the queue at its deadline', async (t) => {
   const { queue, sink, start, append } = await rig(t);
