@@ -1,7 +1,7 @@
 import type { IdempotencyLedger, Settings } from '../../src/component/component.ts';
 import type { SealedBatch } from '../../src/model/batch.ts';
 import { itemsOf } from '../../src/model/batch.ts';
-import { RetryableError } from '../../src/model/errors.ts';
+import { PermanentError, RetryableError } from '../../src/model/errors.ts';
 import type { RequestContext } from '../../src/model/request-context.ts';
 import { type QueueDelivery, startDelivery } from '../../src/queue/delivery.ts';
 import type { DurableQueue } from '../../src/queue/queue.ts';
@@ -109,6 +109,11 @@ export class DurableSendingQueue {
     const queue = this.#opened();
     const items = itemsOf(batch);
     const units = this.#unitsOf(batch);
+    const { sizer, queue_size } = this.#parts.config;
+    if (units > queue_size) {
+      const message = `the batch has ${units} ${sizer}, and queue_size is ${queue_size}`;
+      throw new PermanentError('too_large', message);
+    }
     while (!this.#hasRoom(queue, units)) {
       if (!this.#parts.config.block_on_overflow || this.#isStopped) throw full();
       await new Promise<void>((resolve) => {

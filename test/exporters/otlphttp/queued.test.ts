@@ -204,6 +204,18 @@ t.test('with a queue', async (t) => {
     t.match(await claimed(), { state: 'replay', answer: { status: 202 } });
   });
 
+  await t.test('a batch that is larger than the queue does not wait for room', async (t) => {
+    const rig = await rigOf(t, {
+      queue: { sizer: 'items', queue_size: 2, block_on_overflow: true },
+    });
+    await t.rejects(rig.exporter.consume(otlpBatch(3)), {
+      ...{ name: 'PermanentError', code: 'too_large' },
+      message: 'the batch has 3 items, and queue_size is 2',
+    });
+    await rig.exporter.consume(otlpBatch(2));
+    await until(() => isEmpty(rig));
+  });
+
   await t.test('block_on_overflow waits for room', async (t) => {
     const rig = await rigOf(t, { queue: { queue_size: 1, block_on_overflow: true } });
     rig.server.next('hang');
