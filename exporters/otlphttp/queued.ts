@@ -55,10 +55,10 @@ export class QueuedExporter implements Exporter {
     this.#unreport = report(this.#settings, this.#config, durable, this.#sender, this.#openSpans);
   }
 
-  async consume(batch: Parameters<Exporter['consume']>[0]): Promise<void> {
+  async consume(...[batch, request]: Parameters<Exporter['consume']>): Promise<void> {
     const source = sourceBatchOf(batch);
     // OTLP is sent as it arrived. The copy has no index, so the inflated form does not stay in memory.
-    await this.#queue.append(isOtlp(source) ? { ...source } : source);
+    await this.#queue.append(isOtlp(source) ? { ...source } : source, request);
   }
 
   async shutdown(deadline: AbortSignal): Promise<void> {

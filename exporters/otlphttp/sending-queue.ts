@@ -1,7 +1,8 @@
 import type { IdempotencyLedger, Settings } from '../../src/component/component.ts';
 import type { SealedBatch } from '../../src/model/batch.ts';
 import { itemsOf } from '../../src/model/batch.ts';
-import { RetryableError } from '../../src/model/errors.ts';
+import { PermanentError, RetryableError } from '../../src/model/errors.ts';
+import type { RequestContext } from '../../src/model/request-context.ts';
 import { type QueueDelivery, startDelivery } from '../../src/queue/delivery.ts';
 import type { DurableQueue } from '../../src/queue/queue.ts';
 import { QUEUE_STORAGE } from '../../src/queue/queue.ts';
@@ -104,10 +105,15 @@ export class DurableSendingQueue {
     return queue;
   }
 
-  async append(batch: SealedBatch): Promise<void> {
+  async append(batch: SealedBatch, request?: RequestContext): Promise<void> {
     const queue = this.#opened();
     const items = itemsOf(batch);
     const units = this.#unitsOf(batch);
+    const { sizer, queue_size } = this.#parts.config;
+    if (units > queue_size) {
+      const message = `the batch has ${units} ${sizer}, and queue_size is ${queue_size}`;
+      throw new PermanentError('too_large', message);
+    }
     while (!this.#hasRoom(queue, units)) {
       if (!this.#parts.config.block_on_overflow || this.#isStopped) throw full();
       await new Promise<void>((resolve) => {
@@ -118,7 +124,7 @@ export class DurableSendingQueue {
     this.#appending.requests++;
     this.#appending.items += items;
     try {
-      await queue.append(batch);
+      await queue.append(batch, request);
     } finally {
       this.#appending.requests--;
       this.#appending.items -= items;

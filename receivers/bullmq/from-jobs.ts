@@ -227,7 +227,8 @@ class JobDelivery {
         consumer: branch,
       });
       const delay = await this.#save(name, batch, outcome);
-      if (delay === undefined) done.add(name);
+      // Another worker delivers the job, and reads this progress.
+      if (delay === undefined && outcome.kind !== 'lost') done.add(name);
       if (outcome.kind === 'retry' && outcome.isTimeout) this.#progress.abandoned();
       else this.#progress.made();
       return delay;

@@ -23,8 +23,17 @@ export type RedisLetter = DeadLetter & { readonly payload: JobPayload };
 
 const ADD = `
   if redis.call('SISMEMBER', KEYS[6], ARGV[4]) == 1 then return 0 end
-  if redis.call('HEXISTS', KEYS[3], ARGV[1]) == 1 then return 0 end
+  local known = redis.call('HGET', KEYS[3], ARGV[1])
   local id = redis.call('INCR', KEYS[1])
+  if known then
+    -- A new number: a replay that has added its job already removes the former one only.
+    redis.call('HSET', KEYS[3], ARGV[1], id)
+    redis.call('HSET', KEYS[5], id, redis.call('HGET', KEYS[5], known) or ARGV[3])
+    redis.call('HDEL', KEYS[5], known)
+    redis.call('ZREM', KEYS[2], known)
+    redis.call('ZADD', KEYS[2], id, id)
+    return id
+  end
   redis.call('HSET', KEYS[3], ARGV[1], id)
   redis.call('HSET', KEYS[5], id, ARGV[3])
   redis.call('ZADD', KEYS[2], id, id)

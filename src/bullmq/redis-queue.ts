@@ -182,7 +182,8 @@ class BullmqQueue implements RedisQueue {
     let replayed = 0;
     for (const letter of await this.#letters.read(ids)) {
       await this.jobs.add(`${letter.batchId}/${letter.id}`, letter.payload);
-      if (await this.#letters.remove(letter)) replayed++;
+      await this.#letters.remove(letter);
+      replayed++;
     }
     await this.refresh();
     return replayed;

@@ -73,7 +73,7 @@ export class DeliveryPolicy {
   readonly #backoff: Backoff;
   /** Failed attempts of any batch since the last success. */
   #failuresInRow = 0;
-  #restUntil = 0;
+  #rest: { readonly since: number; readonly ms: number } | undefined;
 
   constructor(branch: string, options: DeliveryPolicyOptions) {
     this.#branch = branch;
@@ -84,7 +84,11 @@ export class DeliveryPolicy {
 
   /** Milliseconds until the branch takes further batches; 0 if it does not rest. */
   restMs(): number {
-    return Math.max(0, this.#restUntil - this.#options.clock.now());
+    if (this.#rest === undefined) return 0;
+    const { since, ms } = this.#rest;
+    const rested = this.#options.clock.now() - since;
+    // A clock that goes back ends the rest: how long it has lasted is unknown.
+    return rested < 0 ? 0 : Math.max(0, ms - rested);
   }
 
   /** Makes one attempt; never rejects. */
@@ -93,7 +97,7 @@ export class DeliveryPolicy {
       const failures = await this.#deliver(attempt);
       if (failures === undefined) return this.#lost(attempt);
       this.#failuresInRow = 0;
-      this.#restUntil = 0;
+      this.#rest = undefined;
       return failures.length === 0 ? { kind: 'ack' } : this.#undeliverableItems(attempt, failures);
     } catch (error) {
       return this.#failed(attempt, error);
@@ -146,7 +150,7 @@ export class DeliveryPolicy {
     this.#failuresInRow++;
     const { clock, concurrency } = this.#options;
     const beyond = this.#failuresInRow - concurrency;
-    if (beyond >= 0) this.#restUntil = clock.now() + this.#backoff(beyond);
+    if (beyond >= 0) this.#rest = { since: clock.now(), ms: this.#backoff(beyond) };
   }
 }
 

@@ -229,6 +229,7 @@ class BranchLoop {
           'Queue could not be read; retried',
         );
         this.#rest(LEASE_RETRY_MS);
+        if (this.#inFlight.size === 0) this.#onIdle?.();
       },
     );
   }
@@ -406,6 +407,8 @@ class BranchLoop {
 /** Bounds of the results that are kept for slower branches. */
 const MAX_REMEMBERED = 1024;
 const MAX_REMEMBERED_BYTES = 32 * 1024 * 1024;
+/** Bound of the processed entries that are known. */
+const MAX_PROCESSED = 65_536;
 
 type Remembered = {
   readonly result: Promise<Batch>;
@@ -428,8 +431,11 @@ class Processing {
     weightOf: ({ bytes }) => bytes,
   });
   #sharers = 1;
-  /** Processed entries, by sequence number, with the number of branches that have not ended them. */
-  readonly #processed = new Map<number, number>();
+  /**
+   * Processed entries, by sequence number, with the number of branches that have not ended them. A branch may never
+   * end one: another process has its entry, or it lags by the whole bound.
+   */
+  readonly #processed = new LruCache<number, { left: number }>({ maxEntries: MAX_PROCESSED });
 
   constructor(process: DeliveryBranch['process']) {
     this.#process = process;
@@ -459,15 +465,16 @@ class Processing {
 
   /** A branch has ended this entry and does not process it again. */
   ended(entry: QueueEntry): void {
-    const left = this.#processed.get(entry.seq);
-    if (left === undefined) return;
-    if (left > 1) this.#processed.set(entry.seq, left - 1);
-    else this.#processed.delete(entry.seq);
+    const known = this.#processed.peek(entry.seq);
+    if (known === undefined) return;
+    known.left--;
+    if (known.left === 0) this.#processed.delete(entry.seq);
   }
 
   async #processOnce(entry: QueueEntry): Promise<Batch> {
-    const batch = await this.#process(entry.batch, this.#processed.has(entry.seq));
-    if (!this.#processed.has(entry.seq)) this.#processed.set(entry.seq, this.#sharers);
+    const isKnown = (): boolean => this.#processed.peek(entry.seq) !== undefined;
+    const batch = await this.#process(entry.batch, isKnown());
+    if (!isKnown()) this.#processed.set(entry.seq, { left: this.#sharers });
     return batch;
   }
 }

@@ -5,7 +5,7 @@ import type { DiskHealth, OwnedDirectory } from './directory.ts';
 import { identitiesOf } from './file-identity.ts';
 import type { FileWatch } from './file-watch.ts';
 import { watchFiles } from './file-watch.ts';
-import type { Opening } from './operation.ts';
+import type { Opening, ThreadAccess } from './operation.ts';
 import type { ThreadEvents } from './thread-client.ts';
 
 /** The health of a database: the disk's, and that of its files. */
@@ -27,6 +27,8 @@ export class FileCondition implements ThreadEvents {
   #damage: string | undefined;
   /** The damage is in the file that is in use. */
   #isUnsound = false;
+  /** Why the thread of writes has ended. */
+  #ended: Error | undefined;
 
   constructor(options: DatabaseOptions, directory: OwnedDirectory) {
     this.#options = options;
@@ -84,8 +86,20 @@ export class FileCondition implements ThreadEvents {
     this.#files?.found(path);
   }
 
+  ended(access: ThreadAccess, reason: Error): void {
+    const fields = { file: this.#directory.databaseFile, err: reason };
+    const { logger } = this.#options;
+    if (access === 'read') {
+      logger.error(fields, 'Thread that reads the database ended; the next read starts another');
+      return;
+    }
+    this.#ended = reason;
+    logger.error(fields, 'Thread that writes the database ended; restart the daemon');
+  }
+
   /** The reason why nothing may be appended; undefined while the files are in their places. */
   shortage(): Error | undefined {
+    if (this.#ended !== undefined) return this.#ended;
     if (this.#files?.removed === undefined) return undefined;
     const message = 'the data directory was removed or replaced';
     return new RetryableError('storage_failed', message, { retryAfterMs: 5000 });
@@ -94,10 +108,10 @@ export class FileCondition implements ThreadEvents {
   health(): DatabaseHealth {
     const { ready, message, details } = this.#directory.health();
     const removed = this.#files?.removed;
-    const shown = removed ?? message ?? this.#damage;
+    const shown = removed ?? this.#ended?.message ?? message ?? this.#damage;
     return {
-      ready: ready && removed === undefined,
-      healthy: removed === undefined && !this.#isUnsound,
+      ready: ready && removed === undefined && this.#ended === undefined,
+      healthy: removed === undefined && this.#ended === undefined && !this.#isUnsound,
       ...(shown === undefined ? {} : { message: shown }),
       details: { ...details, damage: this.#damage ?? null },
     };

@@ -30,6 +30,11 @@ export class ReadingThread {
     this.#pending++;
     this.#isUsed = true;
     try {
+      const known = this.#running();
+      const thread = await known;
+      // In the same turn, so that a close that follows waits for the call.
+      if (!thread.isEnded) return await thread.call(call);
+      if (this.#thread === known) this.#forget();
       return await (await this.#running()).call(call);
     } finally {
       this.#pending--;

@@ -7,7 +7,14 @@ import {
   RetryableError,
 } from '../model/errors.ts';
 import { threadFile } from '../thread/thread.ts';
-import type { Call, Failure, Opening, ThreadData, ThreadMessage } from './operation.ts';
+import type {
+  Call,
+  Failure,
+  Opening,
+  ThreadAccess,
+  ThreadData,
+  ThreadMessage,
+} from './operation.ts';
 import { isDamage, isFull, isRefusedRow } from './result-code.ts';
 
 /** A group is closed at this weight (about bytes), so that one transaction never delays the next for long. */
@@ -41,6 +48,8 @@ export type CallOptions = {
 export type ThreadClient = {
   call(call: Call, options?: CallOptions): Promise<unknown>;
   readonly opening: Opening;
+  /** Whether the thread has ended: every call rejects. */
+  readonly isEnded: boolean;
   close(): Promise<void>;
   /** Ends the thread as a crash would. */
   kill(): Promise<void>;
@@ -53,6 +62,8 @@ export type ThreadEvents = {
   damaged?(message: string): void;
   /** The path does not lead to the thread's file any more. */
   moved?(path: string): void;
+  /** The thread ended without `close` or `kill`. */
+  ended?(access: ThreadAccess, reason: Error): void;
 };
 
 /** Rejects with the thread's reason if the database cannot be opened. */
@@ -66,7 +77,7 @@ export async function startThread(
     // A worker refuses some flags of its parent, such as --input-type and --eval.
     execArgv: [],
   });
-  return new GroupingClient(worker, await started(worker), events);
+  return new GroupingClient(worker, data.access, await started(worker), events);
 }
 
 function started(worker: Worker): Promise<Opening> {
@@ -93,6 +104,7 @@ function started(worker: Worker): Promise<Opening> {
 class GroupingClient implements ThreadClient {
   readonly opening: Opening;
   readonly #worker: Worker;
+  readonly #access: ThreadAccess;
   readonly #events: ThreadEvents;
   #waiting: Waiting[] = [];
   #inFlight: Waiting[] = [];
@@ -101,16 +113,25 @@ class GroupingClient implements ThreadClient {
   #lazyDue = 0;
   #ended: Error | undefined;
   #closing: PromiseWithResolvers<void> | undefined;
+  #isKilled = false;
 
-  constructor(worker: Worker, opening: Opening, events: ThreadEvents) {
+  constructor(worker: Worker, access: ThreadAccess, opening: Opening, events: ThreadEvents) {
     this.opening = opening;
     this.#worker = worker;
+    this.#access = access;
     this.#events = events;
     worker.on('message', (message: ThreadMessage) => {
       if (message.type === 'done') this.#settle(message);
     });
     worker.on('error', (error) => this.#end(error));
-    worker.on('exit', () => this.#end(new Error('the database is closed')));
+    worker.on('exit', () => {
+      const isOurs = this.#closing !== undefined || this.#isKilled;
+      this.#end(new Error(isOurs ? 'the database is closed' : 'the database thread ended'));
+    });
+  }
+
+  get isEnded(): boolean {
+    return this.#ended !== undefined;
   }
 
   call(call: Call, options: CallOptions = {}): Promise<unknown> {
@@ -195,6 +216,9 @@ class GroupingClient implements ThreadClient {
     for (const each of [...this.#inFlight, ...this.#waiting]) each.reject(this.#ended);
     this.#inFlight = [];
     this.#waiting = [];
+    if (this.#closing === undefined && !this.#isKilled) {
+      this.#events.ended?.(this.#access, this.#ended);
+    }
     this.#closing?.resolve();
   }
 
@@ -210,6 +234,7 @@ class GroupingClient implements ThreadClient {
   }
 
   async kill(): Promise<void> {
+    this.#isKilled = true;
     await this.#worker.terminate();
   }
 }

@@ -13,6 +13,7 @@ import { ulid } from '../../../src/model/ulid.ts';
 import type { PostgresTransaction } from '../connection/pool.ts';
 import { row, rows } from '../connection/statement.ts';
 import type { StoreDatabase } from '../database.ts';
+import { claimReleases } from './claim-releases.ts';
 import type { Holder } from './holder.ts';
 
 /** How long the answer to an `Idempotency-Key` is kept. */
@@ -120,6 +121,8 @@ export type PostgresIdempotency = IdempotencyLedger & {
   forget(client: PostgresTransaction, answers: readonly AnswerToKeep[]): Promise<void>;
   /** Removes a bounded number of expired answers; resolves with whether there may be more. */
   expireStep(): Promise<boolean>;
+  /** See `ClaimReleases`. */
+  close(): void;
 };
 
 export function postgresIdempotency(
@@ -130,6 +133,7 @@ export function postgresIdempotency(
 ): PostgresIdempotency {
   /** Request hashes of the claims of this process, which answer a second claim without a round trip. */
   const inFlight = new Map<string, Buffer>();
+  const { release, close } = claimReleases(database, clock, logger);
 
   async function claim(
     tenant: Tenant,
@@ -146,32 +150,27 @@ export function postgresIdempotency(
       if (inFlight.get(id) === requestHash) inFlight.delete(id);
     };
     const nonce = ulid(clock.now());
+    let isSent = false;
     try {
       await holder.confirm();
       const values = [hash, requestHash, tenant.projectId, nonce, holder.id, clock.now()];
+      isSent = true;
       const found = await row<ClaimRow>(database.accepting, CLAIM, values);
       if (found?.claimed === true) {
-        return { state: 'new', release: () => release(hash, nonce, free) };
+        const end = (): void => {
+          free();
+          release(hash, nonce);
+        };
+        return { state: 'new', release: end };
       }
       free();
       return claimOf(found, requestHash);
     } catch (error) {
       free();
+      // The claim may have been written although its answer did not arrive.
+      if (isSent) release(hash, nonce);
       throw error;
     }
-  }
-
-  /** Deletes the claim unless an answer was kept in it. */
-  function release(hash: Buffer, nonce: string, free: () => void): void {
-    free();
-    database
-      .query('DELETE FROM idempotency WHERE hash = $1 AND claim = $2 AND status IS NULL', [
-        hash,
-        nonce,
-      ])
-      .catch((error: unknown) =>
-        logger.warn({ err: error }, 'Idempotency claim could not be released; it expires'),
-      );
   }
 
   async function keep(
@@ -209,7 +208,7 @@ export function postgresIdempotency(
     return rows.length === STEP;
   }
 
-  return { claim, keep, keepNew, forget, expireStep };
+  return { claim, keep, keepNew, forget, expireStep, close };
 }
 
 async function keepNew(

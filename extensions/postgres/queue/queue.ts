@@ -222,6 +222,16 @@ export class PostgresQueue implements SharedQueue {
     abandoned: AbortSignal,
   ): Promise<readonly (Taken | Failed)[]> {
     const taken = new Map<string, Taken | Failed>();
+    // No caller works on what the group took before.
+    abandoned.addEventListener('abort', () => {
+      for (const entries of taken.values()) {
+        if (entries instanceof Failed) continue;
+        for (const [branch, { seq }] of entries) {
+          const leased = this.#leases.find(branch, seq);
+          if (leased !== undefined) this.#giveBack(branch, leased, 0);
+        }
+      }
+    });
     const alike = Map.groupBy(calls, ({ from, branches }) => JSON.stringify([from, branches]));
     for (const group of alike.values()) {
       const [first] = group;
@@ -232,7 +242,7 @@ export class PostgresQueue implements SharedQueue {
         for (const [id, entries] of found) taken.set(id, entries);
       } catch (failure) {
         // Other parts of the group keep what they took.
-        for (const id of ids) taken.set(id, new Failed(failure));
+        for (const id of ids) if (!taken.has(id)) taken.set(id, new Failed(failure));
       }
     }
     return calls.map(({ batchId }) => {
@@ -314,15 +324,17 @@ export class PostgresQueue implements SharedQueue {
       return entries;
     } catch (error) {
       const held = leases.filter(({ branch, leased }) => this.#leases.find(branch, leased.seq));
-      // Not awaited: the release is repeated as long as the database is away.
-      for (const { branch, leased } of held) {
-        this.#release(branch, leased, REWRITE_MS).catch((failure: unknown) => {
-          const fields = { err: failure, batch: leased.batchId };
-          this.#parts.logger.debug(fields, 'Lease could not be released; it expires');
-        });
-      }
+      for (const { branch, leased } of held) this.#giveBack(branch, leased, REWRITE_MS);
       throw error;
     }
+  }
+
+  /** Does not wait: the release is repeated as long as the database is away. */
+  #giveBack(branch: string, leased: Leased, delayMs: number): void {
+    this.#release(branch, leased, delayMs).catch((failure: unknown) => {
+      const fields = { err: failure, batch: leased.batchId };
+      this.#parts.logger.debug(fields, 'Lease could not be released; it expires');
+    });
   }
 
   /** The project was deleted; or the data is damaged, and the entry must not block the entries behind it. */

@@ -108,6 +108,7 @@ export async function openQueues(
 
   function crash(): void {
     for (const stop of timers) stop();
+    idempotency.close();
     holder.crash();
     each((queue) => queue.close());
     queues.clear();

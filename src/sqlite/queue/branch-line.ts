@@ -254,7 +254,8 @@ export class BranchLine {
 
   /** Ends a lease: the entry waits again, at once or when due. */
   release(entry: LineEntry, due: number): void {
-    this.#unlease(entry.seq);
+    // The entry was removed while its body was read.
+    if (!this.#unlease(entry.seq)) return;
     if (due > this.#clock.now()) {
       this.#failures++;
       this.#deferUntil(entry, due);

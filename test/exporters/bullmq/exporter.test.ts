@@ -4,8 +4,10 @@ import { progressHealth } from '../../../receivers/bullmq/health.ts';
 import { startWorker } from '../../../receivers/bullmq/worker.ts';
 import { openJobQueue } from '../../../src/bullmq/job-queue.ts';
 import { jobIdOf } from '../../../src/bullmq/names.ts';
+import { openRedisQueue } from '../../../src/bullmq/redis-queue.ts';
 import { systemClock } from '../../../src/component/clock.ts';
 import { deferred } from '../../../src/component/deferred.ts';
+import { rawOf } from '../../../src/model/batch.ts';
 import { PermanentError, RetryableError } from '../../../src/model/errors.ts';
 import { aTenant, nativeBatch } from '../../helper/batches.ts';
 import { processOn, until } from '../../helper/job-queue.ts';
@@ -194,6 +196,41 @@ t.test('a worker that lost the lock of a job while it processed delivers nothing
   t.same(delivered, [2]);
 });
 
+t.test('a job whose lock was lost while another exporter rests is delivered later', async (t) => {
+  const redis = await redisServer(t);
+  const one = await processOn(t, redis);
+  const { exporter } = await one.gateway();
+  const [first, second] = [nativeBatch(1), nativeBatch(1)];
+  let fails = true;
+  const good = createSink();
+  const bad = createSink(() => {
+    if (!fails) return;
+    fails = false;
+    throw new RetryableError('away', 'it is away');
+  });
+  let isFrozen = false;
+  await one.worker(
+    { lock_duration: '1s', concurrency: 1, initial_interval: '3s', max_interval: '3s' },
+    [
+      { exporterId: 'good', consume: good.consume },
+      { exporterId: 'bad', consume: bad.consume },
+    ],
+    async (batch) => {
+      if (rawOf(batch).id !== second.id || isFrozen) return batch;
+      isFrozen = true;
+      await new Promise((resolve) => setTimeout(resolve, 600));
+      await redis.client.del(...(await redis.client.keys('*:lock')), 'none');
+      return batch;
+    },
+  );
+  await exporter.consume(first);
+  await until(() => !fails);
+  await exporter.consume(second);
+  await bad.holds(2);
+  await until(async () => (await redis.client.keys('*:e-*')).length === 0);
+  t.same(good.ids(), [first.id, second.id]);
+});
+
 t.test('retries through an outage of an exporter, without repeats for the other', async (t) => {
   const redis = await redisServer(t);
   const one = await processOn(t, redis);
@@ -255,6 +292,34 @@ t.test('keeps one dead letter of an undeliverable batch, and replays it', async 
     ],
     'a queue of jobs reports no number that Redis does not keep',
   );
+});
+
+t.test('keeps a dead letter whose replay fails again at once', async (t) => {
+  const redis = await redisServer(t);
+  const one = await processOn(t, redis);
+  const { exporter } = await one.gateway();
+  let tries = 0;
+  const picky = createSink(() => {
+    tries++;
+    throw new PermanentError('unreadable', 'it cannot be read');
+  });
+  await one.worker({}, [{ exporterId: 'picky', consume: picky.consume }]);
+  const batch = nativeBatch(3);
+  await exporter.consume(batch);
+  const other = await processOn(t, redis);
+  const queue = await openRedisQueue(other.redis, 'traces', systemClock, recordingLogger());
+  t.teardown(() => queue.close());
+  await until(async () => (await queue.deadLetters()).length === 1);
+  const jobs = queue.jobs as { add: typeof queue.jobs.add };
+  const add = jobs.add;
+  // The process that replays is slower than the worker.
+  jobs.add = async (...job) => {
+    await add(...job);
+    await until(async () => tries === 2 && (await redis.client.keys('*:e-*')).length === 0);
+  };
+  t.equal(await queue.replay('all'), 1);
+  t.match(await queue.deadLetters(), [{ branch: 'traces/picky', batchId: batch.id, items: 3 }]);
+  t.match(queue.stats(), { deadLetters: 1, deadLetterItems: 3 });
 });
 
 t.test('repeats no delivery to other exporters while a dead letter cannot be saved', async (t) => {

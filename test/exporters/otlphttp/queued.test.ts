@@ -1,7 +1,7 @@
 import t from 'tap';
 import { RetryableError } from '../../../src/model/errors.ts';
 import { retryAfterMs } from '../../../src/otlp-client/response.ts';
-import { nativeBatch, otlpBatch } from '../../helper/batches.ts';
+import { answered, nativeBatch, otlpBatch } from '../../helper/batches.ts';
 import { ACCEPTED, partialSuccess, startOtlpServer } from '../../helper/otlp-server.ts';
 import { advanceUntil, until } from '../../helper/until.ts';
 import { deadLettersOf, finish, isEmpty, rigOf, start } from './rig.ts';
@@ -188,6 +188,33 @@ t.test('with a queue', async (t) => {
       if (sizer === 'requests') t.equal(isReady, false, 'its health reports the full queue');
     });
   }
+
+  await t.test('keeps the answer to a request with its batch', async (t) => {
+    const { exporter } = await rigOf(t);
+    const batch = nativeBatch(1);
+    const requestHash = Buffer.alloc(32, 1);
+    const claimed = () => exporter.idempotency?.claim(batch.tenant, 'k', requestHash);
+    const claim = await claimed();
+    const body = Buffer.from('{}');
+    await exporter.consume(
+      batch,
+      answered({ key: 'k', requestHash, status: 202, contentType: 'application/json', body }),
+    );
+    if (claim?.state === 'new') claim.release();
+    t.match(await claimed(), { state: 'replay', answer: { status: 202 } });
+  });
+
+  await t.test('a batch that is larger than the queue does not wait for room', async (t) => {
+    const rig = await rigOf(t, {
+      queue: { sizer: 'items', queue_size: 2, block_on_overflow: true },
+    });
+    await t.rejects(rig.exporter.consume(otlpBatch(3)), {
+      ...{ name: 'PermanentError', code: 'too_large' },
+      message: 'the batch has 3 items, and queue_size is 2',
+    });
+    await rig.exporter.consume(otlpBatch(2));
+    await until(() => isEmpty(rig));
+  });
 
   await t.test('block_on_overflow waits for room', async (t) => {
     const rig = await rigOf(t, { queue: { queue_size: 1, block_on_overflow: true } });

@@ -1,12 +1,16 @@
 import pg from 'pg';
+import type { Test } from 'tap';
 import t from 'tap';
 import type { Holder } from '../../../extensions/postgres/queue/holder.ts';
 import { postgresIdempotency } from '../../../extensions/postgres/queue/idempotency.ts';
+import { RetryableError } from '../../../src/model/errors.ts';
 import { eventually } from '../../e2e/client.ts';
+import { aTenant } from '../../helper/batches.ts';
 import { fakeClock } from '../../helper/clock.ts';
 import { postgresDatabases } from '../../helper/postgres-server.ts';
 import { databaseOf, migrated } from '../../helper/queue-database.ts';
 import { recordingLogger } from '../../helper/settings.ts';
+import { until } from '../../helper/until.ts';
 
 const server = await postgresDatabases(t);
 const nothing = async () => {};
@@ -60,6 +64,71 @@ t.test('the removal of expired answers spares one that is renewed while it waits
   await expireStep();
   const { rows: left } = await client.query('SELECT hash FROM idempotency');
   t.same(left, []);
+});
+
+/** The ledgers of two processes; the first one loses its database, or an answer of it. */
+async function twoProcesses(t: Test) {
+  const postgres = await migrated(await server.database());
+  t.teardown(() => postgres.close());
+  const clock = fakeClock();
+  for (const id of ['holder', 'other']) {
+    await postgres.query('INSERT INTO queue_holders (id, expires_at) VALUES ($1, $2)', [
+      id,
+      Number.MAX_SAFE_INTEGER,
+    ]);
+  }
+  const trouble = { isAway: false, losesAnswers: false };
+  const database = databaseOf(postgres, new Set(), () => trouble.isAway);
+  const query: typeof database.query = async (text, values) => {
+    const answer = await database.query(text, values);
+    if (trouble.losesAnswers) throw new RetryableError('storage_failed', 'the connection broke');
+    return answer;
+  };
+  const logger = recordingLogger();
+  const one = postgresIdempotency({ ...database, accepting: { query } }, HOLDER, clock, logger);
+  const holder = { ...HOLDER, id: 'other' };
+  const other = postgresIdempotency(databaseOf(postgres), holder, clock, logger);
+  t.teardown(() => one.close());
+  const claimedBy = (ledger: typeof one) => ledger.claim(aTenant(), 'key', Buffer.alloc(32, 1));
+  return {
+    ...{ clock, trouble, one, logger },
+    claimed: () => claimedBy(one),
+    stateForOther: async () => (await claimedBy(other)).state,
+  };
+}
+
+t.test('a release of a claim that fails is repeated', async (t) => {
+  const { clock, trouble, one, logger, claimed, stateForOther } = await twoProcesses(t);
+  const claim = await claimed();
+  trouble.isAway = true;
+  if (claim.state === 'new') claim.release();
+  await until(() => clock.pending() === 1);
+  clock.advance(1000);
+  await until(() => clock.pending() === 1);
+  t.equal(logger.lines.filter(({ level }) => level === 'warn').length, 2);
+  t.equal(await stateForOther(), 'in_progress');
+  trouble.isAway = false;
+  clock.advance(1000);
+  await eventually(stateForOther, (state) => state === 'new', 'a claim of another process');
+  t.equal(clock.pending(), 0);
+  one.close();
+});
+
+t.test('releases a claim whose answer did not arrive', async (t) => {
+  const { trouble, claimed, stateForOther } = await twoProcesses(t);
+  trouble.losesAnswers = true;
+  await t.rejects(claimed(), { code: 'storage_failed' });
+  await eventually(stateForOther, (state) => state === 'new', 'a claim of another process');
+});
+
+t.test('a closed ledger repeats no release', async (t) => {
+  const { clock, trouble, one, claimed } = await twoProcesses(t);
+  const claim = await claimed();
+  trouble.isAway = true;
+  if (claim.state === 'new') claim.release();
+  await until(() => clock.pending() === 1);
+  one.close();
+  t.equal(clock.pending(), 0);
 });
 
 async function waiting(url: string): Promise<unknown[]> {

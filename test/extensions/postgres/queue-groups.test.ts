@@ -27,9 +27,13 @@ async function rig(t: Test) {
   const logger = recordingLogger();
   let held: string | undefined;
   let isAnswerHeld = false;
+  /** Statements with the text that are not held. */
+  let passing = 0;
+  let fails = false;
   let gate = Promise.withResolvers<void>();
   async function holding<T>(text: string, work: () => Promise<T>): Promise<T> {
-    const isHeld = held !== undefined && text.includes(held);
+    const isHeld = held !== undefined && text.includes(held) && passing-- <= 0;
+    if (isHeld && fails) throw new Error('the connection broke');
     if (isHeld && !isAnswerHeld) await gate.promise;
     const result = await work();
     if (isHeld && isAnswerHeld) await gate.promise;
@@ -56,10 +60,17 @@ async function rig(t: Test) {
     },
     from: await open('from', ['jobs']),
     work: await open('work', ['a']),
-    hold(text: string, more: { readonly answer?: boolean } = {}) {
+    hold(text: string, more: { readonly answer?: boolean; readonly after?: number } = {}) {
       held = text;
       isAnswerHeld = more.answer ?? false;
+      passing = more.after ?? 0;
       gate = Promise.withResolvers();
+    },
+    /** Fails what `hold` would hold. */
+    fail(text: string, more: { readonly after?: number } = {}) {
+      held = text;
+      passing = more.after ?? 0;
+      fails = true;
     },
     async letGo() {
       held = undefined;
@@ -110,6 +121,39 @@ for (const [name, held, isAnswer] of [
     );
   });
 }
+
+t.test('an abandoned take releases what a part of its group took', async (t) => {
+  const { from, work, other, hold, letGo } = await rig(t);
+  const batch = nativeBatch(1);
+  await from.append(batch);
+  hold(TAKE, { after: 1 });
+  const results = await Promise.allSettled([
+    work.take('from', batch.id, ['a']),
+    work.take('elsewhere', 'another batch', ['a']),
+  ]);
+  const abandoned = { status: 'rejected', reason: { code: 'wait_timeout' } };
+  t.match(results, [abandoned, abandoned]);
+  await letGo();
+  const again = await (await other()).lease('a', 10, ANY_SIZE);
+  t.same(
+    again.map(({ batch: { id } }) => id),
+    [batch.id],
+    'another process can lease it at once',
+  );
+});
+
+t.test('a part of a group that fails takes nothing from the calls of another part', async (t) => {
+  const { from, work, fail } = await rig(t);
+  const batch = nativeBatch(1);
+  await from.append(batch);
+  fail(TAKE, { after: 1 });
+  const [first] = await Promise.allSettled([
+    work.take('from', batch.id, ['a']),
+    work.take('elsewhere', batch.id, ['a']),
+  ]);
+  const branches = first.status === 'fulfilled' ? [...first.value.keys()] : first.reason;
+  t.same(branches, ['a']);
+});
 
 t.test('an acknowledgement that never ends is written again, once', async (t) => {
   const { work, hold, letGo, storage } = await rig(t);

@@ -203,3 +203,16 @@ t.test('ends the rest with a success, and counts failures from zero again', asyn
   await attempt(away);
   t.equal(policy.restMs(), 0);
 });
+
+t.test('a clock that goes back does not prolong a rest', async (t) => {
+  const { attempt, clock, policy } = policyWith();
+  await attempt(away);
+  await attempt(away);
+  t.equal(policy.restMs(), 100);
+  clock.set(clock.now() - 3_600_000);
+  t.equal(policy.restMs(), 0);
+  await attempt(away);
+  t.equal(policy.restMs(), 200);
+  clock.advance(150);
+  t.equal(policy.restMs(), 50);
+});

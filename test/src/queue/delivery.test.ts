@@ -5,10 +5,11 @@ import { itemsOf, rawOf } from '../../../src/model/batch.ts';
 import { PermanentError, RetryableError } from '../../../src/model/errors.ts';
 import type { DeliveryBranch } from '../../../src/queue/delivery.ts';
 import { startDelivery, TOGETHER_BYTES } from '../../../src/queue/delivery.ts';
-import type { DurableQueue } from '../../../src/queue/queue.ts';
+import type { DurableQueue, QueueEntry, QueueLeases } from '../../../src/queue/queue.ts';
 import { withoutItems } from '../../../src/store/erasing/items.ts';
 import { leaseAll } from '../../contract/queue.ts';
 import { anObservation, aTenant, nativeBatch, nativeEvent } from '../../helper/batches.ts';
+import { fakeClock } from '../../helper/clock.ts';
 import { directoryQueues } from '../../helper/places.ts';
 import { recordingLogger } from '../../helper/settings.ts';
 import { createSink } from '../../helper/sink.ts';
@@ -120,6 +121,38 @@ t.test('marks a batch that was processed before, for any branch', async (t) => {
   await sinks[1]?.holds(2);
   await sinks[0]?.holds(2);
   t.same(seen, [false, true, true, false]);
+});
+
+t.test('knows a bounded number of processed batches that another branch never ends', async (t) => {
+  const bound = 65_536;
+  const batch = nativeBatch(1);
+  const seen: boolean[] = [];
+  const process = async (_: SealedBatch, again: boolean): Promise<Batch> => {
+    seen.push(again);
+    return batch;
+  };
+  const nothing = async (): Promise<void> => {};
+  const queue: QueueLeases = {
+    ...{ lease: async () => [], onAvailable: () => nothing },
+    ...{ ack: nothing, nack: nothing, deadLetter: nothing, discard: nothing },
+  };
+  const delivery = startDelivery(
+    {
+      ...{ queue, clock: fakeClock(), logger: recordingLogger() },
+      ...{ concurrency: 10, initialInterval: 100, maxInterval: 100 },
+    },
+    ['a', 'b'].map((name) => ({ name, process, consumer: { consume: nothing } })),
+  );
+  delivery.pause();
+  const deliver = (branch: string, seq: number) =>
+    Promise.all(delivery.deliver(branch, [{ seq, batch, attempts: 1 }]));
+  await Promise.all(Array.from({ length: bound + 1 }, (_, seq) => deliver('a', seq)));
+  t.ok(seen.every((again) => !again));
+  seen.length = 0;
+  await deliver('b', 0);
+  await deliver('b', bound);
+  t.same(seen, [false, true], 'the oldest one is forgotten');
+  await delivery.stop(NEVER);
 });
 
 t.test('waits as long as the consumer asks', async (t) => {
@@ -310,6 +343,20 @@ t.test(
     );
   },
 );
+
+t.test('a stop ends when the lease that it waits for fails', async (t) => {
+  const { queue, start } = await rig(t);
+  const lease = Promise.withResolvers<QueueEntry[]>();
+  queue.lease = () => lease.promise;
+  const delivery = start();
+  let isStopped = false;
+  void delivery.stop(NEVER).then(() => {
+    isStopped = true;
+  });
+  lease.reject(new Error('the disk'));
+  for (let turn = 0; turn < 10; turn++) await new Promise(setImmediate);
+  t.ok(isStopped);
+});
 
 t.test('a stop returns unfinished entries to the queue at its deadline', async (t) => {
   const { queue, sink, start, append } = await rig(t);

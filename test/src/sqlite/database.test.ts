@@ -131,6 +131,24 @@ t.test('rejects every waiting call when the thread ends', async (t) => {
   await t.rejects(database.write('add', [2]), { name: 'RetryableError' });
 });
 
+t.test('starts another thread of reads if one has ended', async (t) => {
+  const database = await open(t);
+  await t.rejects(database.read('end', []), { code: 'storage_failed' });
+  await t.rejects(database.search('end', []), { code: 'storage_failed' });
+  t.same(await database.read('all', []), []);
+  t.same(await database.search('all', []), []);
+  t.equal(database.shortage(), undefined);
+  t.match(database.health(), { ready: true, healthy: true });
+});
+
+t.test('reports that the thread of writes has ended', async (t) => {
+  const database = await open(t);
+  await t.rejects(database.write('end', []), { code: 'storage_failed' });
+  t.match(database.shortage(), { code: 'storage_failed', message: 'the database thread ended' });
+  t.match(database.health(), { ready: false, healthy: false, message: /thread ended/ });
+  t.same(await database.read('all', []), []);
+});
+
 t.test('releases the lock if a file of operations cannot be loaded', async (t) => {
   const directory = t.testdir({});
   await t.rejects(open(t, { file: './no-such-file.ts', directory }), /no-such-file/);

@@ -14,6 +14,7 @@ function reading() {
     seen.started++;
     return {
       call: ([name]) => new Promise((resolve) => waiting.push(() => resolve(name))),
+      isEnded: false,
       opening: { corrupt: undefined, migrated: undefined, mended: undefined, log: undefined },
       async close() {
         seen.closed++;

@@ -15,6 +15,7 @@ export function readOperations(db: DatabaseSync) {
   return {
     all: (): number[] => all.all().map(({ value }) => value),
     blob: (size: number): { bytes: Uint8Array } => ({ bytes: new Uint8Array(size).fill(7) }),
+    end: (): void => process.exit(1),
     insert: (): void => db.exec('INSERT INTO numbers VALUES (1)'),
   };
 }
@@ -26,6 +27,7 @@ export function writeOperations(db: DatabaseSync) {
       add.run(value);
       return value * 2;
     },
+    end: (): void => process.exit(1),
     fail: (): void => {
       throw new Error('it fails');
     },
