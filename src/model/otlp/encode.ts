@@ -46,6 +46,8 @@ export function encodeOtlp(request: OtlpRequest, encoding: 'proto' | 'json'): Bu
 
 /** 64-bit integers are decimal digits in OTLP's JSON form. */
 function jsonValue(_key: string, value: unknown): unknown {
+  // A double such as 1e400, which JSON.stringify would print as null.
+  if (typeof value === 'number' && !Number.isFinite(value)) return String(value);
   return typeof value === 'bigint' ? String(value) : value;
 }
 

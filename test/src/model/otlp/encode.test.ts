@@ -95,3 +95,12 @@ t.test('writes only numbers of 32 bits as such', async (t) => {
   }
   for (const value of [2 ** 32 - 1, '4294967295']) t.equal(bytesOf(value), '08ffffffff0f');
 });
+
+t.test('a double above the range stays infinite in JSON', async (t) => {
+  const attributes = '[{"key":"k","value":{"doubleValue":-1e400}}]';
+  const text = JSON.stringify(requestOf([spanOf(0, { attributes: 0 })]));
+  const body = Buffer.from(text.replace('"attributes":0', `"attributes":${attributes}`));
+  const index = scan('otlp_json', body, STORED_LIMITS) as OtlpIndex;
+  const json = encodeOtlp(decodeSpansAt(index, [0]), 'json').toString();
+  t.match(json, '{"doubleValue":"-Infinity"}');
+});
