@@ -17,13 +17,14 @@ export class RequestObservation implements Facts {
   /** The nearest ancestor that is not dropped, null if there is none; undefined until it is searched for. */
   keptAncestor: string | null | undefined;
 
-  constructor(item: Item) {
+  /** Read once of each item, because it is compared with that of every item with the same id. */
+  traceId: string | null;
+
+  constructor(item: Item, traceId: string | null) {
     this.items = [item];
+    this.traceId = traceId;
   }
 
-  get traceId() {
-    return this.#first((head) => head.traceId);
-  }
   get parentId() {
     return this.#first((head) => head.parentId);
   }
@@ -56,8 +57,10 @@ export class RequestObservation implements Facts {
 export class RequestObservations {
   /** In the order of their first items. */
   readonly all: RequestObservation[] = [];
-  /** Several traces may have the same id. */
-  readonly #byId = new Map<string, RequestObservation[]>();
+  /** The first observation with each id. */
+  readonly #byId = new Map<string, RequestObservation>();
+  /** Observations with the id of a first one, by trace and id: several traces may have the same id. */
+  readonly #inOtherTraces = new Map<string, Map<string, RequestObservation>>();
 
   /** Adds an item of the batch. An unreadable item is not added, so the filter keeps it. */
   add(batch: ReceivedBatch, position: number): void {
@@ -67,21 +70,30 @@ export class RequestObservations {
     const known = id === undefined ? undefined : this.find(id, traceId);
     if (known !== undefined) {
       known.items.push(item);
+      known.traceId ??= traceId;
       return;
     }
-    const observation = new RequestObservation(item);
+    const observation = new RequestObservation(item, traceId);
     this.all.push(observation);
     if (id === undefined) return;
-    const others = this.#byId.get(id);
-    if (others === undefined) this.#byId.set(id, [observation]);
-    else others.push(observation);
+    if (traceId === null || !this.#byId.has(id)) {
+      this.#byId.set(id, observation);
+      return;
+    }
+    const others = this.#inOtherTraces.get(traceId);
+    if (others === undefined) this.#inOtherTraces.set(traceId, new Map([[id, observation]]));
+    else others.set(id, observation);
   }
 
-  /** An observation by id. An unknown trace (null) on either side matches, as in updates of runs. */
+  /**
+   * An observation by id. An unknown trace (null) on either side matches, as in updates of runs, so only a first
+   * observation can have one.
+   */
   find(id: string, traceId: string | null): RequestObservation | undefined {
-    return this.#byId
-      .get(id)
-      ?.find((each) => traceId === null || each.traceId === null || each.traceId === traceId);
+    const first = this.#byId.get(id);
+    if (first === undefined || traceId === null) return first;
+    if (first.traceId === null || first.traceId === traceId) return first;
+    return this.#inOtherTraces.get(traceId)?.get(id);
   }
 }
 

@@ -162,7 +162,7 @@ export function checkedDetails(value: unknown): ObservationDetails | null {
     promptName: text('promptName'),
     promptVersion: text('promptVersion'),
     tool: text('tool'),
-    ttftMs: typeof ttftMs === 'number' && ttftMs >= 0 ? ttftMs : undefined,
+    ttftMs: typeof ttftMs === 'number' && ttftMs >= 0 && ttftMs < Infinity ? ttftMs : undefined,
     cost: checkedCost(value.cost),
     scope: text('scope'),
     inputBytes: isCount(inputBytes) ? inputBytes : undefined,

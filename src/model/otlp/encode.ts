@@ -46,6 +46,8 @@ export function encodeOtlp(request: OtlpRequest, encoding: 'proto' | 'json'): Bu
 
 /** 64-bit integers are decimal digits in OTLP's JSON form. */
 function jsonValue(_key: string, value: unknown): unknown {
+  // A double such as 1e400, which JSON.stringify would print as null.
+  if (typeof value === 'number' && !Number.isFinite(value)) return String(value);
   return typeof value === 'bigint' ? String(value) : value;
 }
 
@@ -161,11 +163,11 @@ function writeSpan(writer: WireWriter, span: OtlpSpan): void {
 
 const SPAN_KIND_NAMES = ['UNSPECIFIED', 'INTERNAL', 'SERVER', 'CLIENT', 'PRODUCER', 'CONSUMER'];
 
-/** JSON clients may send the names of the enumeration. */
+/** JSON clients may send the names of the enumeration, or any other text. */
 function spanKindNumber(kind: number | string | undefined): number | undefined {
   if (typeof kind !== 'string') return kind;
   const number = SPAN_KIND_NAMES.indexOf(kind.replace(/^SPAN_KIND_/, ''));
-  return number === -1 ? Number(kind) || 0 : number;
+  return number === -1 ? Number(kind) : number;
 }
 
 function writeEvent(writer: WireWriter, event: OtlpEvent): void {

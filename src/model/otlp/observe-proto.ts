@@ -27,7 +27,8 @@ export function observeProto(
   const start = spans[base + OtlpField.START] as number;
   const end = spans[base + OtlpField.END] as number;
   let name: string | null = null;
-  let status: 0 | 1 | 2 = 0;
+  let statusStart = 0;
+  let statusEnd = 0;
   let startTime: Instant | null = null;
   let endTime: Instant | null = null;
   let hasEvents = false;
@@ -66,13 +67,16 @@ export function observeProto(
       case 122: {
         const length = varintAt(bytes, p);
         p = next + length;
-        status = takeStatus(facts, bytes, next, p);
+        statusStart = next;
+        statusEnd = p;
         break;
       }
       default:
         p = skip(bytes, tag, p);
     }
   }
+  // The last status counts.
+  const status = takeStatus(facts, bytes, statusStart, statusEnd);
   const parent = spans[base + OtlpField.PARENT_ID] as number;
   const spanId = spans[base + OtlpField.SPAN_ID] as number;
   return observationOfSpan(
@@ -195,7 +199,7 @@ function findKeyValue(bytes: Buffer, start: number, end: number): void {
 /** The AnyValue message is unset or an empty string. */
 function isEmptyAt(bytes: Buffer, start: number, end: number): boolean {
   if (start === end) return true;
-  if (end - start === 2) return bytes[start] === 10;
+  if (end - start === 2 && bytes[start] === 10) return true;
   if (bytes[start] === 10) {
     const length = varintAt(bytes, start + 1);
     if (length > 0 && next + length === end) return false;

@@ -49,6 +49,7 @@ function embeddedText(fields: EmbeddedFields, { parentId, ...parent }: NewParent
   });
 }
 
+const SPAN_ID_TAG = 18;
 const PARENT_TAG = 34;
 const ATTRIBUTE_TAG = 74;
 
@@ -63,7 +64,8 @@ function wireSplices(bytes: Buffer, start: number, end: number, change: Change):
     if (tag === 0) break;
     if (tag === ATTRIBUTE_TAG) embedded = embeddedRange(reader.message()) ?? embedded;
     else reader.skip();
-    first ??= [fieldStart, reader.start];
+    // The id, which every span here has: no other splice is within it.
+    if (tag === SPAN_ID_TAG) first = [fieldStart, reader.start];
     if (tag === PARENT_TAG) parent = [fieldStart, reader.start];
   }
   const fields = [lengthDelimited(PARENT_TAG, Buffer.from(change.parentSpanId, 'hex'))];

@@ -1,3 +1,5 @@
+const MAX_UINT32 = 2 ** 32 - 1;
+
 /**
  * Writes protobuf into one growing buffer. A nested message is written in place, then moved to make room for
  * the length in front of it, so no message is encoded twice. As in proto3, empty and zero scalars are left
@@ -49,10 +51,13 @@ export class WireWriter {
     this.#length += value.length;
   }
 
-  /** Also takes decimal digits, which JSON may have. */
+  /**
+   * A uint32, also as decimal digits, which JSON may have. Any other value is left out: of a fraction, a negative or
+   * an infinite number `#varint` makes no valid varint, or never ends.
+   */
   uint(field: number, value: number | string | null | undefined): void {
     const number = Number(value ?? 0);
-    if (number === 0) return;
+    if (!Number.isInteger(number) || number <= 0 || number > MAX_UINT32) return;
     this.#tag(field, 0);
     this.#varint(number);
   }

@@ -12,7 +12,7 @@ import { Attached } from './attached.ts';
 import { runs as runsFormat } from './format.ts';
 import type { Part, ViewedBody } from './multipart.ts';
 import { areSame, partsOf, viewedBody } from './multipart.ts';
-import { lastVisible } from './wrap.ts';
+import { isSpace, lastVisible } from './wrap.ts';
 
 /** An item that has to be rejected, because one of its parts cannot be read. */
 type ItemFault = {
@@ -438,6 +438,6 @@ function isJson(body: Buffer, { start, end }: Part, maxDepth: number): boolean {
 
 function firstVisible(body: Buffer, { start, end }: Part): number {
   let at = start;
-  while (at < end && (body[at] ?? 0) <= 0x20) at++;
+  while (at < end && isSpace(body[at])) at++;
   return at;
 }

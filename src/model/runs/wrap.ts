@@ -29,6 +29,11 @@ function withId(body: Buffer, id: string): Buffer[] {
 /** The position of the last byte before `end` that is not white space. */
 export function lastVisible(body: Buffer, end: number): number {
   let at = end - 1;
-  while (at >= 0 && (body[at] ?? 0) <= 0x20) at--;
+  while (at >= 0 && isSpace(body[at])) at--;
   return at;
+}
+
+/** White space of JSON: no other control character may be around a value. */
+export function isSpace(byte = 0): boolean {
+  return byte === 0x20 || byte === 0x0a || byte === 0x0d || byte === 0x09;
 }

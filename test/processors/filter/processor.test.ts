@@ -316,6 +316,31 @@ t.test('keeps traces with the same ids apart', async (t) => {
   ]);
 });
 
+t.test('finds one id in many traces', async (t) => {
+  // Were every event compared with all before it, this would take minutes.
+  const events = Array.from({ length: 20_000 }, (_, i) => ({
+    ...{ id: 'same', trace_id: `é-${i}`, parent_id: 'same' },
+    name: i % 2 === 0 ? 'noise' : 'kept',
+  }));
+  const draft = await filtered({ exclude: [{ name: 'noise' }] }, nativeBatch(events));
+  t.equal(draft.items, 10_000);
+});
+
+t.test('an update without a trace belongs to the first observation with its id', async (t) => {
+  const start = { id: 'a', run_type: 'llm', start_time: '2026-01-15T11:59:58.000Z' };
+  const end = { id: 'a', end_time: '2026-01-15T11:59:59.000Z' };
+  const keptRuns = async (post: readonly object[], patch: readonly object[]) => {
+    const body = Buffer.from(JSON.stringify({ post, patch }));
+    const batch = rawBatch('runs', body, post.length + patch.length);
+    return (await filtered({ exclude: [{ name: 'noise' }] }, batch)).items;
+  };
+  const noise = { ...start, name: 'noise', trace_id: 'one' };
+  const other = { ...start, name: 'kept', trace_id: 'two' };
+  t.equal(await keptRuns([noise, other], [end]), 1);
+  t.equal(await keptRuns([other, noise], [end]), 2);
+  t.equal(await keptRuns([noise, other], [{ ...end, trace_id: 'two' }]), 2);
+});
+
 t.test('passes over rejected items', async (t) => {
   const processor = createProcessor(
     testSettings('processor', 'filter'),

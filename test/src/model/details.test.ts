@@ -77,6 +77,7 @@ t.test('keeps the sound members of details from another program', async (t) => {
   t.equal(checkedDetails(null), null);
   t.equal(checkedDetails([sound]), null);
   t.equal(checkedDetails({ provider: 1, tags: 'a', ttftMs: '1', cost: 5 }), null);
+  t.equal(checkedDetails({ ttftMs: Number.POSITIVE_INFINITY }), null, 'as of 1e400 in JSON');
   t.equal(checkedDetails({ inputBytes: -1, outputBytes: 0.5 }), null);
   for (const wrong of [{ total: 1.5 }, { total: -1 }, { input: 'x' }, { source: 'guessed' }]) {
     t.equal(checkedDetails({ cost: { ...cost, ...wrong } }), null, JSON.stringify(wrong));

@@ -6,8 +6,10 @@ import {
   OBSERVATION_ORIGIN,
   spanOfObservation,
 } from '../../../src/model/otlp/encode-observation.ts';
+import { OtlpField } from '../../../src/model/otlp/fields.ts';
 import { otlpJson, otlpProto } from '../../../src/model/otlp/format.ts';
 import { encodeOwnSpans } from '../../../src/model/otlp/own-span.ts';
+import { lengthDelimited, WireReader } from '../../../src/model/otlp/wire.ts';
 import { runs } from '../../../src/model/runs/format.ts';
 import type { NewParent } from '../../../src/model/texts.ts';
 import { nativeEvent } from '../../helper/batches.ts';
@@ -209,5 +211,31 @@ t.test('a span with another parent', async (t) => {
       const root = observed(format, reparented(format, body, {}));
       t.same(root, { ...before, parentId: null, external: { parent_id: 'dropped' } });
     }
+  });
+
+  t.test('that has an embedded observation in its first field changes it there', async (t) => {
+    const index = native.scan(
+      Buffer.from(JSON.stringify({ events: [nativeEvent({ parent_id: 'dropped' })] })),
+      LIMITS,
+    );
+    const span = spanOfObservation(native.observe(index, 0, 0), {}, 0);
+    const body = await encodeOwnSpans(OBSERVATION_ORIGIN, [span], 'proto');
+    const { bytes, spans } = otlpProto.scan(body, LIMITS);
+    const [start, end] = [spans[OtlpField.START] ?? 0, spans[OtlpField.END] ?? 0];
+    const fields: Buffer[] = [];
+    const reader = new WireReader(bytes, start, end);
+    for (let from = start; ; from = reader.start) {
+      const tag = reader.nextTag();
+      if (tag === 0) break;
+      reader.skip();
+      const field = bytes.subarray(from, reader.start);
+      if (tag === 74) fields.unshift(field);
+      else if (tag !== 34) fields.push(field);
+    }
+    const spanBytes = lengthDelimited(18, Buffer.concat(fields));
+    const turned = lengthDelimited(10, lengthDelimited(18, spanBytes));
+    const child = observed(otlpProto, reparented(otlpProto, turned, { parentId: 'kept' }));
+    t.equal(child.parentId, 'kept');
+    t.same(child.external, { parent_id: 'dropped' });
   });
 });

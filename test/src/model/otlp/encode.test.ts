@@ -2,6 +2,8 @@ import t from 'tap';
 import type { OtlpIndex } from '../../../../src/model/batch-index.ts';
 import { STORED_LIMITS, scan } from '../../../../src/model/formats.ts';
 import { decodeSpansAt, encodeOtlp } from '../../../../src/model/otlp/encode.ts';
+import { WireWriter } from '../../../../src/model/otlp/wire-writer.ts';
+import { decodeRequest, requestOf, spanOf } from '../../../helper/otlp-proto.ts';
 
 t.test('keeps every field of OTLP from JSON to protobuf and back', async (t) => {
   const attributes = [
@@ -64,4 +66,41 @@ t.test('keeps every field of OTLP from JSON to protobuf and back', async (t) => 
   t.same(decodeSpansAt(index, [0, 1]), request);
   const backToJson = encodeOtlp(decodeSpansAt(index, [0, 1]), 'json');
   t.same(JSON.parse(backToJson.toString()), request);
+});
+
+t.test('a span kind that is no number of an enumeration is unset in protobuf', async (t) => {
+  const kindOf = (kind: unknown) => {
+    const body = Buffer.from(JSON.stringify(requestOf([spanOf(0, { kind })])));
+    const index = scan('otlp_json', body, STORED_LIMITS) as OtlpIndex;
+    const proto = encodeOtlp(decodeSpansAt(index, [0]), 'proto');
+    t.equal((scan('otlp_proto', proto, STORED_LIMITS) as OtlpIndex).count, 1);
+    const [span] = decodeRequest(proto).resourceSpans[0]?.scopeSpans[0]?.spans ?? [];
+    return (span as { kind?: number }).kind;
+  };
+  for (const kind of ['-1', '0.5', '1e30', '1e400', '-Infinity', 'Infinity', 'x', '', -1, null]) {
+    t.equal(kindOf(kind), undefined, String(kind));
+  }
+  for (const kind of [3, '3', 'CLIENT', 'SPAN_KIND_CLIENT']) t.equal(kindOf(kind), 3);
+  t.equal(kindOf(99), 99, 'a later version of OTLP may have more kinds');
+});
+
+t.test('writes only numbers of 32 bits as such', async (t) => {
+  const bytesOf = (value: number | string | null) => {
+    const writer = new WireWriter();
+    writer.uint(1, value);
+    return writer.finish().toString('hex');
+  };
+  for (const value of [-1, 0.5, 2 ** 32, 1e30, -Infinity, Infinity, NaN, '', 'x', '1e400', null]) {
+    t.equal(bytesOf(value), '', String(value));
+  }
+  for (const value of [2 ** 32 - 1, '4294967295']) t.equal(bytesOf(value), '08ffffffff0f');
+});
+
+t.test('a double above the range stays infinite in JSON', async (t) => {
+  const attributes = '[{"key":"k","value":{"doubleValue":-1e400}}]';
+  const text = JSON.stringify(requestOf([spanOf(0, { attributes: 0 })]));
+  const body = Buffer.from(text.replace('"attributes":0', `"attributes":${attributes}`));
+  const index = scan('otlp_json', body, STORED_LIMITS) as OtlpIndex;
+  const json = encodeOtlp(decodeSpansAt(index, [0]), 'json').toString();
+  t.match(json, '{"doubleValue":"-Infinity"}');
 });

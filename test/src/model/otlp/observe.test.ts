@@ -1,9 +1,10 @@
 import t from 'tap';
 import { PermanentError } from '../../../../src/model/errors.ts';
-import { otlpJson } from '../../../../src/model/otlp/format.ts';
+import { otlpJson, otlpProto } from '../../../../src/model/otlp/format.ts';
 import { otlpCustomFieldRejections } from '../../../../src/model/otlp/rules.ts';
+import { lengthDelimited } from '../../../../src/model/otlp/wire.ts';
 import { attributesOf, requestOf, spanOf } from '../../../helper/otlp-proto.ts';
-import { jsonIndex, moduleOf, protoIndex, read, withAttributes } from './reading.ts';
+import { jsonIndex, LIMITS, moduleOf, protoIndex, read, withAttributes } from './reading.ts';
 
 t.test('a span as an observation', async (t) => {
   t.test('has an id of trace and span id, and keeps both as external ids', async (t) => {
@@ -214,6 +215,36 @@ t.test('a span as an observation', async (t) => {
         t.equal(moduleOf(index).itemId(index, 0), undefined);
       }
     }
+  });
+});
+
+t.test('a protobuf span with unusual fields', async (t) => {
+  const ids = [lengthDelimited(10, Buffer.alloc(16, 1)), lengthDelimited(18, Buffer.alloc(8, 2))];
+  const observed = (...fields: Buffer[]) => {
+    const span = lengthDelimited(18, Buffer.concat([...ids, ...fields]));
+    const body = lengthDelimited(10, lengthDelimited(18, span));
+    return otlpProto.observe(otlpProto.scan(body, LIMITS), 0, 0);
+  };
+
+  t.test('has the last of its statuses', async (t) => {
+    const failed = Buffer.concat([lengthDelimited(18, Buffer.from('boom')), Buffer.from([24, 2])]);
+    const repeated = (last: number[]) =>
+      observed(lengthDelimited(122, failed), lengthDelimited(122, Buffer.from(last)));
+    t.match(repeated([24, 1]), { status: 'success', error: null });
+    t.match(repeated([24, 2]), { status: 'error', error: null });
+  });
+
+  t.test('has no value of an attribute without a known member', async (t) => {
+    const attribute = (value: number[]) =>
+      lengthDelimited(
+        74,
+        Buffer.concat([
+          lengthDelimited(10, Buffer.from('input.value')),
+          lengthDelimited(18, Buffer.from(value)),
+        ]),
+      );
+    t.equal(observed(attribute([0x40, 1])).payloadMask, observed().payloadMask);
+    t.not(observed(attribute([24, 1])).payloadMask, observed().payloadMask);
   });
 });
 

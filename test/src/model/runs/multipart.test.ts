@@ -136,6 +136,8 @@ t.test('a part that is no JSON costs its run only', async (t) => {
     ],
     [[{ name: 'patch.bad', content: '{"id":"bad"},{"id":"evil"}' }], 'invalid_event'],
     [[run, { name: 'patch.bad.error', content: 'boom' }], 'invalid_field', 'error'],
+    [[{ name: 'patch.bad', content: '\u0001{"id":"bad"}' }], 'invalid_event'],
+    [[{ name: 'patch.bad', content: '{"id":"bad"}\u0000' }], 'invalid_event'],
     [[{ name: 'patch.bad.inputs', content: '{}' }], 'missing_field', undefined],
   ] as const) {
     const { json, faults } = assembled([good, ...parts]);
