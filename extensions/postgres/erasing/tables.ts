@@ -9,6 +9,7 @@ import { removeUnreferenced } from '../batches/batches.ts';
 import { hideTrace, removeHidden, removeWhole } from '../batches/purge.ts';
 import type { Postgres, PostgresTransaction } from '../connection/pool.ts';
 import { rows } from '../connection/statement.ts';
+import { lockWrites } from '../traces/locking.ts';
 import { foldStep, subtractTraces } from '../traces/rollups.ts';
 import { bytesOfKey, escapeText } from '../traces/text.ts';
 import type { CleaningParts } from './cleaning.ts';
@@ -57,9 +58,7 @@ export function postgresErasing(parts: PostgresErasingParts): ErasingTables {
     noteErased: (scope, batch, erased) =>
       database.transaction(async (client) => {
         // A write that is under way may have looked before, and no row of the batch holds it up: it holds the project.
-        await client.query('SELECT pg_advisory_xact_lock(hashtextextended($1, 0))', [
-          `tracectl/runs/${scope.project}`,
-        ]);
+        await lockWrites(client, scope.project, true);
         await noteErased(client, scope, { ...erased, batch, now: parts.now() });
       }),
     clean: (scope) => clean(parts, scope),

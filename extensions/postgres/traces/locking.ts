@@ -2,7 +2,7 @@
 import type { Key } from '../../../src/store/rows/observation-row.ts';
 import { nameOfKey } from '../../../src/store/rows/observation-row.ts';
 import type { PostgresTransaction } from '../connection/pool.ts';
-import type { Question } from '../connection/statement.ts';
+import type { PostgresClient, Question } from '../connection/statement.ts';
 import { question, row, rows } from '../connection/statement.ts';
 import { IS_SEARCHED } from '../search/marks.ts';
 import type { Column } from './columns.ts';
@@ -44,23 +44,42 @@ type BegunRow = {
   readonly trace_numbers: number[];
 };
 
+/** The name of the lock that writes of a project hold. */
+function lockNameOf(project: string): string {
+  return `tracectl/runs/${project}`;
+}
+
+/** The SQL that takes a lock until the end of the transaction. */
+function lockAt(place: number, isExclusive: boolean): string {
+  const lock = isExclusive ? 'pg_advisory_xact_lock' : 'pg_advisory_xact_lock_shared';
+  return `${lock}(hashtextextended($${place}, 0))`;
+}
+
+/** Locks the project as a write does; exclusively, it waits for all writes under way. */
+export async function lockWrites(
+  client: PostgresClient,
+  project: string,
+  isExclusive: boolean,
+): Promise<void> {
+  await client.query(`SELECT ${lockAt(1, isExclusive)}`, [lockNameOf(project)]);
+}
+
 /**
  * Locks the project. Writes of one project run side by side. A write that places runs without a trace is exclusive,
  * because the rows of any other could be the run, or the parent, that it looks for.
  */
 export function begin(write: Begin): Question<Begun> {
   const { project, isExclusive, batchIds, observations, traces } = write;
-  const lock = isExclusive ? 'pg_advisory_xact_lock' : 'pg_advisory_xact_lock_shared';
   return question(
     [
       `WITH held AS (SELECT id FROM batches WHERE id = ANY ($1) FOR KEY SHARE)
-       SELECT ${lock}(hashtextextended($4, 0)), ARRAY(SELECT id FROM held) AS batches,
+       SELECT ${lockAt(4, isExclusive)}, ARRAY(SELECT id FROM held) AS batches,
          ${IS_SEARCHED} AS is_searched,
          to_json(ARRAY(
            SELECT nextval('observation_numbers') FROM generate_series(1, $2::integer))) AS numbers,
          to_json(ARRAY(
            SELECT nextval('trace_numbers') FROM generate_series(1, $3::integer))) AS trace_numbers`,
-      [batchIds, observations, traces, `tracectl/runs/${project}`],
+      [batchIds, observations, traces, lockNameOf(project)],
     ],
     ([begun]: readonly BegunRow[]) => ({
       batches: new Set(begun?.batches),

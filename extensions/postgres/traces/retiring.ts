@@ -7,6 +7,7 @@ import { row, rows } from '../connection/statement.ts';
 import { attempt, LOCK_TIMEOUT } from '../partitions/partitioned.ts';
 import { MARK_MOVED } from '../search/marks.ts';
 import { FORGET_GONE } from './changes.ts';
+import { lockWrites } from './locking.ts';
 import { firstNumberOf } from './numbers.ts';
 import type { TracePartition } from './partitions.ts';
 import { TRACE_TABLES, tracePartitions } from './partitions.ts';
@@ -175,10 +176,8 @@ type LockedTrace = { readonly n: number; readonly key: Buffer; readonly updated_
  * write that waits for the row of such a trace with a serialization failure; the write starts over.
  */
 async function move(client: PostgresClient, traces: readonly Late[]): Promise<void> {
-  const project = traces[0]?.project;
-  await client.query('SELECT pg_advisory_xact_lock_shared(hashtextextended($1, 0))', [
-    `tracectl/runs/${project}`,
-  ]);
+  const project = traces[0]?.project ?? '';
+  await lockWrites(client, project, false);
   const locked = await rows<LockedTrace>(
     client,
     `SELECT n, key, updated_at FROM traces WHERE n = ANY ($1::bigint[]) AND project = $2
