@@ -1,6 +1,10 @@
 import type { Command } from 'commander';
 import { isFieldName } from '../query/fields.ts';
 
+/** The help of the argument `query`. */
+export const QUERY_HELP =
+  'terms such as status:error, or words; all of them must match; -word goes behind --';
+
 /** A term that excludes: `-"a phrase"`, or the field of `-status:ok`, `-custom.size:L` and `-custom."a key":L`. */
 const EXCLUDING = /^-(?:"|([A-Za-z_]\w*)(?:\.[^:]*)?:)/;
 

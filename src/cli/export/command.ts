@@ -8,6 +8,7 @@ import { Refusal } from '../../model/errors.ts';
 import type { ExportRequest } from '../../read/export/request.ts';
 import { exportRequest } from '../../read/export/request.ts';
 import { CommandError, EXIT } from '../exit-status.ts';
+import { QUERY_HELP } from '../query-argument.ts';
 import { countText, sizeText } from '../send/progress.ts';
 import type { StoreOptions } from '../store-command.ts';
 import { given, openStoreSession, print, withStoreOptions } from '../store-command.ts';
@@ -51,10 +52,7 @@ export function addExport(
 ): void {
   withStoreOptions(program.command('export'))
     .description('write all traces or observations that match a query to a file')
-    .argument(
-      '[query]',
-      'terms such as status:error, or words; all of them must match; -word goes behind --',
-    )
+    .argument('[query]', QUERY_HELP)
     .requiredOption('--output <file>', 'the file to write; - is stdout')
     .option('--project <project>', 'id or name; required if there are several')
     .option('--format <format>', 'jsonl, csv, parquet or otlp', 'jsonl')

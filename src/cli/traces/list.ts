@@ -1,5 +1,6 @@
 import type { Command } from 'commander';
 import { CommandError, EXIT } from '../exit-status.ts';
+import { QUERY_HELP } from '../query-argument.ts';
 import { withStoreOptions } from '../store-command.ts';
 import type { Terminal } from '../terminal.ts';
 import { USUAL_COLUMNS } from '../terminal.ts';
@@ -39,10 +40,7 @@ Examples:
 export function addTraces(program: Command, terminal: Terminal): void {
   withStoreOptions(program.command('traces'))
     .description('list traces: a table on a terminal, JSON lines in a pipe')
-    .argument(
-      '[query]',
-      'terms such as status:error, or words; all of them must match; -word goes behind --',
-    )
+    .argument('[query]', QUERY_HELP)
     .option('--project <project>', 'id or name; required if there are several')
     .option('--limit <n>', `traces to list, 1 to ${MOST}`, '50')
     .option('--from <time>', 'ISO 8601 time, inclusive')

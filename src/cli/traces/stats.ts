@@ -1,4 +1,5 @@
 import type { Command } from 'commander';
+import { QUERY_HELP } from '../query-argument.ts';
 import { withStoreOptions } from '../store-command.ts';
 import type { Terminal } from '../terminal.ts';
 import { USUAL_COLUMNS } from '../terminal.ts';
@@ -26,10 +27,7 @@ Examples:
 export function addStats(program: Command, terminal: Terminal): void {
   withStoreOptions(program.command('stats'))
     .description('show numbers of traces by time: a table on a terminal, JSON in a pipe')
-    .argument(
-      '[query]',
-      'terms such as status:error, or words; all of them must match; -word goes behind --',
-    )
+    .argument('[query]', QUERY_HELP)
     .option('--project <project>', 'id or name; required if there are several')
     .option('--from <time>', 'ISO 8601 time, inclusive')
     .option('--to <time>', 'ISO 8601 time, exclusive; now by default')
