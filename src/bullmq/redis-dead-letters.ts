@@ -25,19 +25,18 @@ const ADD = `
   if redis.call('SISMEMBER', KEYS[6], ARGV[4]) == 1 then return 0 end
   local known = redis.call('HGET', KEYS[3], ARGV[1])
   local id = redis.call('INCR', KEYS[1])
+  local letter = ARGV[3]
   if known then
     -- A new number: a replay that has added its job already removes the former one only.
-    redis.call('HSET', KEYS[3], ARGV[1], id)
-    redis.call('HSET', KEYS[5], id, redis.call('HGET', KEYS[5], known) or ARGV[3])
+    letter = redis.call('HGET', KEYS[5], known) or letter
     redis.call('HDEL', KEYS[5], known)
     redis.call('ZREM', KEYS[2], known)
-    redis.call('ZADD', KEYS[2], id, id)
-    return id
+  else
+    redis.call('HINCRBY', KEYS[4], 'items', ARGV[2])
   end
   redis.call('HSET', KEYS[3], ARGV[1], id)
-  redis.call('HSET', KEYS[5], id, ARGV[3])
+  redis.call('HSET', KEYS[5], id, letter)
   redis.call('ZADD', KEYS[2], id, id)
-  redis.call('HINCRBY', KEYS[4], 'items', ARGV[2])
   return id`;
 
 const REMOVE = `
