@@ -17,7 +17,10 @@ const payload = z.unknown().describe('Any JSON, up to 4 MiB as compact JSON.');
 const kind = z.enum(OBSERVATION_KINDS);
 const status = z.enum(OBSERVATION_STATUSES);
 const state = z.enum(['running', 'finished', 'error', 'interrupted']);
-const counted = z.boolean().describe('Its own usage and cost are in the totals of the trace.');
+const counted = z
+  .boolean()
+  .describe('Its own usage is in the totals of the trace; without usage, its own cost is.');
+const cost_counted = z.boolean().describe('Its own cost is in the totals of the trace.');
 const cycle = z.boolean().describe('A cycle of parents is broken here; it counts as a root.');
 const version = z
   .union([z.int().nonnegative(), z.string().regex(/^\d+$/)])
@@ -308,6 +311,7 @@ const treeNode = z
       ...{ provider: true, usage: true, cost: true, cost_source: true },
     }).shape,
     counted,
+    cost_counted,
     cycle,
     input_bytes: z.int().nullable(),
     output_bytes: z.int().nullable(),
@@ -320,7 +324,7 @@ const traceDetail = z
   .union([
     z.looseObject({
       trace,
-      observations: z.array(z.looseObject({ ...observation.shape, counted, cycle })),
+      observations: z.array(z.looseObject({ ...observation.shape, counted, cost_counted, cycle })),
       next_cursor: nextCursor,
     }),
     z.strictObject({ trace, observations: z.array(treeNode) }).describe('With `fields=tree`.'),

@@ -1,6 +1,5 @@
 import { observationJson, traceJson } from '../store/observation-json.ts';
-import { hasUsage } from '../store/rows/trace-totals.ts';
-import { placeInTree } from '../store/rows/tree.ts';
+import { isSummed, placeInTree } from '../store/rows/tree.ts';
 import { jsonAnswer } from './answer.ts';
 import { listCursors } from './list-cursor.ts';
 import { writeItems } from './listing.ts';
@@ -55,10 +54,7 @@ async function showTrace(reading: StoreReading): Promise<void> {
           payloads === undefined ? undefined : await read.turn(() => payloads.read(stored));
         const { id, usage, details } = stored;
         const node = { id, usage, cost: details?.cost ?? null };
-        // Its usage arrived after the totals were made.
-        if (hasUsage(node) && !totals.summed.has(id)) {
-          totals = await totalsOf(treeOf(reading, traceId));
-        }
+        if (!isSummed(node, totals)) totals = await totalsOf(treeOf(reading, traceId));
         return observationJson(stored, texts, placeInTree(node, totals));
       },
     },

@@ -46,7 +46,7 @@ export function observationJson(
 function narrowText(stored: RenderedObservation, place: TreePlace | undefined): string {
   const { usage, error, external, startTime, endTime } = stored;
   const state = stored.state === undefined ? '' : `,"state":"${stored.state}"`;
-  const inTree = place === undefined ? '' : `,"counted":${place.counted},"cycle":${place.cycle}`;
+  const inTree = place === undefined ? '' : placeJson(place);
   return (
     `{"id":${JSON.stringify(stored.id)},"trace_id":${textJson(stored.traceId)}` +
     `,"parent_id":${textJson(stored.parentId)},"name":${textJson(stored.name)}` +
@@ -63,6 +63,14 @@ function narrowText(stored: RenderedObservation, place: TreePlace | undefined): 
     `,"created_at":"${formatMs(stored.createdAt)}","updated_at":"${formatMs(stored.updatedAt)}"` +
     `,"custom_fields":${stored.customFieldsText ?? JSON.stringify(stored.customFields ?? {})}`
   );
+}
+
+function placeMembers({ counted, costCounted, cycle }: TreePlace) {
+  return { counted, cost_counted: costCounted, cycle };
+}
+
+function placeJson({ counted, costCounted, cycle }: Record<keyof TreePlace, unknown>): string {
+  return `,"counted":${counted},"cost_counted":${costCounted},"cycle":${cycle}`;
 }
 
 /** The members of `detailMembers` as text. `tool`: that of an observation whose details name none. */
@@ -101,7 +109,7 @@ export function observationMembers(
     end_time: formatted(stored.endTime),
     latency_ms: latencyOf(stored),
     usage: stored.usage,
-    ...place,
+    ...(place === undefined ? {} : placeMembers(place)),
     model: stored.model,
     error: stored.error,
     event_version: stored.version,
@@ -155,8 +163,10 @@ function attachmentMembers({ name, contentType, bytes, sha256 }: Attachment) {
 
 /** The place of an observation in the tree of its trace. */
 export type TreePlace = {
-  /** Its own usage and cost are in the totals of the trace. */
+  /** Its own usage is in the totals of the trace; without usage, its own cost is. */
   readonly counted: boolean;
+  /** Its own cost is in the totals of the trace. */
+  readonly costCounted: boolean;
   /** A cycle of parents is broken here: the observation counts as a root. */
   readonly cycle: boolean;
 };
@@ -197,7 +207,7 @@ export function treeJson(observation: NarrowObservation): string {
     `,"usage":${usage ?? null}` +
     `,"cost":${cost === undefined ? null : costJson(cost)}` +
     `,"cost_source":${wordJson(cost?.source ?? null)}` +
-    `,"counted":${BLANK},"cycle":${BLANK}` +
+    placeJson(BLANK_PLACE) +
     `,"input_bytes":${details.inputBytes ?? null},"output_bytes":${details.outputBytes ?? null}` +
     `,"error":${error === null ? null : errorJson(error)}}`
   );
@@ -205,15 +215,16 @@ export function treeJson(observation: NarrowObservation): string {
 
 /** As long as `false`. JSON has no such character, not even in a text. */
 const BLANK = '\0'.repeat('false'.length);
+const BLANK_PLACE = { counted: BLANK, costCounted: BLANK, cycle: BLANK };
 
 /** Fills the blanks of observations, in their order. */
 export function fillPlaces(texts: Buffer, places: Iterable<TreePlace>): void {
   let at = 0;
-  for (const { counted, cycle } of places) {
-    at = texts.indexOf(0, at);
-    at += texts.write(wordOf(counted), at, 'latin1');
-    at = texts.indexOf(0, at);
-    at += texts.write(wordOf(cycle), at, 'latin1');
+  for (const { counted, costCounted, cycle } of places) {
+    for (const value of [counted, costCounted, cycle]) {
+      at = texts.indexOf(0, at);
+      at += texts.write(wordOf(value), at, 'latin1');
+    }
   }
 }
 

@@ -135,7 +135,7 @@ export function listings(t: Test, open: OpenStore): void {
     const shown = [first, last].flatMap(({ text, nodes }): Record<string, unknown>[] => {
       fillPlaces(
         text,
-        nodes.map(({ id }) => ({ counted: id === 'b', cycle: false })),
+        nodes.map(({ id }) => ({ counted: id === 'b', costCounted: id === 'a', cycle: false })),
       );
       return JSON.parse(`[${text.toString()}]`);
     });
@@ -146,10 +146,11 @@ export function listings(t: Test, open: OpenStore): void {
       ['root', 'a', 'b'],
     );
     for (const [i, one] of shown.entries()) {
-      const { counted, cycle, input_bytes: inputBytes, output_bytes, error, ...same } = one;
+      const { counted, cost_counted, cycle, input_bytes, output_bytes, error, ...same } = one;
       t.match(listed[i], same);
-      t.match([counted, cycle, output_bytes], [one.id === 'b', false, null]);
-      t.equal(inputBytes, one.id === 'root' ? details.inputBytes : null);
+      t.match([counted, cost_counted, cycle], [one.id === 'b', one.id === 'a', false]);
+      t.equal(output_bytes, null);
+      t.equal(input_bytes, one.id === 'root' ? details.inputBytes : null);
       t.same(error, one.id === 'a' ? { type: failure.type, message: failure.message } : null);
     }
     const nodes = page.items.map(({ id, parentId, startTime, endTime, model, usage }) => {

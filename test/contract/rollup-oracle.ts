@@ -91,7 +91,7 @@ type Group = { numbers: number[]; latencies: number[] };
 
 /** By field and value. */
 function groupsOf(observations: readonly StoredObservation[]): Map<string, Group> {
-  const { counted } = traceTotals(observations.map(nodeOf));
+  const { countedUsage, countedCost } = traceTotals(observations.map(nodeOf));
   const values = observations.flatMap((one): [RollupField, string | null, StoredObservation][] => [
     ['model', one.model, one],
     ['kind', one.kind, one],
@@ -107,11 +107,9 @@ function groupsOf(observations: readonly StoredObservation[]): Map<string, Group
       const key = JSON.stringify([field, byName.has(value ?? '') ? value : null]);
       const group = groups.get(key) ?? { numbers: [0, 0, 0, 0, 0, 0], latencies: [] };
       groups.set(key, group);
-      const isCounted = counted.has(one.id);
-      const numbers = [
-        ...[1, Number(one.status === 'error'), ...tokensOf(isCounted ? one.usage : null)],
-        isCounted ? (one.details?.cost?.total ?? 0) : 0,
-      ];
+      const usage = countedUsage.has(one.id) ? one.usage : null;
+      const cost = countedCost.has(one.id) ? (one.details?.cost?.total ?? 0) : 0;
+      const numbers = [1, Number(one.status === 'error'), ...tokensOf(usage), cost];
       group.numbers = group.numbers.map((number, i) => number + (numbers[i] ?? 0));
       const { start, end } = nodeOf(one);
       if (start !== null && end !== null && end >= start) group.latencies.push(end - start);

@@ -49,6 +49,31 @@ async function equalRecount(
 
 /** Rollups: the sums of traces by hour and by day. */
 export function rollupRules(t: Test, open: OpenForRollups): void {
+  t.test('the cost of a call counts for its model below a parent with its tokens', async (t) => {
+    const { store, finish } = await open(t);
+    const cost = { input: null, output: null, total: 30, source: 'sent' } as const;
+    await write(store, [
+      anObservation({
+        ...{ id: 'chain', model: 'outer', startTime: at(0) },
+        usage: { input_tokens: 100, output_tokens: 0 },
+      }),
+      anObservation({
+        ...{ id: 'call', parentId: 'chain', model: 'inner', startTime: at(1), details: { cost } },
+        usage: { input_tokens: 90, output_tokens: 0 },
+      }),
+    ]);
+    const asked = { values: null, hours: HOURS, step: HOUR } as const;
+    const all = await store.rollups.stats(P, { ...asked, field: 'all', isGrouped: false });
+    t.match(pointsOf(all.points), [{ numbers: [1, 2, 0, 100, 0, 0, 30] }]);
+    const models = await store.rollups.stats(P, { ...asked, field: 'model', isGrouped: true });
+    const byModel = pointsOf(models.points).map(({ key, numbers }) => [key, ...numbers]);
+    t.same(byModel.sort(), [
+      ['inner', 1, 1, 0, 0, 0, 0, 30],
+      ['outer', 1, 1, 0, 100, 0, 0, 0],
+    ]);
+    await equalRecount(t, store, finish);
+  });
+
   t.test('a trace is counted for each of its values', async (t) => {
     const { store, finish } = await open(t);
     const cost = { input: 1, output: 2, total: 3, source: 'sent' } as const;
@@ -373,16 +398,19 @@ function someWrites(ids: readonly string[]) {
       version: fc.constantFrom('0', '1', '2'),
       hour: fc.integer({ min: -3, max: 3 }),
       tool: maybe(fc.constantFrom('w', 'x')),
-      cost: fc.nat(9),
+      cost: maybe(fc.nat(9)),
+      latency: fc.nat(9),
     })
-    .map(({ hour, tool, cost, ...fields }) =>
+    .map(({ hour, tool, cost, latency, ...fields }) =>
       anObservation({
         ...fields,
         startTime: at(hour * HOUR_MS),
-        endTime: at(hour * HOUR_MS + cost * 100),
+        endTime: at(hour * HOUR_MS + latency * 100),
         details: {
           ...(tool === null ? {} : { tool }),
-          cost: { input: null, output: null, total: cost, source: 'sent' },
+          ...(cost === null
+            ? {}
+            : { cost: { input: null, output: null, total: cost, source: 'sent' } }),
         },
       }),
     );

@@ -5,7 +5,7 @@ import type { LatencyHistogram } from '../rollups/histogram.ts';
 import { bucketOf, countIn, pairsOf } from '../rollups/histogram.ts';
 import type { ObservationRow } from './observation-row.ts';
 import { kindOf, ROW } from './observation-row.ts';
-import type { UsageNode } from './trace-totals.ts';
+import type { Omitted, UsageNode } from './trace-totals.ts';
 
 /** The observations of a trace with one value of a field. `null` is every value that is too long, or one too many. */
 export type ObservationGroup = readonly [
@@ -26,20 +26,23 @@ export type GroupedRow = {
 };
 
 /**
- * Groups the observations of a trace by model, kind and tool. The totals of the trace do not count the usage and cost of `omitted`
- * ones, and neither do the groups. In the order of fields and values, so that the order of arrival does not show.
+ * Groups the observations of a trace by model, kind and tool. The groups leave out the usage and the cost that the totals of the
+ * trace omit. In the order of fields and values, so that the order of arrival does not show.
  */
 export function observationGroups(
   rows: readonly GroupedRow[],
-  omitted: ReadonlySet<UsageNode>,
+  omitted: Omitted,
 ): readonly ObservationGroup[] {
-  const fields = { model: new Groups(), kind: new Groups(), tool: new Groups() };
+  const fields = {
+    model: new Groups(omitted),
+    kind: new Groups(omitted),
+    tool: new Groups(omitted),
+  };
   for (const one of rows) {
-    const isCounted = !omitted.has(one.node);
     const kind = kindOf(one.row[ROW.KIND]);
-    fields.model.add(cutText(one.row[ROW.MODEL]), one, isCounted);
-    fields.kind.add(kind, one, isCounted);
-    fields.tool.add(one.tool ?? (kind === TOOL ? one.row[ROW.NAME] : null), one, isCounted);
+    fields.model.add(cutText(one.row[ROW.MODEL]), one);
+    fields.kind.add(kind, one);
+    fields.tool.add(one.tool ?? (kind === TOOL ? one.row[ROW.NAME] : null), one);
   }
   return [
     ...fields.model.list(ROLLUP_FIELDS.model),
@@ -65,18 +68,19 @@ class Sums {
     return [this.#observations, this.#failed, this.#input, this.#output, this.#cached, this.#cost];
   }
 
-  add({ node, isFailed }: GroupedRow, isCounted: boolean): void {
+  add({ node, isFailed }: GroupedRow, { omittedUsage, omittedCost }: Omitted): void {
     const { start, end, usage, cost } = node;
     this.#observations++;
     if (isFailed) this.#failed++;
     if (start !== null && end !== null && end >= start) {
       countIn(this.latencies, bucketOf(end - start), 1);
     }
-    if (!isCounted) return;
-    this.#input += tokens(usage?.input_tokens);
-    this.#output += tokens(usage?.output_tokens);
-    this.#cached += tokens(usage?.cached_tokens);
-    this.#cost += cost?.total ?? 0;
+    if (usage !== null && !omittedUsage.has(node)) {
+      this.#input += tokens(usage.input_tokens);
+      this.#output += tokens(usage.output_tokens);
+      this.#cached += tokens(usage.cached_tokens);
+    }
+    if (cost !== null && !omittedCost.has(node)) this.#cost += cost.total;
   }
 
   addAll(other: Sums): void {
@@ -96,12 +100,17 @@ function tokens(count: number | undefined): number {
 
 /** The groups of one field. */
 class Groups {
+  readonly #omitted: Omitted;
   readonly #named = new Map<string, Sums>();
   #other: Sums | undefined;
 
-  add(value: string | null, one: GroupedRow, isCounted: boolean): void {
+  constructor(omitted: Omitted) {
+    this.#omitted = omitted;
+  }
+
+  add(value: string | null, one: GroupedRow): void {
     if (value === null) return;
-    this.#sumsOf(value).add(one, isCounted);
+    this.#sumsOf(value).add(one, this.#omitted);
   }
 
   #sumsOf(value: string): Sums {

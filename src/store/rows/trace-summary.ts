@@ -237,7 +237,7 @@ function totalsOf(ordered: readonly Seen[]): Pick<TraceSummary, 'facts' | 'group
   const totals = summaryTotals(grouped.map(({ node }) => node));
   return {
     facts: factsOf(ordered, totals),
-    groups: observationGroups(grouped, totals.omitted),
+    groups: observationGroups(grouped, totals),
   };
 }
 

@@ -4,8 +4,9 @@
  *
  *   total(node) = max(own, sum of total(children))
  *
- * and the trace has the sum over its roots. Cost belongs to the side with more tokens; a tie goes to the children. Sibling
- * spans of two instrumentation scopes for one call count once. The result does not depend on the order of arrival.
+ * and the trace has the sum over its roots. Cost belongs to the side with more tokens, if that side has a cost; a tie goes to the
+ * children. So the tokens of a call may be those of its parent, and its cost that of a child. Sibling spans of two instrumentation
+ * scopes for one call count once. The result does not depend on the order of arrival.
  */
 
 /** The part of an observation that its trace's totals depend on. */
@@ -35,10 +36,14 @@ export type TraceTotals = {
   /** Null if no observation has usage. */
   readonly usage: Readonly<Record<string, number>> | null;
   readonly cost: NodeCost | null;
-  /** Ids of the observations whose own usage or cost is in the totals. */
-  readonly counted: ReadonlySet<string>;
-  /** Ids of the observations that had usage or cost when the totals were made. */
-  readonly summed: ReadonlySet<string>;
+  /** Ids of the observations whose own usage is in the totals. */
+  readonly countedUsage: ReadonlySet<string>;
+  /** Ids of the observations whose own cost is in the totals. */
+  readonly countedCost: ReadonlySet<string>;
+  /** Ids of the observations that had usage when the totals were made. */
+  readonly summedUsage: ReadonlySet<string>;
+  /** Ids of the observations that had a cost when the totals were made. */
+  readonly summedCost: ReadonlySet<string>;
   /** Ids of the observations at which a cycle of parents was broken: they count as roots. */
   readonly cycles: ReadonlySet<string>;
 };
@@ -47,14 +52,40 @@ export type TraceTotals = {
 export function traceTotals(nodes: readonly UsageNode[]): TraceTotals {
   const flat = hasCycle(nodes) ? undefined : flatTotals(nodes);
   if (flat === undefined) return nestedTotals(nodes);
-  const { usage, cost, omitted } = flat;
-  const calls = nodes.filter(hasUsage);
-  const counted = new Set(calls.filter((call) => !omitted.has(call)).map(({ id }) => id));
-  return { usage, cost, counted, summed: new Set(calls.map(({ id }) => id)), cycles: new Set() };
+  return {
+    ...{ usage: flat.usage, cost: flat.cost },
+    ...countedIn(nodes, flat),
+    cycles: new Set(),
+  };
+}
+
+function countedIn(
+  nodes: readonly UsageNode[],
+  { omittedUsage, omittedCost }: Omitted,
+): Omit<TraceTotals, 'usage' | 'cost' | 'cycles'> {
+  const used = nodes.filter(({ usage }) => usage !== null);
+  const priced = nodes.filter(({ cost }) => cost !== null);
+  return {
+    countedUsage: idsOf(used.filter((node) => !omittedUsage.has(node))),
+    countedCost: idsOf(priced.filter((node) => !omittedCost.has(node))),
+    summedUsage: idsOf(used),
+    summedCost: idsOf(priced),
+  };
+}
+
+function idsOf(nodes: readonly UsageNode[]): ReadonlySet<string> {
+  return new Set(nodes.map(({ id }) => id));
 }
 
 /** The totals by the whole tree, whatever is within what. */
 export function nestedTotals(nodes: readonly UsageNode[]): TraceTotals {
+  const { usage, cost, cycles, ...omitted } = sumsOfTree(nodes);
+  return { usage, cost, ...countedIn(nodes, omitted), cycles: idsOf(cycles) };
+}
+
+type TreeTotals = SummaryTotals & { readonly cycles: readonly UsageNode[] };
+
+function sumsOfTree(nodes: readonly UsageNode[]): TreeTotals {
   const tree = new Tree(nodes);
   const order = tree.parentsFirst();
   const sums = new Map<UsageNode, Sum>();
@@ -66,23 +97,24 @@ export function nestedTotals(nodes: readonly UsageNode[]): TraceTotals {
   return {
     usage: usageOf(all),
     cost: all.cost,
-    counted: countedIn(tree, order, sums),
-    summed: new Set(nodes.filter(hasUsage).map(({ id }) => id)),
-    cycles: new Set(tree.cycles.map(({ id }) => id)),
+    omittedUsage: omittedIn(tree, order, (node) => sumsOf(node)?.hasOwnUsage === true),
+    omittedCost: omittedIn(tree, order, (node) => sumsOf(node)?.hasOwnCost === true),
+    cycles: tree.cycles,
   };
 }
 
 /** The totals of a summary, which has no use for the tree. */
-export type SummaryTotals = Pick<TraceTotals, 'usage' | 'cost'> & {
-  /** The nodes whose own usage and cost are not in the totals. */
-  readonly omitted: ReadonlySet<UsageNode>;
+export type SummaryTotals = Pick<TraceTotals, 'usage' | 'cost'> & Omitted;
+
+export type Omitted = {
+  /** The nodes whose own usage is not in the totals. */
+  readonly omittedUsage: ReadonlySet<UsageNode>;
+  /** The nodes whose own cost is not in the totals. */
+  readonly omittedCost: ReadonlySet<UsageNode>;
 };
 
 export function summaryTotals(nodes: readonly UsageNode[]): SummaryTotals {
-  const flat = flatTotals(nodes);
-  if (flat !== undefined) return flat;
-  const { usage, cost, counted } = nestedTotals(nodes);
-  return { usage, cost, omitted: new Set(nodes.filter(({ id }) => !counted.has(id))) };
+  return flatTotals(nodes) ?? sumsOfTree(nodes);
 }
 
 /**
@@ -91,11 +123,13 @@ export function summaryTotals(nodes: readonly UsageNode[]): SummaryTotals {
  */
 function flatTotals(nodes: readonly UsageNode[]): SummaryTotals | undefined {
   const calls = nodes.filter(hasUsage);
-  if (calls.length === 0) return { usage: null, cost: null, omitted: NONE };
+  if (calls.length === 0) {
+    return { usage: null, cost: null, omittedUsage: NONE, omittedCost: NONE };
+  }
   if (mayNest(calls, nodes)) return undefined;
   const omitted = repeatedCalls(nodes);
   const all = joined(calls, omitted, ownSum);
-  return { usage: usageOf(all), cost: all.cost, omitted };
+  return { usage: usageOf(all), cost: all.cost, omittedUsage: omitted, omittedCost: omitted };
 }
 
 const NONE: ReadonlySet<UsageNode> = new Set();
@@ -168,11 +202,18 @@ type Sum = {
   readonly cost: NodeCost | null;
   /** Whether any node has usage or cost. */
   readonly isKnown: boolean;
-  /** Whether the node's own usage and cost are taken instead of its children's. */
-  readonly isOwn: boolean;
+  /** Whether any node has usage. */
+  readonly isUsed: boolean;
+  /** Whether the node's own usage is taken instead of its children's. */
+  readonly hasOwnUsage: boolean;
+  /** Whether the node's own cost is taken instead of its children's. */
+  readonly hasOwnCost: boolean;
 };
 
-const NOTHING: Sum = { kinds: {}, tokens: 0, cost: null, isKnown: false, isOwn: false };
+const NOTHING: Sum = {
+  ...{ kinds: {}, tokens: 0, cost: null, isKnown: false, isUsed: false },
+  ...{ hasOwnUsage: false, hasOwnCost: false },
+};
 
 function sumOf(node: UsageNode, below: Sum): Sum {
   const own = ownSum(node);
@@ -182,13 +223,17 @@ function sumOf(node: UsageNode, below: Sum): Sum {
   for (const kind of Object.keys(own.kinds)) {
     kinds[kind] = Math.max(own.kinds[kind] ?? 0, kinds[kind] ?? 0);
   }
-  const isOwn = own.tokens > below.tokens;
+  const isLarger = own.tokens > below.tokens;
+  const hasOwnUsage = own.isUsed && (isLarger || !below.isUsed);
+  const hasOwnCost = own.cost !== null && (isLarger || below.cost === null);
   return {
     kinds,
     tokens: Math.max(own.tokens, below.tokens, splitTokens(kinds)),
-    cost: isOwn ? (own.cost ?? below.cost) : (below.cost ?? own.cost),
+    cost: hasOwnCost ? own.cost : below.cost,
     isKnown: true,
-    isOwn,
+    isUsed: own.isUsed || below.isUsed,
+    hasOwnUsage,
+    hasOwnCost,
   };
 }
 
@@ -205,7 +250,9 @@ function ownSum({ usage, cost }: UsageNode): Sum {
   }
   const isSplit = kinds.input_tokens !== undefined || kinds.output_tokens !== undefined;
   const tokens = isSplit ? splitTokens(kinds) : total;
-  return { kinds, tokens, cost, isKnown: usage !== null || cost !== null, isOwn: true };
+  const [isUsed, isPriced] = [usage !== null, cost !== null];
+  const isKnown = isUsed || isPriced;
+  return { kinds, tokens, cost, isKnown, isUsed, hasOwnUsage: isUsed, hasOwnCost: isPriced };
 }
 
 function splitTokens(kinds: Readonly<Record<string, number>>): number {
@@ -221,6 +268,7 @@ function joined(
   let kinds: Record<string, number> | undefined;
   let tokens = 0;
   let cost: NodeCost | null = null;
+  let isUsed = false;
   for (const node of siblings) {
     if (repeated.has(node)) continue;
     const one = sumFor(node);
@@ -231,8 +279,9 @@ function joined(
         kinds[kind] = (kinds[kind] ?? 0) + (one.kinds[kind] ?? 0);
     tokens += one.tokens;
     cost = addedCost(cost, one.cost);
+    isUsed ||= one.isUsed;
   }
-  return kinds === undefined ? NOTHING : { kinds, tokens, cost, isKnown: true, isOwn: false };
+  return kinds === undefined ? NOTHING : { ...NOTHING, kinds, tokens, cost, isUsed, isKnown: true };
 }
 
 function addedCost(a: NodeCost | null, b: NodeCost | null): NodeCost | null {
@@ -256,21 +305,22 @@ function usageOf({ kinds, tokens, isKnown }: Sum): Readonly<Record<string, numbe
   return usage;
 }
 
-/** Nodes whose own usage is taken, and no ancestor's instead. */
-function countedIn(
+/** Nodes whose own value is not taken, or is an ancestor's instead. */
+function omittedIn(
   tree: Tree,
   order: readonly UsageNode[],
-  sums: ReadonlyMap<UsageNode, Sum>,
-): ReadonlySet<string> {
-  const counted = new Set<string>();
+  hasOwn: (node: UsageNode) => boolean,
+): ReadonlySet<UsageNode> {
+  const omitted = new Set<UsageNode>();
   const covered = new Set(tree.repeated);
   for (const node of order) {
-    const isOwn = sums.get(node)?.isOwn === true;
-    if (isOwn && !covered.has(node)) counted.add(node.id);
-    if (!isOwn && !covered.has(node)) continue;
+    const isCovered = covered.has(node);
+    const isOwn = hasOwn(node);
+    if (isCovered || !isOwn) omitted.add(node);
+    if (!isCovered && !isOwn) continue;
     for (const child of tree.childrenOf(node)) covered.add(child);
   }
-  return counted;
+  return omitted;
 }
 
 /**

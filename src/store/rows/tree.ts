@@ -162,8 +162,21 @@ export function usageNodeOf({
 
 /** An observation without usage and cost is not counted. */
 export function placeInTree(
-  node: Pick<UsageNode, 'id' | 'usage' | 'cost'>,
-  { counted, cycles }: TraceTotals,
+  { id, usage, cost }: Pick<UsageNode, 'id' | 'usage' | 'cost'>,
+  { countedUsage, countedCost, cycles }: TraceTotals,
 ): TreePlace {
-  return { counted: hasUsage(node) && counted.has(node.id), cycle: cycles.has(node.id) };
+  const hasCountedCost = cost !== null && countedCost.has(id);
+  return {
+    counted: usage === null ? hasCountedCost : countedUsage.has(id),
+    costCounted: hasCountedCost,
+    cycle: cycles.has(id),
+  };
+}
+
+/** Whether totals know of the usage and the cost of an observation, which may arrive after they were made. */
+export function isSummed(
+  { id, usage, cost }: Pick<UsageNode, 'id' | 'usage' | 'cost'>,
+  { summedUsage, summedCost }: TraceTotals,
+): boolean {
+  return (usage === null || summedUsage.has(id)) && (cost === null || summedCost.has(id));
 }

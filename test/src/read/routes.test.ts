@@ -279,7 +279,7 @@ t.test('answers the tree of a trace: every observation once, in one answer', asy
     ...{ end_time: '2026-01-15T00:00:00.002500Z', latency_ms: 2.5, ttft_ms: 1.5, model: null },
     ...{ provider: 'p', usage, cost_source: 'sent' },
     cost: { input: null, output: null, total: 1.5e-6, currency: 'USD' },
-    ...{ counted: false, cycle: false, input_bytes: 7, output_bytes: null },
+    ...{ counted: false, cost_counted: false, cycle: false, input_bytes: 7, output_bytes: null },
     error: { type: 'T', message: 'm' },
   });
   t.match(nodes[1], { id: 'call', counted: true, output_bytes: 9, latency_ms: null, error: null });
@@ -322,6 +322,41 @@ t.test('an observation that ends between the totals and the page is counted', as
   const { get } = await reading(t, held);
   const { json } = await get('/traces/trace-1');
   t.match(json.observations, [{ id: 'call', usage, counted: true }]);
+});
+
+t.test(
+  'an observation that gets its cost between the totals and the page is counted',
+  async (t) => {
+    const cost = { input: null, output: null, total: 1500, source: 'computed' as const };
+    const usage = { input_tokens: 5 };
+    let reads = 0;
+    const held = {
+      traces: [TRACE],
+      get observations() {
+        return [anObservation({ id: 'call', usage, details: reads++ === 0 ? null : { cost } })];
+      },
+    };
+    const { get } = await reading(t, held);
+    const { json } = await get('/traces/trace-1');
+    t.match(json.observations, [{ id: 'call', counted: true, cost_counted: true }]);
+  },
+);
+
+t.test('a page of a trace says which costs its totals count', async (t) => {
+  const cost = { input: null, output: null, total: 1500, source: 'sent' as const };
+  const observations = [
+    anObservation({ id: 'root', usage: { input_tokens: 9 } }),
+    anObservation({ id: 'call', parentId: 'root', usage: { input_tokens: 5 }, details: { cost } }),
+    anObservation({ id: 'priced', parentId: 'root', details: { cost } }),
+  ];
+  const { get } = await reading(t, { traces: [TRACE], observations });
+  for (const path of ['/traces/trace-1', '/traces/trace-1?fields=tree']) {
+    t.match((await get(path)).json.observations, [
+      { id: 'root', counted: true, cost_counted: false },
+      { id: 'call', counted: false, cost_counted: true },
+      { id: 'priced', counted: true, cost_counted: true },
+    ]);
+  }
 });
 
 t.test('a tree beyond the memory of reading is refused, and has no pages', async (t) => {

@@ -43,7 +43,7 @@ t.test(
   'the JSON of an observation has the members in their order, and the custom fields',
   async (t) => {
     for (const observation of [PLAIN, FULL, { ...FULL, details: { promptVersion: '1' } }, A_TOOL]) {
-      for (const place of [undefined, { counted: true, cycle: false }]) {
+      for (const place of [undefined, { counted: true, costCounted: false, cycle: false }]) {
         const members = observationMembers(observation, place);
         const custom_fields = observation.customFields ?? {};
         const text = JSON.stringify({ ...members, custom_fields });

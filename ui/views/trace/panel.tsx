@@ -21,7 +21,7 @@ import { Attributes } from './attributes.tsx';
 import { curlOf } from './curl.ts';
 import { RawEvents } from './raw-events.tsx';
 import type { TreeLayout } from './tree-layout.ts';
-import { tokensOf } from './values.ts';
+import { tokensOf, uncountedOf } from './values.ts';
 
 type Props = {
   readonly projectId: string;
@@ -98,6 +98,7 @@ function PanelHead({ observation, request, children }: HeadProps): JSX.Element {
   const { name, kind, status, state, latency_ms, ttft_ms, usage, error } = observation;
   const { input, output, total } = tokensOf(usage);
   const model = observation.model;
+  const uncounted = uncountedOf(observation);
   return (
     <div class="panel-head">
       <div class="panel-title">
@@ -120,9 +121,9 @@ function PanelHead({ observation, request, children }: HeadProps): JSX.Element {
           </span>
         )}
         {observation.cost !== null && <span>{cost(observation.cost.total)}</span>}
-        {!observation.counted && (total !== null || observation.cost !== null) && (
+        {uncounted !== null && (
           <span title="A child or a parent has the same usage, which counts once.">
-            not counted
+            {uncounted}
           </span>
         )}
       </p>

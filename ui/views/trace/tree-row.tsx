@@ -89,7 +89,7 @@ export function TreeRow(props: Props): JSX.Element | null {
         {latency}
       </span>
       <Amount text={count(tokens)} isCounted={each.counted} />
-      <Amount text={cost(each.cost?.total)} isCounted={each.counted} />
+      <Amount text={cost(each.cost?.total)} isCounted={each.cost_counted} />
     </div>
   );
 }

@@ -1,4 +1,4 @@
-import type { Trace } from '../../api/types.ts';
+import type { Trace, TreeObservation } from '../../api/types.ts';
 
 type Tokens = {
   readonly input: number | null;
@@ -15,6 +15,17 @@ export function tokensOf(usage: Trace['usage']): Tokens {
   const [input, output] = [of('input_tokens'), of('output_tokens')];
   const sum = input === null && output === null ? null : (input ?? 0) + (output ?? 0);
   return { input, output, total: of('total_tokens') ?? sum };
+}
+
+/** Says that the totals of the trace leave tokens or cost of an observation out; null if they count both. */
+export function uncountedOf(observation: TreeObservation): string | null {
+  const { usage, cost, counted, cost_counted: isCostCounted } = observation;
+  const isUsageOut = tokensOf(usage).total !== null && !counted;
+  const isCostOut = cost !== null && !isCostCounted;
+  if (isUsageOut === isCostOut) return isUsageOut ? 'not counted' : null;
+  // Without the other amount there is nothing to tell it from.
+  if (usage === null || cost === null) return 'not counted';
+  return isUsageOut ? 'tokens not counted' : 'cost not counted';
 }
 
 export function scoreText(value: number | boolean | string): string {

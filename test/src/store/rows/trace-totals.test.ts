@@ -1,8 +1,7 @@
 import fc from 'fast-check';
 import t from 'tap';
-import type { NodeCost, UsageNode } from '../../../../src/store/rows/trace-totals.ts';
+import type { NodeCost, TraceTotals, UsageNode } from '../../../../src/store/rows/trace-totals.ts';
 import {
-  hasUsage,
   nestedTotals,
   summaryTotals,
   traceTotals,
@@ -20,7 +19,8 @@ function node(id: string, parentId: string | null, more: Partial<UsageNode> = {}
 const used = (input: number, output: number) => ({ input_tokens: input, output_tokens: output });
 const costs = (total: number): NodeCost => ({ input: null, output: null, total });
 const usageOf = (...nodes: UsageNode[]) => traceTotals(nodes).usage;
-const counted = (...nodes: UsageNode[]) => [...traceTotals(nodes).counted].sort();
+const counted = (...nodes: UsageNode[]) => [...traceTotals(nodes).countedUsage].sort();
+const countedCost = (...nodes: UsageNode[]) => [...traceTotals(nodes).countedCost].sort();
 const all = (input: number, output: number) => ({
   ...used(input, output),
   total_tokens: input + output,
@@ -95,6 +95,37 @@ t.test('cost falls back to the side that knows one', async (t) => {
   ];
   t.same(traceTotals(parts).cost, { input: 5, output: 2, total: 8 });
   t.equal(traceTotals(parts).usage, null);
+  t.same(counted(...parts), []);
+  t.same(countedCost(...parts), ['a', 'b']);
+});
+
+t.test(
+  'cost counts at the observation that it is from, which may not be that of the tokens',
+  async (t) => {
+    const costly = (id: string, parentId: string | null, input: number, cost: number | null) =>
+      node(id, parentId, { usage: used(input, 0), cost: cost === null ? null : costs(cost) });
+    const below = [costly('chain', null, 100, null), costly('call', 'chain', 90, 5)];
+    t.same(traceTotals(below).cost, costs(5));
+    t.same([counted(...below), countedCost(...below)], [['chain'], ['call']]);
+    const above = [costly('chain', null, 100, 7), costly('call', 'chain', 100, null)];
+    t.same(traceTotals(above).cost, costs(7));
+    t.same([counted(...above), countedCost(...above)], [['call'], ['chain']]);
+    const deep = [
+      ...[costly('agent', null, 100, null), costly('chain', 'agent', 90, 9)],
+      ...[costly('call', 'chain', 80, 5), costly('other', 'agent', 1, 2)],
+    ];
+    t.same(traceTotals(deep).cost, costs(11));
+    t.same([counted(...deep), countedCost(...deep)], [['agent'], ['chain', 'other']]);
+  },
+);
+
+t.test('usage without input and output counts beside a child that has only a cost', async (t) => {
+  const nodes = [
+    node('chain', null, { usage: { cached_tokens: 5 } }),
+    node('call', 'chain', { cost: costs(3) }),
+  ];
+  t.same(usageOf(...nodes), { cached_tokens: 5, total_tokens: 0 });
+  t.same([counted(...nodes), countedCost(...nodes)], [['chain'], ['call']]);
 });
 
 t.test('siblings of two scopes for one call count once', async (t) => {
@@ -176,12 +207,19 @@ t.test('adds up a chain of 100,000 observations', async (t) => {
   t.same(usageOf(...chain), all(99_999, 1));
 });
 
+type Definition = {
+  readonly usage: Usage;
+  readonly cost: number | null;
+  /** Ids of the nodes that the usage and the cost are from. */
+  readonly used: readonly string[];
+  readonly priced: readonly string[];
+};
+
 /** The definition, by plain recursion; without scopes, so no sibling repeats a call. */
-function byDefinition(nodes: readonly UsageNode[]): { usage: Usage; cost: number } {
+function byDefinition(nodes: readonly UsageNode[]): Definition {
   const ids = new Set(nodes.map(({ id }) => id));
-  const total = (one: UsageNode): { usage: Usage; cost: number } => {
-    const children = nodes.filter(({ parentId }) => parentId === one.id).map(total);
-    const below = sum(children);
+  const total = (one: UsageNode): Definition => {
+    const below = sum(nodes.filter(({ parentId }) => parentId === one.id).map(total));
     const own = one.usage ?? {};
     const usage = Object.fromEntries(
       ['input_tokens', 'output_tokens'].map((kind) => [
@@ -191,21 +229,30 @@ function byDefinition(nodes: readonly UsageNode[]): { usage: Usage; cost: number
     );
     const size = (side: Usage) => (side.input_tokens ?? 0) + (side.output_tokens ?? 0);
     const isOwn = one.usage !== null && size(own) > size(below.usage);
-    return { usage, cost: isOwn ? (one.cost?.total ?? 0) : below.cost };
+    const ownCost = one.cost?.total ?? null;
+    const [first, second] = isOwn ? [ownCost, below.cost] : [below.cost, ownCost];
+    const hasOwnCost = ownCost !== null && (isOwn || below.cost === null);
+    return {
+      ...{ usage, cost: first ?? second, used: isOwn ? [one.id] : below.used },
+      priced: hasOwnCost ? [one.id] : below.priced,
+    };
   };
-  const sum = (
-    parts: readonly { usage: Usage; cost: number }[],
-  ): { usage: Usage; cost: number } => ({
-    usage: {
-      input_tokens: parts.reduce((n, { usage }) => n + (usage.input_tokens ?? 0), 0),
-      output_tokens: parts.reduce((n, { usage }) => n + (usage.output_tokens ?? 0), 0),
-    },
-    cost: parts.reduce((n, { cost }) => n + cost, 0),
-  });
+  const sum = (parts: readonly Definition[]): Definition => {
+    const costs = parts.flatMap(({ cost }) => (cost === null ? [] : [cost]));
+    return {
+      usage: {
+        input_tokens: parts.reduce((n, { usage }) => n + (usage.input_tokens ?? 0), 0),
+        output_tokens: parts.reduce((n, { usage }) => n + (usage.output_tokens ?? 0), 0),
+      },
+      cost: costs.length === 0 ? null : costs.reduce((n, cost) => n + cost, 0),
+      used: parts.flatMap(({ used }) => used),
+      priced: parts.flatMap(({ priced }) => priced),
+    };
+  };
   return sum(nodes.filter(({ parentId }) => parentId === null || !ids.has(parentId)).map(total));
 }
 
-/** A forest: each node has an earlier one as its parent, or none. Every model call has tokens and a cost. */
+/** A forest: each node has an earlier one as its parent, or none. Each has tokens or none, and a cost or none. */
 const forest = fc
   .array(
     fc.record({
@@ -214,7 +261,7 @@ const forest = fc
       usage: fc.option(fc.tuple(fc.integer({ min: 1, max: 9 }), fc.integer({ min: 0, max: 9 })), {
         nil: null,
       }),
-      cost: fc.integer({ min: 1, max: 9 }),
+      cost: fc.option(fc.integer({ min: 1, max: 9 }), { nil: null }),
     }),
     { minLength: 1, maxLength: 12 },
   )
@@ -222,7 +269,7 @@ const forest = fc
     items.map(({ parent, isRoot, usage, cost }, i) =>
       node(`n${i}`, isRoot || i === 0 ? null : `n${parent % i}`, {
         usage: usage === null ? null : used(...usage),
-        cost: usage === null ? null : costs(cost),
+        cost: cost === null ? null : costs(cost),
       }),
     ),
   );
@@ -234,6 +281,8 @@ t.test('gives what the recursive definition gives, for any tree and in any order
       order: fc.shuffledSubarray(nodes, { minLength: nodes.length }),
     }),
   );
+  const isOf = (found: ReadonlySet<string>, expected: readonly string[]) =>
+    [...found].sort().join() === expected.toSorted().join();
   fc.assert(
     fc.property(shuffled, ({ nodes, order }) => {
       const expected = byDefinition(nodes);
@@ -243,7 +292,9 @@ t.test('gives what the recursive definition gives, for any tree and in any order
         isSame &&
         (found.usage?.input_tokens ?? 0) === expected.usage.input_tokens &&
         (found.usage?.output_tokens ?? 0) === expected.usage.output_tokens &&
-        (found.cost?.total ?? 0) === expected.cost
+        (found.cost?.total ?? null) === expected.cost &&
+        isOf(found.countedUsage, expected.used) &&
+        isOf(found.countedCost, expected.priced)
       );
     }),
     { numRuns: 1000 },
@@ -268,27 +319,33 @@ t.test('any parents, scopes and times give the same totals in any order', async 
         .map(({ parentId, ...more }) => node(id, parentId, more)),
     ),
   );
+  const shown = ({ usage, cost, ...sets }: Omit<TraceTotals, `summed${string}` | 'cycles'>) => {
+    const [used, priced] = [[...sets.countedUsage].sort(), [...sets.countedCost].sort()];
+    return JSON.stringify({ usage, cost, used, priced });
+  };
   const totalsOf = (nodes: readonly UsageNode[]) => {
-    const { usage, cost, counted, cycles } = traceTotals(nodes);
-    return JSON.stringify({
-      usage,
-      cost,
-      counted: [...counted].sort(),
-      cycles: [...cycles].sort(),
+    const totals = traceTotals(nodes);
+    return shown(totals) + [...totals.cycles].sort().join();
+  };
+  const ofSummary = (nodes: readonly UsageNode[]) => {
+    const { usage, cost, omittedUsage, omittedCost } = summaryTotals(nodes);
+    const used = nodes.filter((node) => node.usage !== null && !omittedUsage.has(node));
+    const priced = nodes.filter((node) => node.cost !== null && !omittedCost.has(node));
+    return shown({
+      ...{ usage, cost, countedUsage: new Set(used.map(({ id }) => id)) },
+      countedCost: new Set(priced.map(({ id }) => id)),
     });
   };
-  const shown = ({
-    usage,
-    cost,
-    counted,
-  }: Omit<ReturnType<typeof traceTotals>, 'summed' | 'cycles'>) =>
-    JSON.stringify({ usage, cost, counted: [...counted].sort() });
-  const ofSummary = (nodes: readonly UsageNode[]) => {
-    const { usage, cost, omitted } = summaryTotals(nodes);
-    const counted = nodes.filter((node) => hasUsage(node) && !omitted.has(node));
-    return shown({ usage, cost, counted: new Set(counted.map(({ id }) => id)) });
-  };
   const ofTree = (nodes: readonly UsageNode[]) => shown(nestedTotals(nodes));
+  /** The cost of a trace is the sum over the observations that it is counted at. */
+  const isSumOfCounted = (nodes: readonly UsageNode[]) => {
+    const { cost, countedCost } = traceTotals(nodes);
+    const sum = nodes.reduce(
+      (n, one) => n + (countedCost.has(one.id) ? (one.cost?.total ?? 0) : 0),
+      0,
+    );
+    return (cost?.total ?? 0) === sum;
+  };
   const cyclesIn = ({ cycles }: ReturnType<typeof traceTotals>) => [...cycles].sort().join();
   fc.assert(
     fc.property(
@@ -297,6 +354,7 @@ t.test('any parents, scopes and times give the same totals in any order', async 
       ),
       ([nodes, order]) =>
         totalsOf(nodes) === totalsOf(order) &&
+        isSumOfCounted(order) &&
         ofSummary(order) === ofTree(order) &&
         shown(traceTotals(order)) === ofTree(order) &&
         cyclesIn(traceTotals(order)) === cyclesIn(nestedTotals(order)),

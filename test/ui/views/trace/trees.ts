@@ -6,7 +6,8 @@ export function observation(given: Partial<TreeObservation> & { id: string }): T
   return {
     ...{ parent_id: null, name: given.id, kind: 'span', status: 'success', state: 'finished' },
     ...{ start_time: null, end_time: null, latency_ms: null, ttft_ms: null, model: null },
-    ...{ provider: null, usage: null, cost: null, cost_source: null, counted: true, cycle: false },
+    ...{ provider: null, usage: null, cost: null, cost_source: null },
+    ...{ counted: true, cost_counted: true, cycle: false },
     ...{ input_bytes: null, output_bytes: null, error: null },
     ...given,
   };
