@@ -171,14 +171,37 @@ function attributeText(
  */
 function metadataEntries(context: SpanContext, facts: SpanFacts): Map<string, string> {
   const { span, resource, scope } = context;
-  const own = new Map<string, OtlpValue | undefined>();
-  for (const { key = '', value } of span.attributes ?? []) own.set(key, value ?? undefined);
+  const own = ownAttributes(span);
   const entries = new Map<string, string>();
   for (const [key, text] of resourceEntries(resource)) {
-    entries.set(own.has(key) ? `resource.${key}` : key, text);
+    entries.set(own.has(key) ? `${RESOURCE_PREFIX}${key}` : key, text);
   }
-  addNumber(entries, 'resource.dropped_attributes_count', resource.droppedAttributesCount);
+  addDroppedCount(entries, resource);
   for (const [key, text] of scopeEntries(scope)) entries.set(key, text);
+  addOwnEntries(entries, own, span, facts);
+  for (const [key, text] of spanEntries(span)) if (!entries.has(key)) entries.set(key, text);
+  return entries;
+}
+
+/** The prefix of a resource's key that a span has, too. */
+export const RESOURCE_PREFIX = 'resource.';
+
+type OwnAttributes = ReadonlyMap<string, OtlpValue | undefined>;
+
+/** The attributes of a span by key; the last value of a repeated one. */
+export function ownAttributes(span: OtlpSpan): OwnAttributes {
+  const own = new Map<string, OtlpValue | undefined>();
+  for (const { key = '', value } of span.attributes ?? []) own.set(key, value ?? undefined);
+  return own;
+}
+
+/** Adds the attributes of a span, but not those that became other fields. */
+export function addOwnEntries(
+  entries: Map<string, string>,
+  own: OwnAttributes,
+  span: OtlpSpan,
+  facts: SpanFacts,
+): void {
   const input = companionOf(span, facts, 'input')?.key;
   const output = companionOf(span, facts, 'output')?.key;
   // Only what stays gets a text: inputs and outputs, which do not, are the longest values.
@@ -187,15 +210,18 @@ function metadataEntries(context: SpanContext, facts: SpanFacts): Map<string, st
     if (isRepeated(key, facts) || isOfRepeatedFamily(key, own)) continue;
     entries.set(key, metadataText(key, value));
   }
-  for (const [key, text] of spanEntries(span)) if (!entries.has(key)) entries.set(key, text);
-  return entries;
+}
+
+export function addDroppedCount(entries: Map<string, string>, resource: OtlpResource): void {
+  addNumber(entries, 'resource.dropped_attributes_count', resource.droppedAttributesCount);
 }
 
 /** The metadata of resources and scopes, made once because many spans share them. */
 const ofResources = new WeakMap<OtlpResource, ReadonlyMap<string, string>>();
 const ofScopes = new WeakMap<OtlpScope, ReadonlyMap<string, string>>();
 
-function resourceEntries(resource: OtlpResource): ReadonlyMap<string, string> {
+/** By key, without the prefix. */
+export function resourceEntries(resource: OtlpResource): ReadonlyMap<string, string> {
   const known = ofResources.get(resource);
   if (known !== undefined) return known;
   const entries = new Map<string, string>();
@@ -206,7 +232,7 @@ function resourceEntries(resource: OtlpResource): ReadonlyMap<string, string> {
   return entries;
 }
 
-function scopeEntries(scope: OtlpScope): ReadonlyMap<string, string> {
+export function scopeEntries(scope: OtlpScope): ReadonlyMap<string, string> {
   const known = ofScopes.get(scope);
   if (known !== undefined) return known;
   const entries = new Map<string, string>();
@@ -228,7 +254,7 @@ function metadataText(key: string, value: OtlpValue | null | undefined): string 
 }
 
 /** The attribute is one of a numbered family that repeats the JSON of another attribute. */
-function isOfRepeatedFamily(key: string, own: ReadonlyMap<string, OtlpValue | undefined>): boolean {
+function isOfRepeatedFamily(key: string, own: OwnAttributes): boolean {
   const found = REPEATED_FAMILIES.find(({ family }) => key.startsWith(family));
   if (found === undefined) return false;
   return /^[^\S\t\n\v\f\r]*[{[]/.test(own.get(found.of)?.stringValue ?? '');
@@ -254,7 +280,7 @@ function isContent(key: string, facts: SpanFacts, role: 'input' | 'output'): boo
 }
 
 /** Fields of a span that are no attributes, by the names that OpenTelemetry uses for them elsewhere. */
-function spanEntries(span: OtlpSpan): Map<string, string> {
+export function spanEntries(span: OtlpSpan): Map<string, string> {
   const entries = new Map<string, string>();
   const kind = spanKind(span.kind);
   if (kind !== undefined) entries.set('otel.span.kind', JSON.stringify(kind));

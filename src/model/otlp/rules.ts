@@ -1,13 +1,15 @@
 import type { OtlpIndex } from '../batch-index.ts';
 import { MAX_FIELD_BYTES } from '../json/fields.ts';
-import { skipSpace, skipValue, textOf } from '../json/grammar.ts';
 import { PAYLOAD_FIELDS, type PayloadField } from '../observation.ts';
 import type { Rejection } from '../rejection.ts';
 import { resourceAt, resourceField, scopeAt, scopeField, spanAt, spanField } from './context.ts';
 import { wrongCustomFields } from './custom-fields.ts';
 import { OtlpField, OtlpFlag, ResourceField, ScopeField } from './fields.ts';
-import { payloadOfSpan } from './payload.ts';
-import { entriesOf } from './value.ts';
+import type { ResourceMembers, SharedMembers } from './metadata-bytes.ts';
+import { compactBytes, metadataBytes, resourceMembers, sharedMembers } from './metadata-bytes.ts';
+import { factsOfSpan } from './observe.ts';
+import { payloadOfSpan, RESOURCE_PREFIX } from './payload.ts';
+import type { OtlpSpan } from './span.ts';
 
 /** The most bytes of a field's JSON that one byte of the body becomes, by encoding. */
 const GROWTH = { otlp_proto: 6, otlp_json: 2 } as const;
@@ -34,7 +36,7 @@ export function otlpRejections(index: OtlpIndex): readonly Rejection[] {
 
 function fieldRejections(index: OtlpIndex): Rejection[] {
   const rejections: Rejection[] = [];
-  const sizes = new Map<number, ResourceSize>();
+  const shared = new SharedOfScopes(index);
   for (let position = 0; position < index.count; position++) {
     const wrongId = invalidId(index, position);
     if (wrongId !== undefined) {
@@ -45,7 +47,7 @@ function fieldRejections(index: OtlpIndex): Rejection[] {
       });
       continue;
     }
-    const field = tooLargeField(index, position, sizes);
+    const field = tooLargeField(index, position, shared);
     if (field !== undefined) {
       rejections.push({
         index: position,
@@ -113,89 +115,86 @@ function idSizes({ type }: OtlpIndex): { readonly trace: string; readonly span: 
   return { trace: '32 hex digits', span: '16 hex digits' };
 }
 
-/** The JSON size of a resource's attributes, and their keys. They are in the metadata of all its spans. */
-type ResourceSize = { readonly bytes: number; readonly keys: ReadonlySet<string> };
+/** The metadata that spans share. The spans of a scope follow one another, and so do the scopes of a resource: each is read once. */
+class SharedOfScopes {
+  readonly #index: OtlpIndex;
+  #resource: { readonly number: number; readonly members: ResourceMembers } | undefined;
+  #scope: { readonly number: number; readonly members: SharedMembers } | undefined;
+
+  constructor(index: OtlpIndex) {
+    this.#index = index;
+  }
+
+  of(position: number): SharedMembers {
+    const number = spanField(this.#index, position, OtlpField.SCOPE);
+    if (this.#scope?.number !== number) {
+      const resource = this.#resourceOf(position);
+      const members = sharedMembers(resource, scopeAt(this.#index, number));
+      this.#scope = { number, members };
+    }
+    return this.#scope.members;
+  }
+
+  #resourceOf(position: number): ResourceMembers {
+    const number = spanField(this.#index, position, OtlpField.RESOURCE);
+    if (this.#resource?.number !== number) {
+      const members = resourceMembers(resourceAt(this.#index, number));
+      this.#resource = { number, members };
+    }
+    return this.#resource.members;
+  }
+}
 
 /**
  * The name of a field above the limit. Fields are made and measured only if an upper bound of their size is above
- * the limit, which it is for few spans. A resource is measured once for all of its spans.
+ * the limit, which it is for few spans.
  */
 function tooLargeField(
   index: OtlpIndex,
   position: number,
-  sizes: Map<number, ResourceSize>,
+  sharedOfScopes: SharedOfScopes,
 ): PayloadField | undefined {
-  const resource = spanField(index, position, OtlpField.RESOURCE);
   const growth = GROWTH[index.type];
-  const own = boundOfSpan(index, position) * growth + partBytes(index, position);
-  const resourceBound =
-    growth *
-    (resourceField(index, resource, ResourceField.RESOURCE_END) -
-      resourceField(index, resource, ResourceField.RESOURCE_START));
-  if (own + resourceBound <= MAX_FIELD_BYTES) return undefined;
-  const shared = sizes.get(resource) ?? sizeOfResource(index, resource);
-  sizes.set(resource, shared);
-  if (shared.bytes > MAX_FIELD_BYTES) return 'metadata';
-  if (own + shared.bytes + shared.keys.size * RESOURCE_PREFIX.length <= MAX_FIELD_BYTES) {
-    return undefined;
-  }
-  return measuredTooLarge(index, position, shared);
+  const own = growth * lengthOfSpan(index, position) + partBytes(index, position);
+  if (own + growth * lengthAround(index, position) <= MAX_FIELD_BYTES) return undefined;
+  const shared = sharedOfScopes.of(position);
+  const prefixes = shared.resource.values.size * RESOURCE_PREFIX.length;
+  if (own + shared.bytes + prefixes <= MAX_FIELD_BYTES) return undefined;
+  return measuredTooLarge(spanAt(index, position), shared);
 }
 
-/** The prefix of a resource's key that a span has, too. */
-const RESOURCE_PREFIX = 'resource.';
-
-function measuredTooLarge(
-  index: OtlpIndex,
-  position: number,
-  shared: ResourceSize,
-): PayloadField | undefined {
-  const span = spanAt(index, position);
-  const scope = scopeAt(index, spanField(index, position, OtlpField.SCOPE));
-  const payload = payloadOfSpan({ span, resource: {}, scope }, PAYLOAD_FIELDS);
-  for (const field of PAYLOAD_FIELDS) {
+function measuredTooLarge(span: OtlpSpan, shared: SharedMembers): PayloadField | undefined {
+  const facts = factsOfSpan(span);
+  // The metadata of an embedded observation is a text of the span.
+  const isEmbedded = facts.embedded !== undefined;
+  const made = isEmbedded ? PAYLOAD_FIELDS : PAYLOAD_FIELDS.filter((field) => field !== 'metadata');
+  const payload = payloadOfSpan({ span, resource: {}, scope: {} }, made);
+  return PAYLOAD_FIELDS.find((field) => {
     const text = payload[field];
-    if (text === undefined) continue;
-    let bytes = compactBytes(text);
-    if (field === 'metadata' && shared.keys.size > 0) {
-      const keys = new Set(span.attributes?.map((attribute) => attribute.key ?? ''));
-      const covered = [...keys].filter((key) => shared.keys.has(key)).length;
-      // Without the resource's brackets, with a comma if both have members.
-      bytes += shared.bytes - 2 + (text === '{}' ? 0 : 1) + covered * RESOURCE_PREFIX.length;
-    }
-    if (bytes > MAX_FIELD_BYTES) return field;
-  }
-  return undefined;
+    if (text !== undefined) return compactBytes(text) > MAX_FIELD_BYTES;
+    if (field !== 'metadata' || isEmbedded) return false;
+    return metadataBytes(span, facts, shared) > MAX_FIELD_BYTES;
+  });
 }
 
-function boundOfSpan(index: OtlpIndex, position: number): number {
+function lengthOfSpan(index: OtlpIndex, position: number): number {
+  return spanField(index, position, OtlpField.END) - spanField(index, position, OtlpField.START);
+}
+
+/** The bytes of the resource and the scope of a span. */
+function lengthAround(index: OtlpIndex, position: number): number {
   const scope = spanField(index, position, OtlpField.SCOPE);
+  const resource = spanField(index, position, OtlpField.RESOURCE);
   return (
-    spanField(index, position, OtlpField.END) -
-    spanField(index, position, OtlpField.START) +
     scopeField(index, scope, ScopeField.SCOPE_END) -
-    scopeField(index, scope, ScopeField.SCOPE_START)
+    scopeField(index, scope, ScopeField.SCOPE_START) +
+    resourceField(index, resource, ResourceField.RESOURCE_END) -
+    resourceField(index, resource, ResourceField.RESOURCE_START)
   );
 }
 
 function partBytes(index: OtlpIndex, position: number): number {
   return FIXED_BYTES + PART_BYTES * spanField(index, position, OtlpField.PARTS);
-}
-
-function sizeOfResource(index: OtlpIndex, resource: number): ResourceSize {
-  const entries = entriesOf(resourceAt(index, resource).attributes);
-  let bytes = 2;
-  for (const [key, text] of entries) {
-    bytes += Buffer.byteLength(JSON.stringify(key)) + Buffer.byteLength(text) + 2;
-  }
-  // There is one comma less than members.
-  return { bytes: entries.size === 0 ? 2 : bytes - 1, keys: new Set(entries.keys()) };
-}
-
-/** The size without white space, which an input in JSON text may have. */
-function compactBytes(json: string): number {
-  const text = textOf(Buffer.from(json), Number.MAX_SAFE_INTEGER);
-  return skipValue(text, skipSpace(text, 0), 0) - text.saved;
 }
 
 /** The path of a span in its request. */

@@ -1,4 +1,5 @@
 import t from 'tap';
+import type { OtlpIndex } from '../../../../src/model/batch-index.ts';
 import {
   judged,
   otlpCustomFieldRejections,
@@ -6,6 +7,29 @@ import {
 } from '../../../../src/model/otlp/rules.ts';
 import { attributesOf, requestOf, spanOf } from '../../../helper/otlp-proto.ts';
 import { jsonIndex, MiB, protoIndex } from './reading.ts';
+
+/** Bytes of bodies that become text, and of texts that become bytes again, as the rules read and measure them. */
+function workOf(index: OtlpIndex): { read: number; measured: number } {
+  const work = { read: 0, measured: 0 };
+  const bytes = Buffer.from(index.bytes);
+  bytes.toString = (encoding, start, end) => {
+    const text = index.bytes.toString(encoding, start, end);
+    work.read += text.length;
+    return text;
+  };
+  const { from } = Buffer;
+  Buffer.from = ((text: string) => {
+    const copy = from(text);
+    work.measured += copy.length;
+    return copy;
+  }) as typeof from;
+  try {
+    t.same(otlpRejections({ ...index, bytes }), []);
+  } finally {
+    Buffer.from = from;
+  }
+  return work;
+}
 
 t.test('the rules for ids and sizes', async (t) => {
   t.test('reject only spans without valid ids', async (t) => {
@@ -68,6 +92,59 @@ t.test('the rules for ids and sizes', async (t) => {
     t.same(otlpRejections(exact), []);
     const one = protoIndex(requestOf(spans, { resource: resource(4 * MiB - rest + 1) }));
     t.equal(otlpRejections(one).length, 500);
+  });
+
+  t.test('count a large scope for each of its spans, exactly', async (t) => {
+    const spans = Array.from({ length: 50 }, (_, i) =>
+      spanOf(i, { attributes: attributesOf({ r: i, 'scope.s': 'own' }) }),
+    );
+    const text = (bytes: number) => 'x'.repeat(bytes);
+    const request = (bytes: number) =>
+      requestOf(spans, {
+        resource: { attributes: attributesOf({ r: 'of the resource', 'scope.t': text(99) }) },
+        scope: { attributes: attributesOf({ s: text(99), t: text(bytes) }) },
+      });
+    // Spans 0 to 9 have one digit.
+    const rest = Buffer.byteLength(
+      JSON.stringify({
+        ...{ 'resource.r': 'of the resource', 'scope.t': '', r: 10 },
+        ...{ 'scope.s': 'own', 'otel.span.kind': 'INTERNAL' },
+      }),
+    );
+    const rejected = (bytes: number) =>
+      [protoIndex, jsonIndex].map((read) =>
+        otlpRejections(read(request(bytes))).map(({ index, code }) => [index, code].join()),
+      );
+    const tooLarge = (from: number) =>
+      Array.from({ length: 50 - from }, (_, i) => `${from + i},payload_too_large`);
+    t.same(rejected(4 * MiB - rest), [[], []]);
+    t.same(rejected(4 * MiB - rest + 1), [tooLarge(10), tooLarge(10)]);
+    t.same(rejected(4 * MiB - rest + 2), [tooLarge(0), tooLarge(0)]);
+  });
+
+  t.test('read a large scope and resource once for all of their spans', async (t) => {
+    const large = (key: string, bytes: number) => {
+      return { attributes: attributesOf({ [key]: 'x'.repeat(bytes) }) };
+    };
+    const spans = Array.from({ length: 500 }, (_, i) =>
+      spanOf(i, { traceState: 'x'.repeat(2000) }),
+    );
+    // With the second size each span is measured too.
+    for (const bytes of [MiB, 2 * MiB - 4096]) {
+      const request = requestOf(spans, { resource: large('r', bytes), scope: large('s', bytes) });
+      for (const index of [protoIndex(request), jsonIndex(request)]) {
+        const work = workOf(index);
+        t.ok(work.read <= index.bytes.length, 'each part becomes text once');
+        t.ok(work.measured <= 1.5 * index.bytes.length, 'each text is measured once');
+      }
+    }
+  });
+
+  t.test('read no span, scope or resource of a small request', async (t) => {
+    const request = requestOf([spanOf(0), spanOf(1)], { scope: { name: 's' } });
+    for (const index of [protoIndex(request), jsonIndex(request)]) {
+      t.same(workOf(index), { read: 0, measured: 0 });
+    }
   });
 
   t.test('give the same rejections as the verdicts of a scan', async (t) => {
