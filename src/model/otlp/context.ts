@@ -1,5 +1,7 @@
 import type { OtlpIndex } from '../batch-index.ts';
-import { decodeResource, decodeScope, decodeSpan } from './decode.ts';
+import { QUOTE } from '../json/grammar.ts';
+import { findMembers, stringIn } from '../json/read.ts';
+import { decodeResource, decodeSchemaUrl, decodeScope, decodeSpan } from './decode.ts';
 import type { SpanFacts } from './facts.ts';
 import {
   OTLP_STRIDE,
@@ -122,4 +124,25 @@ export function scopeName(index: OtlpIndex, scope: number): string | null {
   const name = scopeAt(index, scope).name || null;
   scopeNames[scope] = name;
   return name;
+}
+
+/** Finding a schema URL reads the whole message, so each is found once, however many spans ask for it. */
+const schemaUrls = new WeakMap<OtlpIndex, Map<number, string | undefined>>();
+
+/** The schema URL of the ResourceSpans or ScopeSpans at [start, end). */
+export function schemaUrlAt(index: OtlpIndex, start: number, end: number): string | undefined {
+  let known = schemaUrls.get(index);
+  if (known === undefined) {
+    known = new Map();
+    schemaUrls.set(index, known);
+  }
+  if (!known.has(start)) known.set(start, findSchemaUrl(index, start, end));
+  return known.get(start);
+}
+
+function findSchemaUrl({ type, bytes }: OtlpIndex, start: number, end: number): string | undefined {
+  if (type === 'otlp_proto') return decodeSchemaUrl(bytes, start, end);
+  const { schemaUrl } = findMembers(bytes, start, ['schemaUrl']);
+  if (schemaUrl === undefined || bytes[schemaUrl.start] !== QUOTE) return undefined;
+  return stringIn(bytes, schemaUrl.start, schemaUrl.end);
 }

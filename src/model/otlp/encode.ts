@@ -1,8 +1,13 @@
 import type { OtlpIndex } from '../batch-index.ts';
-import { QUOTE } from '../json/grammar.ts';
-import { findMembers, stringIn } from '../json/read.ts';
-import { resourceAt, resourceField, scopeAt, scopeField, spanAt, spanField } from './context.ts';
-import { decodeSchemaUrl } from './decode.ts';
+import {
+  resourceAt,
+  resourceField,
+  schemaUrlAt,
+  scopeAt,
+  scopeField,
+  spanAt,
+  spanField,
+} from './context.ts';
 import { OtlpField, ResourceField, ScopeField } from './fields.ts';
 import type {
   OtlpEvent,
@@ -87,26 +92,6 @@ function scopeSpansOf(index: OtlpIndex, scope: number) {
   const url = schemaUrlAt(index, start, scopeField(index, scope, ScopeField.END));
   const spans: OtlpSpan[] = [];
   return { scope: scopeAt(index, scope), spans, ...(url ? { schemaUrl: url } : {}) };
-}
-
-/** Finding a schema URL reads the whole message, so each is found once, however many parts are cut from it. */
-const schemaUrls = new WeakMap<OtlpIndex, Map<number, string | undefined>>();
-
-function schemaUrlAt(index: OtlpIndex, start: number, end: number): string | undefined {
-  let known = schemaUrls.get(index);
-  if (known === undefined) {
-    known = new Map();
-    schemaUrls.set(index, known);
-  }
-  if (!known.has(start)) known.set(start, findSchemaUrl(index, start, end));
-  return known.get(start);
-}
-
-function findSchemaUrl({ type, bytes }: OtlpIndex, start: number, end: number): string | undefined {
-  if (type === 'otlp_proto') return decodeSchemaUrl(bytes, start, end);
-  const { schemaUrl } = findMembers(bytes, start, ['schemaUrl']);
-  if (schemaUrl === undefined || bytes[schemaUrl.start] !== QUOTE) return undefined;
-  return stringIn(bytes, schemaUrl.start, schemaUrl.end);
 }
 
 function writeResourceSpans(

@@ -1,8 +1,14 @@
 import type { OtlpIndex } from '../batch-index.ts';
-import { resourceAt, resourceField, scopeAt, scopeField, spanAt, spanField } from './context.ts';
-import { decodeSchemaUrl } from './decode.ts';
+import {
+  resourceAt,
+  resourceField,
+  schemaUrlAt,
+  scopeAt,
+  scopeField,
+  spanAt,
+  spanField,
+} from './context.ts';
 import { OtlpField, ResourceField, ScopeField } from './fields.ts';
-import { parseJson } from './parse.ts';
 
 /**
  * One span with its resource and scope as an export request in OTLP's JSON form: the received text for JSON, all
@@ -53,12 +59,8 @@ function resourceText(index: OtlpIndex, resource: number): string | undefined {
   return index.bytes.toString('utf8', start, end);
 }
 
-/** The schema URL of the ResourceSpans or ScopeSpans at [start, end). */
 function schemaUrlText(index: OtlpIndex, start: number, end: number): string | undefined {
-  const url =
-    index.type === 'otlp_proto'
-      ? decodeSchemaUrl(index.bytes, start, end)
-      : (parseJson(index, start, end) as { schemaUrl?: string | null }).schemaUrl;
+  const url = schemaUrlAt(index, start, end);
   return url ? JSON.stringify(url) : undefined;
 }
 

@@ -15,6 +15,24 @@ import {
 } from '../../../helper/otlp-proto.ts';
 import { jsonIndex, LIMITS, moduleOf, protoIndex } from './reading.ts';
 
+/** Bytes that count how many of them are read, one by one or as a text. */
+function countedBytes(body: Buffer): { bytes: Buffer; work: { read: number } } {
+  const work = { read: 0 };
+  const bytes = new Proxy(body, {
+    get(target, name) {
+      const value: unknown = Reflect.get(target, name, target);
+      if (typeof value === 'number' && name !== 'length') work.read++;
+      if (typeof value !== 'function') return value;
+      return (...given: unknown[]) => {
+        const result: unknown = Reflect.apply(value, target, given);
+        if (typeof result === 'string') work.read += result.length;
+        return result;
+      };
+    },
+  });
+  return { bytes, work };
+}
+
 /** Values of every kind, with keys that have rules and keys that have none. */
 const key = fc.oneof(
   fc.constantFrom(
@@ -149,6 +167,23 @@ t.test('for any request', async (t) => {
       }),
       { numRuns: 80 },
     );
+  });
+
+  t.test('the sources of all spans look for each schema URL once', async (t) => {
+    const spans = Array.from({ length: 300 }, (_, i) => spanOf(i));
+    const request = {
+      resourceSpans: [{ scopeSpans: [{ spans, schemaUrl: 'u' }], schemaUrl: 'v' }],
+    };
+    for (const index of [protoIndex(request), jsonIndex(request)]) {
+      const { bytes, work } = countedBytes(index.bytes);
+      const format = moduleOf(index);
+      const counted = { ...index, bytes };
+      const sources = spans.map((_, i) => JSON.parse(format.source(counted, i)));
+      t.match(sources.at(-1), {
+        resourceSpans: [{ scopeSpans: [{ schemaUrl: 'u' }], schemaUrl: 'v' }],
+      });
+      t.ok(work.read < 2 * index.bytes.length, `${work.read} of ${index.bytes.length} bytes`);
+    }
   });
 
   t.test('source is a request with an equal span', async () => {
