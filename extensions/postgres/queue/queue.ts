@@ -221,35 +221,36 @@ export class PostgresQueue implements SharedQueue {
     calls: readonly Take[],
     abandoned: AbortSignal,
   ): Promise<readonly (Taken | Failed)[]> {
-    const taken = new Map<string, Taken | Failed>();
+    const nameOf = ({ from, branches }: Take): string => JSON.stringify([from, branches]);
+    /** By part of the group and batch: two parts may name one batch, and each has leases of its own. */
+    const taken = new Map<string, Map<string, Taken>>();
+    const failures = new Map<string, Failed>();
     // No caller works on what the group took before.
     abandoned.addEventListener('abort', () => {
-      for (const entries of taken.values()) {
-        if (entries instanceof Failed) continue;
+      for (const entries of [...taken.values()].flatMap((found) => [...found.values()])) {
         for (const [branch, { seq }] of entries) {
           const leased = this.#leases.find(branch, seq);
           if (leased !== undefined) this.#giveBack(branch, leased, 0);
         }
       }
     });
-    const alike = Map.groupBy(calls, ({ from, branches }) => JSON.stringify([from, branches]));
-    for (const group of alike.values()) {
-      const [first] = group;
+    for (const [name, part] of Map.groupBy(calls, nameOf)) {
+      const [first] = part;
       if (first === undefined) continue;
-      const ids = group.map(({ batchId }) => batchId);
+      const ids = part.map(({ batchId }) => batchId);
       try {
-        const found = await this.#takeAlike(first.from, ids, first.branches, abandoned);
-        for (const [id, entries] of found) taken.set(id, entries);
+        taken.set(name, await this.#takeAlike(first.from, ids, first.branches, abandoned));
       } catch (failure) {
         // Other parts of the group keep what they took.
-        for (const id of ids) if (!taken.has(id)) taken.set(id, new Failed(failure));
+        failures.set(name, new Failed(failure));
       }
     }
-    return calls.map(({ batchId }) => {
-      const entries = taken.get(batchId) ?? new Map();
-      // Of several calls for the same batch in one group the first gets it.
-      taken.delete(batchId);
-      return entries;
+    return calls.map((call) => {
+      const found = taken.get(nameOf(call));
+      const entries = found?.get(call.batchId) ?? new Map();
+      // Of several calls for the same batch in one part the first gets it.
+      found?.delete(call.batchId);
+      return failures.get(nameOf(call)) ?? entries;
     });
   }
 
@@ -258,7 +259,7 @@ export class PostgresQueue implements SharedQueue {
     batchIds: readonly string[],
     branches: readonly string[],
     abandoned: AbortSignal,
-  ): Promise<Map<string, Map<string, QueueEntry>>> {
+  ): Promise<Map<string, Taken>> {
     const { database, holder } = this.#parts;
     const values = [
       from,

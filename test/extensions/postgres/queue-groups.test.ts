@@ -6,9 +6,11 @@ import { nativeBatch } from '../../helper/batches.ts';
 import { postgresDatabases } from '../../helper/postgres-server.ts';
 import { databaseOf, migrated } from '../../helper/queue-database.ts';
 import { recordingLogger } from '../../helper/settings.ts';
+import { until } from '../../helper/until.ts';
 
 const server = await postgresDatabases(t);
 const GROUP_MS = 150;
+const UNBOUNDED_MS = 1e9;
 const ANY_SIZE = 1e9;
 
 /** Texts of statements; reading bodies has no statement of the queue. */
@@ -20,7 +22,7 @@ const BODIES = 'bodies';
  * Two queues of a process whose statements a test can hold: `hold` takes a text of the statement, and `letGo` sends
  * what was held.
  */
-async function rig(t: Test) {
+async function rig(t: Test, groupMs = GROUP_MS) {
   const postgres = await migrated(await server.database());
   t.teardown(() => postgres.close());
   const database = databaseOf(postgres);
@@ -44,7 +46,7 @@ async function rig(t: Test) {
   const readBatches: typeof database.readBatches = (ids) =>
     holding(BODIES, () => database.readBatches(ids));
   const gated = { ...database, query, readBatches };
-  const storage = await openQueues(gated, systemClock, logger, GROUP_MS);
+  const storage = await openQueues(gated, systemClock, logger, groupMs);
   t.teardown(() => storage.crash());
   const open = (name: string, branches: readonly string[]) =>
     storage.openQueue({ name, branches, maxBytes: 1e9 });
@@ -53,11 +55,12 @@ async function rig(t: Test) {
     database: postgres,
     storage,
     /** The queue `work` of another process. */
-    async other() {
+    async other(branches = ['a']) {
       const another = await openQueues(database, systemClock, recordingLogger());
       t.teardown(() => another.crash());
-      return another.openQueue({ name: 'work', branches: ['a'], maxBytes: 1e9 });
+      return another.openQueue({ name: 'work', branches, maxBytes: 1e9 });
     },
+    open,
     from: await open('from', ['jobs']),
     work: await open('work', ['a']),
     hold(text: string, more: { readonly answer?: boolean; readonly after?: number } = {}) {
@@ -153,6 +156,43 @@ t.test('a part of a group that fails takes nothing from the calls of another par
   ]);
   const branches = first.status === 'fulfilled' ? [...first.value.keys()] : first.reason;
   t.same(branches, ['a']);
+});
+
+t.test('of two takes of one batch the one whose queue has it gets it', async (t) => {
+  const { from, open } = await rig(t);
+  const work = await open('two branches', ['a', 'b']);
+  const batch = nativeBatch(1);
+  await from.append(batch);
+  const taken = await Promise.all([
+    work.take('elsewhere', batch.id, ['b']),
+    work.take('from', batch.id, ['a']),
+  ]);
+  t.same(
+    taken.map((entries) => [...entries.keys()]),
+    [[], ['a']],
+  );
+});
+
+t.test('each of two takes of one batch in two queues gets its own leases', async (t) => {
+  const { from, open, other, hold, letGo, database } = await rig(t, UNBOUNDED_MS);
+  const also = await open('also', ['jobs']);
+  const work = await open('work', ['a', 'b']);
+  const elsewhere = await other(['a', 'b']);
+  const batch = nativeBatch(1);
+  await from.append(batch);
+  await also.append(batch);
+  hold(TAKE, { after: 1 });
+  const both = Promise.all([
+    work.take('from', batch.id, ['a']),
+    work.take('also', batch.id, ['b']),
+  ]);
+  // Another process delivers the batch in the branch that the first take does not lease.
+  const ofFirst = `SELECT 1 FROM queue_entries e JOIN queue_branches b ON b.id = e.branch WHERE b.branch = 'b'`;
+  await until(async () => (await database.query(ofFirst)).rows.length === 1);
+  await elsewhere.ack('b', await elsewhere.lease('b', 1, ANY_SIZE));
+  await letGo();
+  const branches = (await both).map((entries) => [...entries.keys()]);
+  t.same(branches, [['a'], ['b']]);
 });
 
 t.test('an acknowledgement that never ends is written again, once', async (t) => {
