@@ -12,10 +12,12 @@ export type RedisDeadLetters = {
   list(filter: DeadLetterFilter): Promise<DeadLetter[]>;
   /** The dead letters with these ids, with their payloads. */
   read(ids: readonly number[] | 'all'): Promise<readonly RedisLetter[]>;
+  /** The dead letters with ids above this one, in their order. One that gets a new id is found there, if it was not found before. */
+  walk(after: number): AsyncGenerator<RedisLetter, void, undefined>;
   /** Resolves with whether the dead letter was there. */
   remove(letter: RedisLetter): Promise<boolean>;
-  /** Keeps the rest of a dead letter's batch in its place. */
-  replace(letter: RedisLetter, rest: SealedBatch): Promise<void>;
+  /** Keeps the rest of a dead letter's batch in its place. Resolves with whether the dead letter was there. */
+  replace(letter: RedisLetter, rest: SealedBatch): Promise<boolean>;
   sums(): Promise<{ letters: number; items: number }>;
 };
 
@@ -61,24 +63,19 @@ export function redisDeadLetters(redis: RedisConnection, queue: string): RedisDe
   const removing = redis.script(REMOVE);
   const replacing = redis.script(REPLACE);
 
-  async function page(after: number, limit: number): Promise<RedisLetter[]> {
-    const ids = await redis.run((client) =>
-      client.zrangebyscore(key('ids'), `(${after}`, '+inf', 'LIMIT', 0, limit),
-    );
-    if (ids.length === 0) return [];
-    const texts = await redis.run((client) => client.hmget(key('letters'), ...ids));
-    return texts.flatMap((text, i) =>
-      text === null ? [] : [{ ...(JSON.parse(text) as RedisLetter), id: Number(ids[i]) }],
-    );
-  }
-
-  async function all(): Promise<RedisLetter[]> {
-    const letters: RedisLetter[] = [];
-    for (let after = 0; ; ) {
-      const next = await page(after, PAGE);
-      letters.push(...next);
-      if (next.length < PAGE) return letters;
-      after = next.at(-1)?.id ?? after;
+  async function* walk(after: number): AsyncGenerator<RedisLetter, void, undefined> {
+    for (let from = String(after); ; ) {
+      const ids = await redis.run((client) =>
+        client.zrangebyscore(key('ids'), `(${from}`, '+inf', 'LIMIT', 0, PAGE),
+      );
+      const last = ids.at(-1);
+      // Not behind a page that is not full: a dead letter of it may have a new id by now.
+      if (last === undefined) return;
+      const texts = await redis.run((client) => client.hmget(key('letters'), ...ids));
+      for (const [i, text] of texts.entries()) {
+        if (text !== null) yield { ...(JSON.parse(text) as RedisLetter), id: Number(ids[i]) };
+      }
+      from = last;
     }
   }
 
@@ -101,20 +98,21 @@ export function redisDeadLetters(redis: RedisConnection, queue: string): RedisDe
     },
     async list({ branch, limit = 100, after = 0 }) {
       const letters: DeadLetter[] = [];
-      for (let from = after; letters.length < limit; ) {
-        const next = await page(from, PAGE);
-        for (const { payload: _, ...letter } of next) {
-          if (branch === undefined || letter.branch === branch) letters.push(letter);
-        }
-        if (next.length < PAGE) break;
-        from = next.at(-1)?.id ?? from;
+      if (limit <= 0) return letters;
+      for await (const { payload: _, ...letter } of walk(after)) {
+        if (branch !== undefined && letter.branch !== branch) continue;
+        if (letters.push(letter) >= limit) break;
       }
-      return letters.slice(0, limit);
+      return letters;
     },
     async read(ids) {
-      const letters = await all();
-      return ids === 'all' ? letters : letters.filter(({ id }) => ids.includes(id));
+      const letters: RedisLetter[] = [];
+      for await (const letter of walk(0)) {
+        if (ids === 'all' || ids.includes(letter.id)) letters.push(letter);
+      }
+      return letters;
     },
+    walk,
     async remove({ id, branch, batchId, items }) {
       const removed = await removing.run(keys(), [id, uniqueName(branch, batchId), items]);
       return removed === 1;
@@ -125,7 +123,7 @@ export function redisDeadLetters(redis: RedisConnection, queue: string): RedisDe
       const payload = { ...jobPayload(rest), ...(branches === undefined ? {} : { branches }) };
       const reason = { code: letter.reason.code, message: 'an item was erased' };
       const text = JSON.stringify({ ...letter, items, reason, payload });
-      await replacing.run(keys(), [id, text, letter.items - items]);
+      return (await replacing.run(keys(), [id, text, letter.items - items])) === 1;
     },
     async sums() {
       const [letters, items] = await redis.run((client) =>

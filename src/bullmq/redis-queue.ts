@@ -113,8 +113,20 @@ class BullmqQueue implements RedisQueue {
     }
   }
 
-  /** A job in delivery keeps its items in memory: the store of the erasure refuses them. */
+  /**
+   * A replay moves a batch from the dead letters to the jobs, and a delivery that fails moves it back, to the end of the dead letters.
+   * A job in delivery keeps its items in memory: the store of the erasure refuses them.
+   *
+   *   dead letters ─▶ jobs ─▶ dead letters that are new since then
+   */
   async *eraseItems(erasing: ItemErasing): AsyncGenerator<undefined, void, undefined> {
+    const last = yield* this.#eraseInLetters(0, erasing);
+    yield* this.#eraseInJobs(erasing);
+    yield* this.#eraseInLetters(last, erasing);
+    await this.refresh();
+  }
+
+  async *#eraseInJobs(erasing: ItemErasing): AsyncGenerator<undefined, void, undefined> {
     const { bull } = this.jobs;
     for (let start = 0; ; start += PAGE) {
       const end = start + PAGE - 1;
@@ -123,14 +135,23 @@ class BullmqQueue implements RedisQueue {
         if (job !== undefined) await this.#eraseIn(job, erasing);
         yield;
       }
-      if (found.length === 0) break;
+      if (found.length === 0) return;
     }
-    for (const letter of await this.#letters.read('all')) {
+  }
+
+  /** Returns the id of the last dead letter. */
+  async *#eraseInLetters(
+    after: number,
+    erasing: ItemErasing,
+  ): AsyncGenerator<undefined, number, undefined> {
+    let last = after;
+    for await (const letter of this.#letters.walk(after)) {
+      last = letter.id;
       const rest = await restOf(letter.payload, erasing);
       if (rest !== undefined) await this.#shrinkLetter(letter, rest);
       yield;
     }
-    await this.refresh();
+    return last;
   }
 
   async #eraseIn(job: Job, erasing: ItemErasing): Promise<void> {
@@ -146,9 +167,12 @@ class BullmqQueue implements RedisQueue {
   async #shrinkLetter(letter: RedisLetter, rest: SealedBatch): Promise<void> {
     const { branch } = letter;
     const items = Math.max(0, letter.items - rest.items);
-    if (rest.items === 0) await this.#letters.remove(letter);
-    else await this.#letters.replace(letter, rest);
-    if (items > 0) this.dropped({ branch, items, reason: 'erasure', wasDead: true });
+    const isThere =
+      rest.items === 0
+        ? await this.#letters.remove(letter)
+        : await this.#letters.replace(letter, rest);
+    // A dead letter with a new id is found again.
+    if (isThere && items > 0) this.dropped({ branch, items, reason: 'erasure', wasDead: true });
   }
 
   async #removeJobs(projectId: string): Promise<number> {

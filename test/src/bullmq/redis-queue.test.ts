@@ -1,0 +1,113 @@
+import type { Test } from 'tap';
+import t from 'tap';
+import { batchIn } from '../../../src/bullmq/job-data.ts';
+import { openRedisQueue } from '../../../src/bullmq/redis-queue.ts';
+import { systemClock } from '../../../src/component/clock.ts';
+import type { SealedBatch } from '../../../src/model/batch.ts';
+import type { ItemErasing, QueueDrop } from '../../../src/queue/queue.ts';
+import { tracedItems, withoutItems } from '../../../src/store/erasing/items.ts';
+import { nativeBatch, nativeEvent } from '../../helper/batches.ts';
+import { processOn } from '../../helper/job-queue.ts';
+import { redisServer } from '../../helper/redis-server.ts';
+import { recordingLogger } from '../../helper/settings.ts';
+
+const server = await redisServer(t);
+const REASON = { code: 'unreadable', message: 'it cannot be read' };
+
+/** Items of the trace `gone`, which erasures cut out, and of the trace `kept`. */
+function batchOf(...traces: readonly string[]): SealedBatch {
+  return nativeBatch(traces.map((trace, i) => nativeEvent({ id: `${i}`, trace_id: trace })));
+}
+
+/** A queue of its own, with an erasure of the trace `gone`. */
+async function rig(t: Test) {
+  await server.client.flushall();
+  const { redis } = await processOn(t, server);
+  const queue = await openRedisQueue(redis, 'q', systemClock, recordingLogger());
+  t.teardown(() => queue.close());
+  const drops: QueueDrop[] = [];
+  queue.onDrop((drop) => drops.push(drop));
+  /** Resolves with the number of batches with items to erase. */
+  async function erase(): Promise<number> {
+    let found = 0;
+    const erasing: ItemErasing = {
+      ...{ projectId: 'proj_test', until: Date.now() + 1000 },
+      async rest(batch) {
+        const items = tracedItems(batch).filter(({ traceId }) => traceId === 'gone');
+        if (items.length === 0) return undefined;
+        found++;
+        return withoutItems(batch, new Set(items.map(({ position }) => position)));
+      },
+    };
+    for await (const _ of queue.eraseItems?.(erasing) ?? []);
+    return found;
+  }
+  /** Runs `work` between the first read of the ids of dead letters and that of their texts. */
+  function betweenReads(work: () => Promise<unknown>): void {
+    const { client } = redis;
+    const read = client.hmget.bind(client) as (...args: unknown[]) => Promise<(string | null)[]>;
+    client.hmget = (async (...args: unknown[]) => {
+      client.hmget = read as typeof client.hmget;
+      await work();
+      return read(...args);
+    }) as typeof client.hmget;
+  }
+  return { queue, redis, drops, erase, betweenReads };
+}
+
+t.test('an erasure finds a dead letter that gets a new number while it reads', async (t) => {
+  const { queue, drops, erase, betweenReads } = await rig(t);
+  const batch = batchOf('gone', 'kept');
+  await queue.deadLetter('b', batch, REASON);
+  betweenReads(() => queue.deadLetter('b', batch, REASON));
+  t.equal(await erase(), 1);
+  t.match(await queue.deadLetters(), [{ id: 2, items: 1 }]);
+  t.same(drops, [{ branch: 'b', items: 1, reason: 'erasure', wasDead: true }]);
+  t.equal(await erase(), 0);
+});
+
+t.test('an erasure finds the dead letters behind one that is removed while it reads', async (t) => {
+  const { queue, erase, betweenReads } = await rig(t);
+  for (let i = 0; i < 101; i++) await queue.deadLetter(`b${i}`, batchOf('gone', 'kept'), REASON);
+  betweenReads(() => queue.drop([1]));
+  t.equal(await erase(), 100);
+  t.equal(await erase(), 0);
+  t.equal((await queue.deadLetters({ limit: 200 })).length, 100);
+});
+
+t.test('an erasure finds a batch whose dead letter is replayed before it reads it', async (t) => {
+  const { queue, erase } = await rig(t);
+  await queue.deadLetter('b', batchOf('gone', 'kept'), REASON);
+  const { bull } = queue.jobs;
+  const read = bull.getJobs.bind(bull);
+  // The replay begins when the jobs were read.
+  bull.getJobs = async (...args) => {
+    const found = await read(...args);
+    bull.getJobs = read;
+    await queue.replay('all');
+    return found;
+  };
+  t.equal(await erase(), 1);
+  const [job] = await bull.getJobs(['waiting']);
+  t.equal(batchIn(job?.data)?.items, 1);
+});
+
+t.test(
+  'an erasure counts a dead letter once that gets a new number when it was read',
+  async (t) => {
+    const { queue, drops, erase, redis } = await rig(t);
+    const batch = batchOf('gone');
+    await queue.deadLetter('b', batch, REASON);
+    const { client } = redis;
+    const read = client.hmget.bind(client) as (...args: unknown[]) => Promise<(string | null)[]>;
+    client.hmget = (async (...args: unknown[]) => {
+      client.hmget = read as typeof client.hmget;
+      const texts = await read(...args);
+      await queue.deadLetter('b', batch, REASON);
+      return texts;
+    }) as typeof client.hmget;
+    t.equal(await erase(), 2);
+    t.same(await queue.deadLetters(), []);
+    t.equal(drops.length, 1);
+  },
+);
