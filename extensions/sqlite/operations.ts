@@ -27,6 +27,7 @@ import { traceReadOperations } from './traces/read-operations.ts';
 import { foldReadOperations, rollupOperations } from './traces/rollup-operations.ts';
 import { rollupReadOperations } from './traces/rollup-reading.ts';
 import { scoreOperations, scoreReadOperations } from './traces/score-operations.ts';
+import { COUNTED_CHANGE } from './traces/statements.ts';
 import { valueOperations } from './traces/value-operations.ts';
 import { traceOperations } from './traces/write-operations.ts';
 
@@ -87,7 +88,7 @@ export const essential = ['organizations', 'projects', 'api_keys'] as const;
 /** The background posts the terms of each trace again. */
 export const derived = {
   name: 'trace_terms',
-  remake: 'UPDATE traces SET terms = NULL, stale_changes = stale_changes + 1',
+  remake: `UPDATE traces SET terms = NULL, ${COUNTED_CHANGE}`,
 } as const;
 
 export const growing = [

@@ -15,7 +15,7 @@ import { traceTerms } from '../../../src/store/rows/trace-terms.ts';
 import type { Postgres } from '../connection/pool.ts';
 import type { PostgresClient, Statement } from '../connection/statement.ts';
 import { row, rows } from '../connection/statement.ts';
-import { savePriced, saveSummary } from './changes.ts';
+import { MARKED_STALE, savePriced, saveSummary } from './changes.ts';
 import type { PostedRow } from './postings.ts';
 import { POSTED_ROW_COLUMNS, postingsOfRow } from './postings.ts';
 import { insertDelta } from './rollups.ts';
@@ -155,7 +155,7 @@ function saveSummarized(n: number, locked: LockedTrace, entries: readonly Entry[
   return [saveSummary(locked.stale_changes, trace), ...insertDelta(project, delta)];
 }
 
-const MARK_STALE = 'UPDATE traces SET stale_changes = stale_changes + 1 WHERE n = $1';
+const MARK_STALE = `UPDATE traces t SET ${MARKED_STALE} WHERE n = $1`;
 
 function withChanges(found: readonly Entry[], changed: readonly Entry[]): Entry[] {
   const byNumber = new Map(changed.map((entry) => [entry.n, entry]));

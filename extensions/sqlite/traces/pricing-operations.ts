@@ -16,7 +16,7 @@ import type { NumberedRow } from '../../../src/store/rows/observation-write.ts';
 import { summarize } from '../../../src/store/rows/trace-summary.ts';
 import { traceTerms } from '../../../src/store/rows/trace-terms.ts';
 import type { ObservationCells } from './statements.ts';
-import { OBSERVATION_COLUMN_NAMES, splitRow, summarySaving } from './statements.ts';
+import { COUNTED_CHANGE, OBSERVATION_COLUMN_NAMES, splitRow, summarySaving } from './statements.ts';
 
 type TraceCells = [
   ...place: [n: number, atMs: number, atNs: number],
@@ -116,7 +116,7 @@ function pricedTables(db: DatabaseSync) {
   );
   const update = db.prepare('UPDATE observations SET details = ? WHERE n = ?');
   const save = summarySaving(db);
-  const stale = db.prepare('UPDATE traces SET stale_changes = stale_changes + 1 WHERE n = ?');
+  const stale = db.prepare(`UPDATE traces SET ${COUNTED_CHANGE} WHERE n = ?`);
   return {
     /** The trace in progress, or the next one. */
     traceBehind({ projectId, from, to }: PricedRange, place: PricedPlace | null) {

@@ -135,7 +135,7 @@ export class Statements implements ObservationTable<number> {
       `SELECT observations, created_at, updated_at, key_id, rollup, ${POSTED_COLUMNS} FROM traces WHERE n = ?`,
     );
     this.#saveState = db.prepare(
-      `UPDATE traces SET ${assignments(STATE_COLUMNS)}, stale_changes = stale_changes + 1 WHERE n = ?`,
+      `UPDATE traces SET ${assignments(STATE_COLUMNS)}, ${COUNTED_CHANGE} WHERE n = ?`,
     );
     this.#saveTrace = db.prepare(
       `UPDATE traces SET ${assignments(STATE_COLUMNS)}, ${SUMMARY_ASSIGNMENTS} WHERE n = ?`,
@@ -339,8 +339,11 @@ export class Statements implements ObservationTable<number> {
   }
 }
 
+/** See `STATE_COLUMNS`. */
+export const COUNTED_CHANGE = 'stale_changes = abs(stale_changes) + 1';
+
 /** Sets the columns of a summary, whose cells `savedCells` makes. */
-const SUMMARY_ASSIGNMENTS = `${assignments(SUMMARY_COLUMNS)}, terms = ?, stale_changes = 0,
+const SUMMARY_ASSIGNMENTS = `${assignments(SUMMARY_COLUMNS)}, terms = ?, stale_changes = -abs(stale_changes),
   model_usage = NULL, other_usage = NULL`;
 
 function savedCells(trace: SummarizedTrace): SQLInputValue[] {

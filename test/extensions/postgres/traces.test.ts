@@ -158,6 +158,32 @@ t.test('a new trace may be too large for a summary', async (t) => {
   t.match(await traces.getTrace(P, 't'), { id: 't', observationCount: children.length + 1 });
 });
 
+t.test('a summary is not saved after writes that made another one in between', async (t) => {
+  const { traces, postgres } = await traceDatabase(t, await server.database());
+  const upTo = (from: number, to: number) =>
+    batchWith(Array.from({ length: to - from }, (_, i) => anObservation({ id: `${from + i}` })));
+  await traces.write(upTo(0, 400));
+  // As a migration leaves it that needs new summaries.
+  await postgres.query('UPDATE traces SET stale_changes = 1');
+  const between = async () => {
+    await traces.write(upTo(400, 410));
+    await traces.write(upTo(410, 600));
+  };
+  const late: Pick<typeof postgres, 'query' | 'transaction'> = {
+    query: (text, values) => postgres.query(text, values),
+    async transaction(work) {
+      await between();
+      return postgres.transaction(work);
+    },
+  };
+  const ends = { leftOut() {} };
+  for await (const _ of summarizeStale(late, ends, { publish() {} })) break;
+  const stale = 'SELECT 1 FROM traces WHERE stale_changes > 0';
+  t.equal((await postgres.query(stale)).rows.length, 1, 'the trace still waits for its summary');
+  for await (const _ of summarizeStale(postgres, ends, { publish() {} }));
+  t.equal((await postgres.query(stale)).rows.length, 0);
+});
+
 t.test('returns and finds text that Postgres cannot store as it was sent', async (t) => {
   const { traces } = await traceDatabase(t, await server.database());
   const hostile = [
