@@ -117,7 +117,7 @@ export class RankedPage {
     this.#after = step.next;
     this.#spentMs += step.spentMs;
     this.#size = nextSize(this.#size, step.spentMs, limits.page_time - this.#spentMs);
-    if (step.next === null || step.next.n === this.#window.bottom?.n) this.#isSearched = true;
+    if (step.next === null || isSamePlace(step.next, this.#window.bottom)) this.#isSearched = true;
     else if (this.#spentMs >= limits.page_time || clock.now() >= this.#deadline) {
       this.#cut(step.next);
     }
@@ -193,6 +193,11 @@ function positionOf(cursor: string | undefined): Position | undefined {
   } catch (error) {
     throw foreignCursor(error);
   }
+}
+
+/** The number alone is not the place: the trace may have moved to another time since the window was cut. */
+function isSamePlace(one: Place, other: Place | null): boolean {
+  return other !== null && one.ms === other.ms && one.ns === other.ns && one.n === other.n;
 }
 
 function isRange(term: QueryTerm): boolean {
