@@ -107,7 +107,7 @@ export async function openSqliteStore(
     const tenancy = await openTenancy(rows, settings, config, verify);
     await database.markFilled();
     const blocks = new ErasureBlocks(() => clock.now());
-    blocks.replace(await database.read('erasing.blocks', [clock.now()]));
+    await blocks.renew(() => database.read('erasing.blocks', [clock.now()]));
     return storeIn({ database, index, queues, tenancy, blocks }, settings, config);
   } catch (error) {
     await index?.database.close();

@@ -46,7 +46,7 @@ export async function postgresErasures(parts: PostgresErasureParts): Promise<Pos
   const { housekeeping, write, read, verify } = pools;
   const tables = erasureRequests(write, read);
   // Before the first request.
-  blocks.replace(await tables.blocks(clock.now()));
+  await blocks.renew(() => tables.blocks(clock.now()));
   const cutter = itemCutter();
   const others: OtherQueues = { all: () => [] };
   const onRemoved = removalCounters(metrics)('erasure');
@@ -69,7 +69,7 @@ export async function postgresErasures(parts: PostgresErasureParts): Promise<Pos
     ...{ clock, logger, everyMs: BLOCKS_MS, betweenMs: PAUSE_MS },
     failure: 'Blocks of erasures could not be read; retrying',
     async step() {
-      blocks.replace(await tables.blocks(clock.now()));
+      await blocks.renew(() => tables.blocks(clock.now()));
       return false;
     },
   });

@@ -42,7 +42,7 @@ export function sqliteErasures(
     failure: 'Erasure could not go on; retrying',
     everyMs: UNBLOCK_MS,
     step: inSteps(async function* () {
-      blocks.replace(await tables.blocks(clock.now()));
+      await blocks.renew(() => tables.blocks(clock.now()));
       yield* eraser.work();
       while (await database.write('erasing.unblock', [clock.now()])) yield;
     }),

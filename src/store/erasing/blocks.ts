@@ -22,13 +22,27 @@ type Named = { readonly traceId: string | null; readonly userId: string | null }
 export class ErasureBlocks {
   readonly #now: () => number;
   #byProject: ReadonlyMap<string, ReadonlyMap<string, number>> = new Map();
+  /** Numbers of reads: the last one that began, and the last one whose rows were taken up. */
+  #begun = 0;
+  #taken = 0;
 
   constructor(now: () => number) {
     this.#now = now;
   }
 
-  /** Takes up the rows of the store. */
-  replace(rows: readonly BlockRow[]): void {
+  /**
+   * Reads the rows of the store and takes them up. Of reads that overlap, the one that began last counts: it has every row that was stored
+   * before any of them began.
+   */
+  async renew(read: () => Promise<readonly BlockRow[]>): Promise<void> {
+    const number = ++this.#begun;
+    const rows = await read();
+    if (number < this.#taken) return;
+    this.#taken = number;
+    this.#replace(rows);
+  }
+
+  #replace(rows: readonly BlockRow[]): void {
     const byProject = new Map<string, Map<string, number>>();
     for (const { project, hash, until } of rows) {
       const hashes = byProject.get(project) ?? new Map<string, number>();

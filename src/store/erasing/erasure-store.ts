@@ -37,7 +37,7 @@ export function erasureStore(parts: ErasureStoreParts): ErasureStore {
       const counts = { traces: 0, observations: 0, bytes: 0 };
       const row = { id, project: projectId, ...counts, record: erasureText(record) };
       await tables.add(row, requestedAudit(id, projectId, record), blockRows(projectId, request));
-      if (request.blockUntil !== undefined) blocks.replace(await tables.blocks(clock.now()));
+      if (request.blockUntil !== undefined) await blocks.renew(() => tables.blocks(clock.now()));
       wake();
       return erasureOf(row);
     },

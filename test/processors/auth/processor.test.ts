@@ -505,11 +505,11 @@ t.test('drops blocked items, and has no work without blocks', async (t) => {
   const { processor, blocks, clock } = await storeAuth(t);
   t.equal(processor.process, undefined);
   const row = { project: 'proj_test', hash: blockHash('id', 'a'), until: clock.now() + 1 };
-  blocks.replace([row]);
+  await blocks.renew(async () => [row]);
   const batch = received(nativeBatch([nativeEvent({ trace_id: 'a' }), nativeEvent()]));
   await processor.process?.(batch, requestContext());
   t.equal(batch.items, 1);
   t.same([...(takeDropped(batch) ?? [])], [[BLOCKED, 1]]);
-  blocks.replace([]);
+  await blocks.renew(async () => []);
   t.equal(processor.process, undefined);
 });

@@ -1,6 +1,7 @@
 import t from 'tap';
 import { takeDropped } from '../../../../src/model/verbs.ts';
 import { withoutIds } from '../../../../src/store/erasing/answers.ts';
+import type { BlockRow } from '../../../../src/store/erasing/blocks.ts';
 import { blockHash, ErasureBlocks } from '../../../../src/store/erasing/blocks.ts';
 import { hashedQuery, namedValues } from '../../../../src/store/erasing/named.ts';
 import { nativeBatch, nativeEvent, otlpBatch, received } from '../../../helper/batches.ts';
@@ -8,10 +9,14 @@ import { aQuery } from '../../../helper/query.ts';
 
 const NOW = 1000;
 
-function blocks(...hashes: string[]): ErasureBlocks {
+async function blocks(...hashes: string[]): Promise<ErasureBlocks> {
   const made = new ErasureBlocks(() => NOW);
-  made.replace(hashes.map((hash) => ({ project: 'proj_test', hash, until: NOW + 1 })));
+  await made.renew(async () => rowsOf(...hashes));
   return made;
+}
+
+function rowsOf(...hashes: string[]): BlockRow[] {
+  return hashes.map((hash) => ({ project: 'proj_test', hash, until: NOW + 1 }));
 }
 
 t.test('a query names ids and users only if it asks for nothing else', async (t) => {
@@ -38,7 +43,7 @@ t.test('a block drops an item with the user, and the items of its trace', async 
     nativeEvent({ id: '3', trace_id: 'a', metadata: { user_id: 'u' } }),
   ];
   const batch = received(nativeBatch(events));
-  blocks(blockHash('user', 'u')).apply(batch);
+  (await blocks(blockHash('user', 'u'))).apply(batch);
   t.equal(batch.items, 1);
   t.same([...(takeDropped(batch) ?? [])], [['erasure_block', 2]]);
 });
@@ -46,9 +51,9 @@ t.test('a block drops an item with the user, and the items of its trace', async 
 t.test('a block of a trace id drops its spans, and no user with the same text', async (t) => {
   const id = '0af7651916cd43dd8448eb211c80319c';
   const batch = received(otlpBatch([{ traceId: id }, { traceId: 'f'.repeat(32) }]));
-  blocks(blockHash('user', id)).apply(batch);
+  (await blocks(blockHash('user', id))).apply(batch);
   t.equal(batch.items, 2);
-  blocks(blockHash('id', id)).apply(batch);
+  (await blocks(blockHash('id', id))).apply(batch);
   t.equal(batch.items, 1);
 });
 
@@ -56,11 +61,31 @@ t.test('a block ends at its time', async (t) => {
   const events = [nativeEvent({ trace_id: 'a' })];
   const made = new ErasureBlocks(() => NOW);
   const hash = blockHash('id', 'a');
-  made.replace([{ project: 'proj_test', hash, until: NOW }]);
+  await made.renew(async () => [{ project: 'proj_test', hash, until: NOW }]);
   const batch = received(nativeBatch(events));
   made.apply(batch);
   t.equal(batch.items, 1);
   t.equal(new ErasureBlocks(() => NOW).areSome, false);
+});
+
+t.test('of reads that overlap the one that began last counts', async (t) => {
+  const made = new ErasureBlocks(() => NOW);
+  const [first, second] = [
+    Promise.withResolvers<BlockRow[]>(),
+    Promise.withResolvers<BlockRow[]>(),
+  ];
+  const renewals = [made.renew(() => first.promise), made.renew(() => second.promise)];
+  second.resolve(rowsOf(blockHash('id', 'a')));
+  await renewals[1];
+  first.resolve([]);
+  await renewals[0];
+  const batch = received(nativeBatch([nativeEvent({ trace_id: 'a' })]));
+  made.apply(batch);
+  t.equal(batch.items, 0);
+  await t.rejects(made.renew(() => Promise.reject(new Error('away'))));
+  t.ok(made.areSome, 'a read that fails changes nothing');
+  await made.renew(async () => []);
+  t.notOk(made.areSome);
 });
 
 t.test('an answer loses the ids of erased items only', async (t) => {
