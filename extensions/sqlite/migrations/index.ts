@@ -21,6 +21,7 @@ import { groupSums } from './0019-group-sums.ts';
 import { copyColumn } from './0020-copies.ts';
 import { postedTraces } from './0021-posted-traces.ts';
 import { groupedTraces } from './0022-grouped-traces.ts';
+import { updatesByBatch } from './0023-updates-by-batch.ts';
 
 /** The migrations of a store, in their order. */
 export const STORE_MIGRATIONS: readonly FileMigration[] = [
@@ -46,4 +47,5 @@ export const STORE_MIGRATIONS: readonly FileMigration[] = [
   copyColumn,
   postedTraces,
   groupedTraces,
+  updatesByBatch,
 ];

@@ -1,6 +1,10 @@
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import t from 'tap';
+import {
+  purgeOperations,
+  purgeReadOperations,
+} from '../../../extensions/sqlite/batches/purge-operations.ts';
 import { STORE_MIGRATIONS } from '../../../extensions/sqlite/migrations/index.ts';
 import { readOperations } from '../../../extensions/sqlite/operations.ts';
 import { textChangeOperations } from '../../../extensions/sqlite/search/change-operations.ts';
@@ -137,3 +141,24 @@ t.test('no statement reads all traces of a project', async (t) => {
     [],
   );
 });
+
+t.test(
+  'the update that holds a batch is found without the other ones of its project',
+  async (t) => {
+    const db = new Recording(join(t.testdir(), 'store.db'));
+    t.teardown(() => db.close());
+    migrateFile(db, STORE_MIGRATIONS);
+    db.statements.clear();
+    purgeOperations(db);
+    purgeReadOperations(db);
+    const ofBatch = [...db.statements].filter((sql) => /\bu\.batch = /.test(sql));
+    t.equal(ofBatch.length, 2);
+    for (const sql of ofBatch) {
+      const plan = rows<{ detail: string }>(db, `EXPLAIN QUERY PLAN ${sql}`).all();
+      const steps = plan.map(({ detail }) => detail).filter((detail) => /\bu\b/.test(detail));
+      t.match(steps, [
+        /^SEARCH u USING COVERING INDEX pending_updates_by_batch \(batch=\? AND project=\?/,
+      ]);
+    }
+  },
+);
