@@ -39,15 +39,19 @@ export function rankPlan(dialect: Dialect, scope: TraceScope, look: RankStepLook
   };
 }
 
-const COLUMNS: Readonly<Record<RankField, string>> = {
+/** Earlier versions stored sums beyond the integers that can be read; a write ends them at the same number. */
+const boundedSum = (column: string): string =>
+  `CASE WHEN ${column} > ${Number.MAX_SAFE_INTEGER} THEN ${Number.MAX_SAFE_INTEGER} ELSE ${column} END`;
+
+const VALUES: Readonly<Record<RankField, string>> = {
   latency: 't.latency',
-  cost: 't.cost',
-  tokens: 't.tokens',
+  cost: boundedSum('t.cost'),
+  tokens: boundedSum('t.tokens'),
 };
 
 /** A trace without the value is behind all others. */
 function rankValue(by: RankField, isAscending: boolean): string {
-  return `coalesce(${COLUMNS[by]}, ${isAscending ? Number.MAX_SAFE_INTEGER : -1})`;
+  return `coalesce(${VALUES[by]}, ${isAscending ? Number.MAX_SAFE_INTEGER : -1})`;
 }
 
 function sortingOf({ by, isAscending, behind, before }: RankStepLook, value: string): Sorting {
