@@ -2,8 +2,6 @@ import { Background, type Steps } from '../../src/component/background.ts';
 import type { Clock, Logger, Metrics } from '../../src/component/component.ts';
 import type { DropReason } from '../../src/queue/queue.ts';
 import { sweepAttachments } from '../../src/store/attachments.ts';
-import type { ChangeFeed } from '../../src/store/changes.ts';
-import type { TermMetrics } from '../../src/store/term-metrics.ts';
 import type { Retention } from '../../src/tenancy/retention.ts';
 import { attachmentSweep, removeAttachmentsStep } from './attachments/sweep.ts';
 import { walkAllBatches, walkBatches } from './batches/batch-walk.ts';
@@ -30,7 +28,6 @@ import {
 } from './traces/partitions.ts';
 import { retirePartitions } from './traces/retiring.ts';
 import { removeRollupsStep } from './traces/rollups.ts';
-import { summarizeStale } from './traces/summarizing.ts';
 import { leasedSteps, workLeases } from './work-leases.ts';
 
 /** How often deleted projects and free batches are looked for. */
@@ -62,8 +59,6 @@ export type PostgresHousekeepingParts = {
   readonly clock: Clock;
   readonly logger: Logger;
   readonly metrics: Metrics;
-  readonly terms: Pick<TermMetrics, 'leftOut'>;
-  readonly changes: Pick<ChangeFeed, 'publish'>;
   /** How long the log of rejections is kept, in milliseconds. */
   readonly rejectionsMaxAge: number;
   readonly tracePartitions: PostgresConfig['trace_partitions'];
@@ -84,7 +79,6 @@ export type PostgresHousekeeping = {
  *   deleted project ─▶ queue entries, dead letters, answers ─▶ traces, batches ─▶ logs, keys
  *   expired         ─▶ whole partitions of traces ─▶ other traces ─▶ whole partitions of batches, other batches
  *   hours over      ─▶ usage summed up
- *   large traces    ─▶ summaries
  */
 export function postgresHousekeeping(parts: PostgresHousekeepingParts): PostgresHousekeeping {
   const { queues, clock, logger } = parts;
@@ -141,9 +135,8 @@ class Keeper {
   }
 
   async *work(database: Database): Steps {
-    const { counters, clock, terms, changes } = this.#parts;
+    const { counters, clock } = this.#parts;
     yield* repeat(() => counters.endOverdue(database));
-    yield* summarizeStale(database, terms, changes);
     yield* this.#removeDeleted(database);
     const now = clock.now();
     const arePartitionsDue = isDue(this.#partitionedAt, PARTITIONS_MS, now);

@@ -18,7 +18,6 @@ import { postgresHousekeeping } from './housekeeping.ts';
 import { notices } from './notices.ts';
 import type { PostgresQueues } from './queue/storage.ts';
 import { openQueues } from './queue/storage.ts';
-import { rollupKeeper } from './rollup-keeper.ts';
 import { postgresTextDialect } from './search/dialect.ts';
 import type { PostgresSearch } from './search/search.ts';
 import { postgresSearch } from './search/search.ts';
@@ -28,6 +27,7 @@ import { postgresRows } from './tenancy/rows.ts';
 import { sharedLedger } from './tenancy/shared-ledger.ts';
 import { postgresUiSessions } from './tenancy/ui-sessions.ts';
 import { usageTimes } from './tenancy/usage.ts';
+import { traceKeeper } from './trace-keeper.ts';
 import { TraceNotices } from './trace-notices.ts';
 import { postgresBacklog } from './traces/backlog.ts';
 import { postgresCosts } from './traces/costs.ts';
@@ -85,13 +85,12 @@ export async function openPostgresStore(
   });
   const queues = await openQueues(database, clock, logger, groups.ms);
   const keeper = postgresHousekeeping({
-    ...{ postgres: pools.housekeeping, queues, counters, retention, clock, logger, metrics, terms },
-    changes: traceNotices,
+    ...{ postgres: pools.housekeeping, queues, counters, retention, clock, logger, metrics },
     rejectionsMaxAge: config.rejections.max_age,
     tracePartitions: config.trace_partitions,
   });
   const sums = ledgerSums(pools.housekeeping, clock, logger);
-  const rollups = rollupKeeper(pools.housekeeping, clock, logger);
+  const traceWork = traceKeeper(pools.housekeeping, { clock, logger }, terms, traceNotices);
   projects.onDelete(() => keeper.wake());
   const reading = readingOf(pools, clock, config);
   const blocks = new ErasureBlocks(() => clock.now());
@@ -122,19 +121,19 @@ export async function openPostgresStore(
     ledger: sharedLedger(pools, clock),
     first: tenancy.first,
     async finish() {
-      for (const each of [sums, erasures, keeper, rollups, search]) await each.finish();
+      for (const each of [sums, erasures, keeper, traceWork, search]) await each.finish();
     },
     async close() {
       terms.close();
       await listening.close();
-      const parts = [erasures, search, keeper, rollups, sums, counters, tenancy, queues];
+      const parts = [erasures, search, keeper, traceWork, sums, counters, tenancy, queues];
       for (const each of parts) await each.close();
     },
     async crash() {
       terms.close();
       keeper.crash();
       erasures.crash();
-      rollups.crash();
+      traceWork.crash();
       search.crash();
       sums.stop();
       tenancy.crash();

@@ -6,8 +6,8 @@ const RETRY_MS = 5000;
 export type BackgroundOptions = {
   /** Does a bounded piece of work; resolves with whether more work is left. */
   readonly step: () => Promise<boolean>;
-  /** Starts again after this time. Default: only when woken. */
-  readonly everyMs?: number;
+  /** Starts again after this time, or after one that is asked for when no work is left. Default: only when woken. */
+  readonly everyMs?: number | (() => number);
   /** Pause between steps, so that requests run in between. */
   readonly betweenMs: number;
   readonly clock: Clock;
@@ -57,7 +57,8 @@ export class Background {
     try {
       const hasMore = await this.#step();
       if (hasMore) this.#schedule(betweenMs);
-      else if (everyMs !== undefined) this.#schedule(everyMs);
+      else if (everyMs !== undefined)
+        this.#schedule(typeof everyMs === 'number' ? everyMs : everyMs());
     } catch (error) {
       if (this.#isClosed) return;
       logger.warn({ err: error }, failure);

@@ -2,6 +2,7 @@ import fc from 'fast-check';
 import type { Test } from 'tap';
 import { observe } from '../../src/model/formats.ts';
 import type { Query } from '../../src/query/query.ts';
+import type { CountedField } from '../../src/store/rows/observed-values.ts';
 import { textOfJson } from '../../src/store/search/json-text.ts';
 import { progressOf } from '../../src/store/search/status.ts';
 import { firstWords, lineOfWords, wordsOf } from '../../src/store/search/words.ts';
@@ -148,6 +149,38 @@ export function textSearch(t: Test, place: (t: Test) => Promise<SearchPlace>): v
     await finish();
     t.same(await found(store, 'sevenly'), ['exact', 'output']);
     t.same(await found(store, 'sevenlyx'), []);
+  });
+
+  t.test('every reader of a query finds the text inside of payloads', async (t) => {
+    const { store, finish } = await opening(t);
+    const metadata = { session_id: 's', user_id: 'u' };
+    await write(store, [
+      event('a', { inputs: 'refund', custom_fields: { env: 'prod' }, metadata }),
+      event('b', { outputs: 'refunds', custom_fields: { env: 'dev' }, metadata }),
+    ]);
+    await finish();
+    const query = aQuery('refund', T0);
+    const values = async (field: CountedField) =>
+      (await store.traces.countValues(P, field, { limit: 10, query })).items;
+    t.same(await values('custom.env'), [['prod', 1]]);
+    t.same(await values('span'), [['chat', 1]]);
+    t.same(await values('source'), [['native', 1]]);
+    const matching = await store.traces.findMatching(P, query, ['a', 'b']);
+    t.same(
+      matching.map(({ id }) => id),
+      ['a'],
+    );
+    for (const by of ['session', 'user'] as const) {
+      const look = { query, by, limit: 10, size: 10, after: null };
+      t.match((await store.groups.findGroups(P, look)).groups.length, 1);
+      const sums = await store.groups.sumGroup(P, by.slice(0, 1), look);
+      t.match(sums.sums, { traces: 1 });
+    }
+    const ranked = await store.ranks.rankTraces(P, {
+      ...{ by: 'tokens', isAscending: false, query, limit: 10, size: 10 },
+      ...{ after: null, until: null, behind: null, before: null },
+    });
+    t.equal(ranked.traces.length, 1);
   });
 
   t.test('turning it on indexes what is stored, also after a crash', async (t) => {

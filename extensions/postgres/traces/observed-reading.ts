@@ -17,9 +17,9 @@ import {
 import { takeRows } from '../../../src/store/rows/page.ts';
 import type { PostgresClient } from '../connection/statement.ts';
 import { rows } from '../connection/statement.ts';
-import { postgresDialect } from './dialect.ts';
 import { countsOfProbe, endOfLook } from './reading.ts';
 import { textOrNull } from './text.ts';
+import type { Reading } from './traces.ts';
 
 type Counted = {
   readonly at_ms: number;
@@ -32,12 +32,13 @@ type ObservedCell = { readonly trace: number; readonly cell: string };
 
 /** One step of a walk over the values of a field. */
 export async function countValues(
-  client: PostgresClient,
+  { client, dialect, now }: Pick<Reading, 'client' | 'dialect' | 'now'>,
   scope: TraceScope,
   field: CountedField,
   look: Look,
-): Promise<Omit<CountedStep, 'spentMs'>> {
-  const ways = stepPlan(postgresDialect, scope, look);
+): Promise<CountedStep> {
+  const begun = now();
+  const ways = stepPlan(dialect, scope, look);
   const plan = ways.by(countsOf(await countsOfProbe(client, ways.probe)));
   const end = plan.isSearch ? await endOfLook(client, plan.end) : null;
   const { sql, values } = plan.list(`${countedColumns(field)} AS cell`, end);
@@ -52,7 +53,8 @@ export async function countValues(
   const counts = new ValueCounts(field);
   if (isObservedField(field)) await countObservations(client, field, traces, counts);
   else for (const [, , , cell] of traces) counts.addTrace(cell);
-  return { counts: counts.list(), last: lastPlace(traces), hasMore, end };
+  const spentMs = Math.max(0, now() - begun);
+  return { counts: counts.list(), last: lastPlace(traces), hasMore, end, spentMs };
 }
 
 async function countObservations(

@@ -123,10 +123,8 @@ export function postgresTraces(
       listLinesOf(reading, scopeOf(projectId), traceIds, page, staleBefore()),
     async countValues(project, field, filter) {
       const scope = { project, since: retention.since(project) };
-      const begun = now();
-      const counted = await countValues(reading, scope, field, lookOf(filter, staleBefore()));
-      const spentMs = Math.max(0, now() - begun);
-      return countedPage({ ...counted, spentMs });
+      const look = lookOf(filter, staleBefore());
+      return countedPage(await countValues({ client: reading, dialect, now }, scope, field, look));
     },
     rowCursors: (projectId, traceId, observationId) =>
       rowCursors(reading, scopeOf(projectId), traceId, observationId),
