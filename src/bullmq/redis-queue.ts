@@ -41,6 +41,8 @@ export type RedisQueue = QueueAdmin & {
 
 const RECOUNT_MS = 5000;
 const STATES: JobType[] = ['waiting', 'delayed', 'prioritized', 'failed', 'completed'];
+/** With the jobs in delivery, which no command removes. */
+const ERASED_STATES: JobType[] = ['active', ...STATES];
 const PAGE = 100;
 
 export async function openRedisQueue(
@@ -115,7 +117,8 @@ class BullmqQueue implements RedisQueue {
 
   /**
    * A replay moves a batch from the dead letters to the jobs, and a delivery that fails moves it back, to the end of the dead letters.
-   * A job in delivery keeps its items in memory: the store of the erasure refuses them.
+   * A worker has the items of a job in delivery in memory: the store of the erasure refuses them. If all items of the job are erased, the
+   * erasure waits for the end of the delivery.
    *
    *   dead letters ─▶ jobs ─▶ dead letters that are new since then
    */
@@ -130,9 +133,9 @@ class BullmqQueue implements RedisQueue {
     const { bull } = this.jobs;
     for (let start = 0; ; start += PAGE) {
       const end = start + PAGE - 1;
-      const found = await this.#redis.run(() => bull.getJobs(STATES, start, end, true));
+      const found = await this.#redis.run(() => bull.getJobs(ERASED_STATES, start, end, true));
       for (const job of found) {
-        if (job !== undefined) await this.#eraseIn(job, erasing);
+        if (job !== undefined) yield* this.#eraseIn(job, erasing);
         yield;
       }
       if (found.length === 0) return;
@@ -154,14 +157,19 @@ class BullmqQueue implements RedisQueue {
     return last;
   }
 
-  async #eraseIn(job: Job, erasing: ItemErasing): Promise<void> {
+  async *#eraseIn(job: Job, erasing: ItemErasing): AsyncGenerator<undefined, void, undefined> {
     const rest = await restOf(job.data, erasing);
     const { id } = job;
     if (rest === undefined || id === undefined) return;
     const items = itemsIn(job.data) - rest.items;
-    if (rest.items === 0) await this.#redis.run(() => this.jobs.bull.remove(id));
+    if (rest.items === 0) while (!(await this.#remove(id))) yield;
     else await this.#redis.run(() => job.updateData({ ...job.data, ...jobPayload(rest) }));
     this.dropped({ branch: this.#name, items, reason: 'erasure', wasDead: false });
+  }
+
+  /** Resolves with false while a worker delivers the job. */
+  async #remove(id: string): Promise<boolean> {
+    return (await this.#redis.run(() => this.jobs.bull.remove(id))) === 1;
   }
 
   async #shrinkLetter(letter: RedisLetter, rest: SealedBatch): Promise<void> {
@@ -183,8 +191,7 @@ class BullmqQueue implements RedisQueue {
       const found = await this.#redis.run(() => bull.getJobs(STATES, start, end, true));
       for (const job of found) {
         if (projectIn(job?.data) !== projectId || job.id === undefined) continue;
-        const { id } = job;
-        if ((await this.#redis.run(() => bull.remove(id))) !== 1) continue;
+        if (!(await this.#remove(job.id))) continue;
         removed++;
         const items = itemsIn(job.data);
         this.dropped({ branch: this.#name, items, reason: 'project_deleted', wasDead: false });

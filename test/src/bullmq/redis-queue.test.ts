@@ -1,3 +1,4 @@
+import { Worker } from 'bullmq';
 import type { Test } from 'tap';
 import t from 'tap';
 import { batchIn } from '../../../src/bullmq/job-data.ts';
@@ -10,6 +11,7 @@ import { nativeBatch, nativeEvent } from '../../helper/batches.ts';
 import { processOn } from '../../helper/job-queue.ts';
 import { redisServer } from '../../helper/redis-server.ts';
 import { recordingLogger } from '../../helper/settings.ts';
+import { until } from '../../helper/until.ts';
 
 const server = await redisServer(t);
 const REASON = { code: 'unreadable', message: 'it cannot be read' };
@@ -28,8 +30,9 @@ async function rig(t: Test) {
   const drops: QueueDrop[] = [];
   queue.onDrop((drop) => drops.push(drop));
   /** Resolves with the number of batches with items to erase. */
+  let found = 0;
   async function erase(): Promise<number> {
-    let found = 0;
+    found = 0;
     const erasing: ItemErasing = {
       ...{ projectId: 'proj_test', until: Date.now() + 1000 },
       async rest(batch) {
@@ -52,7 +55,21 @@ async function rig(t: Test) {
       return read(...args);
     }) as typeof client.hmget;
   }
-  return { queue, redis, drops, erase, betweenReads };
+  /** A worker takes a job; `end` fails its delivery, so that the job waits to be retried. */
+  async function deliver() {
+    const connection = redis.duplicate();
+    connection.on('error', () => {});
+    const worker = new Worker(queue.jobs.bull.name, null, { connection, prefix: redis.prefix });
+    t.teardown(async () => {
+      await worker.close();
+      connection.disconnect();
+    });
+    const job = await worker.getNextJob('token');
+    const id = job?.id;
+    if (job === undefined || id === undefined) throw new Error('no job waits');
+    return { job: id, end: () => queue.jobs.giveBack(id, 'token') };
+  }
+  return { queue, redis, drops, erase, noted: () => found, deliver, betweenReads };
 }
 
 t.test('an erasure finds a dead letter that gets a new number while it reads', async (t) => {
@@ -90,6 +107,29 @@ t.test('an erasure finds a batch whose dead letter is replayed before it reads i
   t.equal(await erase(), 1);
   const [job] = await bull.getJobs(['waiting']);
   t.equal(batchIn(job?.data)?.items, 1);
+});
+
+t.test('an erasure cuts its items out of a job in delivery', async (t) => {
+  const { queue, drops, erase, deliver } = await rig(t);
+  await queue.append(batchOf('gone', 'kept'));
+  const { job, end } = await deliver();
+  t.equal(await erase(), 1);
+  t.equal(batchIn((await queue.jobs.bull.getJob(job))?.data)?.items, 1);
+  t.match(drops, [{ items: 1, reason: 'erasure' }]);
+  await end();
+});
+
+t.test('an erasure waits for the delivery of a job without further items', async (t) => {
+  const { queue, drops, erase, noted, deliver } = await rig(t);
+  await queue.append(batchOf('gone'));
+  const { job, end } = await deliver();
+  const erased = erase();
+  await until(() => noted() === 1);
+  t.same(drops, []);
+  await end();
+  t.equal(await erased, 1);
+  t.match(drops, [{ items: 1, reason: 'erasure' }]);
+  t.equal(await queue.jobs.bull.getJob(job), undefined);
 });
 
 t.test(
