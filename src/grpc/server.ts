@@ -12,6 +12,7 @@ import type { Clock, Logger } from '../component/component.ts';
 import { Refusal } from '../model/errors.ts';
 import { clientAddresses, trustedPeers } from '../net/client-address.ts';
 import type { ConnectionPlaces } from '../net/connection-places.ts';
+import { boundAnswer } from './answered-stream.ts';
 import type { Arrival, GrpcMethod } from './call.ts';
 import { grpcCall } from './call.ts';
 import { callTurns } from './call-turns.ts';
@@ -141,6 +142,7 @@ function serveStreams(
       leave();
       end();
     });
+    boundAnswer(stream, options.clock);
     // Hidden from the library, so that it does not inflate messages: ingestion does, within its limits.
     delete headers['grpc-encoding'];
     turns.take(() => {
