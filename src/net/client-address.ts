@@ -1,4 +1,5 @@
 import { BlockList, isIP } from 'node:net';
+import { plainAddress } from './network.ts';
 
 type Headers = ReadonlyMap<string, readonly string[]>;
 
@@ -84,8 +85,4 @@ function nodeAddress(node: string): string | undefined {
   const withPort = /^(\d+\.\d+\.\d+\.\d+):\d{1,5}$/.exec(node)?.[1];
   const address = plainAddress(bracketed ?? withPort ?? node);
   return isIP(address) === 0 ? undefined : address.toLowerCase();
-}
-
-function plainAddress(address: string): string {
-  return address.replace(/^::ffff:(?=\d+\.)/i, '');
 }

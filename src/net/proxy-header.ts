@@ -1,4 +1,5 @@
 import { isIPv4, isIPv6 } from 'node:net';
+import { plainAddress } from './network.ts';
 
 /** The beginning of a connection that a proxy opened. */
 export type ProxyHeader =
@@ -49,7 +50,9 @@ function readV1(bytes: Buffer): ProxyHeader {
     !client.includes('%') &&
     ports.length === 2 &&
     ports.every(isPort);
-  return isValid ? { state: 'whole', length, client: client.toLowerCase() } : MALFORMED;
+  return isValid
+    ? { state: 'whole', length, client: plainAddress(client.toLowerCase()) }
+    : MALFORMED;
 }
 
 function isPort(text: string): boolean {
@@ -85,5 +88,6 @@ function clientOf(family: number, addresses: Buffer): string | undefined {
   if (family === TCP4) return addresses.subarray(0, 4).join('.');
   if (family !== TCP6) return undefined;
   const groups = Array.from({ length: 8 }, (_, i) => addresses.readUInt16BE(2 * i).toString(16));
-  return groups.join(':');
+  // A proxy with a listener for both families sends IPv4 clients as IPv6.
+  return plainAddress(groups.join(':'));
 }

@@ -23,6 +23,7 @@ t.test('reads X-Forwarded-For from its end, past trusted proxies', async (t) => 
     ['[2001:DB8::1]:4711', '2001:db8::1'],
     ['2001:db8::1', '2001:db8::1'],
     ['::ffff:198.51.100.1', '198.51.100.1'],
+    ['::ffff:c633:6401', '198.51.100.1'],
   ];
   for (const [header, expected] of cases) {
     t.equal(named({ 'x-forwarded-for': header }), expected, String(header));
