@@ -37,6 +37,11 @@ export type Listeners = {
    * the running graph finishes its requests.
    */
   nextGraph(): Listeners;
+  /**
+   * A reload is complete: forgets closed listeners, so that their routes are answered 404. Before, and during a stop, they are answered
+   * 503, because the next graph or the next process may serve them.
+   */
+  forgetClosed(): void;
   /** The addresses and routes that are served now, for the banner at the start. */
   served(): { readonly url: string; readonly routes: readonly string[] }[];
   readonly bytesInFlight: BytesInFlight;
@@ -116,6 +121,7 @@ export function createListeners(options: Options): Listeners {
     return {
       bind: (endpoint, settings, entrance) => servers.bind(endpoint, settings, graph, entrance),
       nextGraph: () => ofGraph(++graphs),
+      forgetClosed: () => servers.forgetClosed(),
       served: () => servers.served(),
       bytesInFlight,
       scanner,
@@ -190,6 +196,12 @@ class Servers {
       close: (deadline) => this.#close(key, entry, hold, deadline),
       url: () => urlOf(entry),
     };
+  }
+
+  forgetClosed(): void {
+    for (const { holds } of this.#shared.values()) {
+      holds.splice(0, holds.length, ...holds.filter(({ state }) => state !== 'closed'));
+    }
   }
 
   served(): { url: string; routes: string[] }[] {
