@@ -242,8 +242,13 @@ class Connections {
     const current = underWay.find(({ exchange }) => !exchange.request.complete);
     const answering = underWay.find((pending) => pending !== current);
     const started = current?.exchange.response.headersSent === true;
-    if (!socket.writable || error.code === 'ECONNRESET' || started) {
+    if (!socket.writable || error.code === 'ECONNRESET') {
       socket.destroy();
+      return;
+    }
+    if (started) {
+      // The request was refused before its body: its answer, which may not be written yet, says why.
+      socket.destroySoon();
       return;
     }
     if (answering !== undefined) {

@@ -109,6 +109,8 @@ t.test('answers malformed HTTP 400 and ends the connection', async (t) => {
     `${start}Transfer-Encoding : chunked\r\n\r\n0\r\n\r\n`,
     `${start}Transfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n`,
     `${start}Transfer-Encoding: chunked, chunked\r\n\r\n0\r\n\r\n`,
+    `${start}Transfer-Encoding: gzip\r\n\r\n0\r\n\r\n`,
+    `${start}Transfer-Encoding: xchunked\r\n\r\n0\r\n\r\n`,
     `${start}X-A: a\u0000b\r\nContent-Length: 0\r\n\r\n`,
     `${start}X-A: a\r\n folded\r\nContent-Length: 0\r\n\r\n`,
     'POST /plain HTTP/1.1\r\nContent-Length: 0\r\n\r\n',
