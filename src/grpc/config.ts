@@ -56,7 +56,7 @@ export const grpcFields = {
       'Most concurrent calls from an IPv4 address or an IPv6 /64; more are answered `UNAVAILABLE`. Not for `trusted_proxies`.',
     ),
   read_timeout: duration('30m').describe(
-    'Longest time for a message to arrive; then the call ends with `DEADLINE_EXCEEDED`.',
+    'Longest time for a message to arrive; then the call ends with `DEADLINE_EXCEEDED`. 0s: no limit.',
   ),
   ...bodyRateFields,
   ...connectionFields,
@@ -113,7 +113,7 @@ export function grpcLimitsOf(config: GrpcListenerConfig): GrpcLimits {
     trustedProxies: config.trusted_proxies,
     proxyProtocol: config.proxy_protocol,
     maxConcurrentStreams: config.max_concurrent_streams,
-    readTimeout: config.read_timeout,
+    readTimeout: bounded(config.read_timeout),
     bodyRate: bodyRateOf(config),
     maxConnectionIdle: bounded(max_connection_idle),
     maxConnectionAge: bounded(max_connection_age),

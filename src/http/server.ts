@@ -107,7 +107,7 @@ export function createHttpServer(options: ServerOptions): HttpServer {
   server.on('clientError', (error, socket) => connections.answerDamaged(error, socket as Socket));
   server.on('timeout', (socket) => connections.checkProgress(socket, server.timeout));
   const limit = (limits: ServerLimits): void => {
-    server.headersTimeout = Math.min(limits.readHeaderTimeout, limits.readTimeout);
+    server.headersTimeout = shorter(limits.readHeaderTimeout, limits.readTimeout);
     server.requestTimeout = limits.readTimeout;
     server.timeout = limits.writeTimeout;
     connections.limit(limits);
@@ -270,6 +270,11 @@ class Connections {
   cut(): void {
     for (const socket of this.#sockets.keys()) socket.destroy();
   }
+}
+
+/** The shorter of two time-outs. 0 is none, as in the Collector. */
+function shorter(a: number, b: number): number {
+  return Math.min(a || b, b || a);
 }
 
 function boundsOf({

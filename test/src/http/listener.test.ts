@@ -167,6 +167,19 @@ t.test('answers slow heads and slow bodies 408 in the shape of their route', asy
   await Promise.all([head.ended(), body.ended()]);
 });
 
+t.test('bounds the time of a head if one of its two time-outs is 0', async (t) => {
+  for (const limits of [
+    { readHeaderTimeout: 150, readTimeout: 0 },
+    { readHeaderTimeout: 0, readTimeout: 150 },
+  ]) {
+    const { url } = await opened(t, [plain], limits);
+    const head = await dial(url);
+    head.send('POST /plain HTTP/1.1\r\nHost: t\r\nX: ');
+    t.equal((await head.answer()).status, 408);
+    await head.ended();
+  }
+});
+
 t.test('answers pipelined requests in their order', async (t) => {
   const release = new Map<string, () => void>();
   const held = echo('/held/:id', {
