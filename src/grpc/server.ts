@@ -5,12 +5,12 @@ import type {
   ServerHttp2Stream,
 } from 'node:http2';
 import { constants } from 'node:http2';
-import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import type { handleClientStreamingCall } from '@grpc/grpc-js';
 import type { Clock, Logger } from '../component/component.ts';
 import { Refusal } from '../model/errors.ts';
 import { clientAddresses, trustedPeers } from '../net/client-address.ts';
+import type { ConnectionPart } from '../net/connection-key.ts';
 import type { ConnectionPlaces } from '../net/connection-places.ts';
 import { boundAnswer } from './answered-stream.ts';
 import type { Arrival, GrpcMethod } from './call.ts';
@@ -46,7 +46,7 @@ export type GrpcServerOptions = {
   /** Marks the connection of a peer as busy until the returned function is called. */
   readonly occupy: ConnectionPlaces['occupy'];
   /** The client that a proxy named for the connection, or the peer. */
-  readonly peerOf: (socket: Pick<Socket, 'remoteAddress' | 'remotePort'>) => string;
+  readonly peerOf: (part: ConnectionPart) => string;
 };
 
 const TOO_MANY = new Refusal('unavailable', 'Too many calls are in progress. Try again.', {
@@ -181,10 +181,11 @@ function enter(
   places: StreamPlaces,
   { occupy, peerOf }: GrpcServerOptions,
 ): (() => void) | undefined {
-  const { remoteAddress, remotePort } = session?.socket ?? {};
-  const leave = places.enter(peerOf({ remoteAddress, remotePort }));
+  const { remoteAddress, remotePort, localAddress } = session?.socket ?? {};
+  const part = { remoteAddress, remotePort, localAddress };
+  const leave = places.enter(peerOf(part));
   if (leave === undefined) return undefined;
-  const idle = occupy({ remoteAddress, remotePort });
+  const idle = occupy(part);
   return () => {
     leave();
     idle();

@@ -498,6 +498,37 @@ for (const bounds of [{ maxConnections: 2 }, { maxConnectionsPerAddress: 2 }]) {
   });
 }
 
+const ONE_LOOPBACK = process.platform === 'darwin' && 'this system has one loopback address';
+
+t.test(
+  'tells connections from one port to two addresses of the host apart',
+  {
+    skip: ONE_LOOPBACK,
+  },
+  async (t) => {
+    const reached = Promise.withResolvers<void>();
+    const held = echo('/held', { handler: () => reached.resolve() });
+    const listeners = testListeners();
+    const limits = { ...USUAL_LIMITS, maxConnectionsPerAddress: 2 };
+    const listener = await listeners.bind('0.0.0.0:0', limits);
+    t.teardown(() => listener.close(AbortSignal.abort()));
+    listener.route(held);
+    await listener.open();
+    const port = Number(new URL(urlOf(listener)).port);
+    const from = { port, localAddress: '127.0.0.1' };
+    const busy = connect({ ...from, host: '127.0.0.1' });
+    await once(busy, 'connect');
+    const idle = connect({ ...from, host: '127.0.0.2', localPort: Number(busy.localPort) });
+    await once(idle, 'connect');
+    busy.write(`GET /held HTTP/1.1\r\n${HOST}\r\n`);
+    await reached.promise;
+    const next = connect({ ...from, host: '127.0.0.1' });
+    await once(idle, 'close');
+    t.notOk(busy.closed || busy.destroyed, 'the next one replaces the idle one');
+    for (const socket of [busy, next]) socket.destroy();
+  },
+);
+
 t.test('closes a new connection if all others are busy', async (t) => {
   let busy = 0;
   const held = echo('/held', {
