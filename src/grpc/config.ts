@@ -11,7 +11,7 @@ import { proxyProtocol, trustedProxies } from '../schema/trusted-proxies.ts';
 export const HANDSHAKE_MS = 10_000;
 
 /** The longest timeout of the library's timers. Milliseconds. */
-const LONGEST = 2 ** 31 - 1;
+export const LONGEST_TIMER_MS = 2 ** 31 - 1;
 
 const serverParameters = z.strictObject({
   max_connection_idle: duration()
@@ -125,5 +125,5 @@ export function grpcLimitsOf(config: GrpcListenerConfig): GrpcLimits {
 
 function bounded(milliseconds: number | undefined): number {
   // As in the Collector, 0 means no limit.
-  return Math.min(milliseconds || LONGEST, LONGEST);
+  return Math.min(milliseconds || LONGEST_TIMER_MS, LONGEST_TIMER_MS);
 }

@@ -17,7 +17,7 @@ import type { Arrival, GrpcMethod } from './call.ts';
 import { grpcCall } from './call.ts';
 import { callTurns } from './call-turns.ts';
 import type { GrpcLimits } from './config.ts';
-import { HANDSHAKE_MS } from './config.ts';
+import { HANDSHAKE_MS, LONGEST_TIMER_MS } from './config.ts';
 import { refusedCalls } from './refused-calls.ts';
 import { grpcStatusOf } from './status.ts';
 import type { StreamPlaces } from './stream-places.ts';
@@ -145,12 +145,21 @@ function serveStreams(
     boundAnswer(stream, options.clock);
     // Hidden from the library, so that it does not inflate messages: ingestion does, within its limits.
     delete headers['grpc-encoding'];
+    if (isBeyondTimers(headers['grpc-timeout'])) delete headers['grpc-timeout'];
     turns.take(() => {
       if (stream.destroyed) return;
       announce({ stream, rawHeaders });
       serve.call(http2, stream, headers, flags, rawHeaders);
     });
   });
+}
+
+const UNIT_MS: Readonly<Record<string, number>> = { H: 3_600_000, M: 60_000, S: 1_000 };
+
+/** Whether the deadline of a call is later than timers reach. The library would end such a call at once. */
+function isBeyondTimers(timeout: unknown): boolean {
+  const [, amount, unit = ''] = /^(\d{1,8})([HMS])$/.exec(String(timeout)) ?? [];
+  return Number(amount) * (UNIT_MS[unit] ?? 0) > LONGEST_TIMER_MS;
 }
 
 type StreamListener = (

@@ -311,6 +311,23 @@ for (const timeout of ['1n', 'soon']) {
   });
 }
 
+t.test('keeps a deadline that is later than timers reach', async (t) => {
+  const { listeners } = listenersFor(t);
+  const handled = Promise.withResolvers<void>();
+  const listener = await opened(t, listeners, '127.0.0.1:0', 'a', { until: handled.promise });
+  const client = bareClient(t, urlOf(listener));
+  const call = (timeout: string) => {
+    const begun = client.call(['grpc-timeout', timeout], PATH);
+    begun.stream.end(framed(Buffer.alloc(0)));
+    return begun;
+  };
+  const calls = ['596H', '597H', '35792M', '2147484S'].map(call);
+  // Its timer is the last one of those that end at once.
+  t.match(await call('1m').end, { 'grpc-status': '4' });
+  handled.resolve();
+  for (const { end } of calls) t.match(await end, { 'grpc-status': '0' });
+});
+
 t.test('asks an idle connection to close if configured', async (t) => {
   const { listeners } = listenersFor(t);
   const limits = { maxConnectionIdle: 30, keepaliveTime: 10 };
