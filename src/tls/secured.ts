@@ -52,9 +52,9 @@ export function tlsGateOf(server: HttpServer, onConnection: (socket: Socket) => 
   });
   return {
     use(next) {
-      tls?.off('secureConnection', secured);
+      // The former server finishes the handshakes that it began.
       tls = next;
-      tls?.on('secureConnection', secured);
+      tls?.off('secureConnection', secured).on('secureConnection', secured);
     },
     close() {
       for (const socket of handshaking.values()) socket.destroy();
