@@ -66,8 +66,9 @@ function readV2(bytes: Buffer): ProxyHeader {
   const rest = bytes.readUInt16BE(14);
   const isLocal = command === 0x20;
   if ((!isLocal && command !== 0x21) || rest > MAX_V2_BYTES) return MALFORMED;
-  const size = FAMILIES.get(family);
-  if (size === undefined || (!isLocal && rest < size)) return MALFORMED;
+  // The family of a connection of the proxy itself has no meaning.
+  const size = isLocal ? 0 : FAMILIES.get(family);
+  if (size === undefined || rest < size) return MALFORMED;
   const length = V2_HEAD_BYTES + rest;
   if (bytes.length < length) return INCOMPLETE;
   const addresses = bytes.subarray(V2_HEAD_BYTES, length);

@@ -85,7 +85,13 @@ t.test('reads version 2', async (t) => {
     ...{ ...whole, length: 232 },
     client: undefined,
   });
-  for (const header of [v2(0x20, 0, NONE), v2(0x20, 0x11, FOUR), v2(0x21, 0, NONE)]) {
+  const local = [
+    v2(0x20, 0, NONE),
+    v2(0x20, 0x11, FOUR),
+    v2(0x20, 0x12, FOUR),
+    v2(0x20, 0xff, NONE),
+  ];
+  for (const header of [...local, v2(0x21, 0, NONE)]) {
     const length = header.length;
     t.same(readProxyHeader(header), { state: 'whole', length, client: undefined });
   }
