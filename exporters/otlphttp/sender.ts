@@ -55,8 +55,10 @@ export class Sender {
   readonly #wakers = new Set<() => void>();
   #isStopped = false;
   #transport: Transport | undefined;
-  /** No request is sent before this instant. */
+  /** No request is sent before this instant, unless the clock is set back. */
   #pausedUntil = 0;
+  /** The length of that pause. */
+  #pauseMs = 0;
   #held: HeldState | undefined;
   #failingSince: number | undefined;
   #holdLoggedAt = Number.NEGATIVE_INFINITY;
@@ -148,7 +150,7 @@ export class Sender {
     const body = encoding instanceof Promise ? await encoding : encoding;
     for (let failures = 0; ; failures++) {
       if (this.#isStopped) throw shuttingDown();
-      if (this.#pausedUntil > this.#settings.clock.now()) await this.#pause(startedAt);
+      if (this.#pauseLeft() > 0) await this.#waitWhilePaused(startedAt);
       const verdict = await this.#attempt(body.bytes, body.headers);
       if (verdict.kind === 'broken') {
         this.#failed(verdict.code);
@@ -228,13 +230,21 @@ export class Sender {
   }
 
   #pauseFor(ms: number): void {
-    this.#pausedUntil = Math.max(this.#pausedUntil, this.#settings.clock.now() + ms);
+    if (ms <= this.#pauseLeft()) return;
+    this.#pauseMs = ms;
+    this.#pausedUntil = this.#settings.clock.now() + ms;
   }
 
-  /** Waits while requests are paused. */
-  async #pause(startedAt: number): Promise<void> {
+  /** A clock that is set back makes the pause begin again, and not longer. */
+  #pauseLeft(): number {
+    const now = this.#settings.clock.now();
+    this.#pausedUntil = Math.min(this.#pausedUntil, now + this.#pauseMs);
+    return this.#pausedUntil - now;
+  }
+
+  async #waitWhilePaused(startedAt: number): Promise<void> {
     const { clock } = this.#settings;
-    for (let ms = this.#pausedUntil - clock.now(); ms > 0; ms = this.#pausedUntil - clock.now()) {
+    for (let ms = this.#pauseLeft(); ms > 0; ms = this.#pauseLeft()) {
       if (!this.#isQueued && clock.now() - startedAt + ms > DIRECT_ANSWER_MS) {
         throw new RetryableError('destination_unavailable', 'the destination asks to wait', {
           retryAfterMs: ms,

@@ -343,12 +343,14 @@ async function replace(
   const built = await remake(planGraph(next));
   try {
     await exchange({ running, next: built, clock, logger, timeout });
+    ports.http.forgetClosed();
     return { build: built, failure: undefined };
   } catch (failure) {
     logger.warn({ err: failure }, 'Restoring the former configuration');
     try {
       const restored = await remake(running.graph);
       await exchange({ running, next: restored, clock, logger, timeout });
+      ports.http.forgetClosed();
       return { build: restored, failure };
     } catch (error) {
       openGates(pipelineSlotsOf(running));

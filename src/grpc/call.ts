@@ -46,14 +46,11 @@ type CallOptions = {
 const PREFIX_BYTES = 5;
 /** Bytes of a message that are reserved together. */
 const STEP_BYTES = 65_536;
-/** Milliseconds for a client to finish a message that was already refused. */
-const LINGER_MS = 1_000;
 const ACCEPTED_ENCODINGS = 'identity,deflate,gzip';
 
 /** A call, as ingestion reads and answers it. */
 export function grpcCall(options: CallOptions): Incoming {
-  const { arrival, call, answer, Metadata, clock } = options;
-  const { stream } = arrival;
+  const { call, answer, Metadata, clock } = options;
   let isAnswered = false;
   return {
     head: headOf(options, clock.now()),
@@ -72,10 +69,6 @@ export function grpcCall(options: CallOptions): Incoming {
       const metadata = encodings(Metadata);
       if (statusDetails !== undefined) metadata.set('grpc-status-details-bin', statusDetails);
       answer({ code, details, metadata });
-      if (stream.readableEnded) return;
-      // The rest of the message is discarded until the stream is closed, which makes the client stop.
-      const cancel = clock.after(LINGER_MS, () => stream.close());
-      stream.once('close', cancel);
     },
   };
 }

@@ -11,7 +11,7 @@ import { proxyProtocol, trustedProxies } from '../schema/trusted-proxies.ts';
 export const HANDSHAKE_MS = 10_000;
 
 /** The longest timeout of the library's timers. Milliseconds. */
-const LONGEST = 2 ** 31 - 1;
+export const LONGEST_TIMER_MS = 2 ** 31 - 1;
 
 const serverParameters = z.strictObject({
   max_connection_idle: duration()
@@ -56,7 +56,7 @@ export const grpcFields = {
       'Most concurrent calls from an IPv4 address or an IPv6 /64; more are answered `UNAVAILABLE`. Not for `trusted_proxies`.',
     ),
   read_timeout: duration('30m').describe(
-    'Longest time for a message to arrive; then the call ends with `DEADLINE_EXCEEDED`.',
+    'Longest time for a message to arrive; then the call ends with `DEADLINE_EXCEEDED`. 0s: no limit.',
   ),
   ...bodyRateFields,
   ...connectionFields,
@@ -113,7 +113,7 @@ export function grpcLimitsOf(config: GrpcListenerConfig): GrpcLimits {
     trustedProxies: config.trusted_proxies,
     proxyProtocol: config.proxy_protocol,
     maxConcurrentStreams: config.max_concurrent_streams,
-    readTimeout: config.read_timeout,
+    readTimeout: bounded(config.read_timeout),
     bodyRate: bodyRateOf(config),
     maxConnectionIdle: bounded(max_connection_idle),
     maxConnectionAge: bounded(max_connection_age),
@@ -125,5 +125,5 @@ export function grpcLimitsOf(config: GrpcListenerConfig): GrpcLimits {
 
 function bounded(milliseconds: number | undefined): number {
   // As in the Collector, 0 means no limit.
-  return Math.min(milliseconds || LONGEST, LONGEST);
+  return Math.min(milliseconds || LONGEST_TIMER_MS, LONGEST_TIMER_MS);
 }

@@ -5,18 +5,19 @@ import type {
   ServerHttp2Stream,
 } from 'node:http2';
 import { constants } from 'node:http2';
-import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import type { handleClientStreamingCall } from '@grpc/grpc-js';
 import type { Clock, Logger } from '../component/component.ts';
 import { Refusal } from '../model/errors.ts';
 import { clientAddresses, trustedPeers } from '../net/client-address.ts';
+import type { ConnectionPart } from '../net/connection-key.ts';
 import type { ConnectionPlaces } from '../net/connection-places.ts';
+import { boundAnswer } from './answered-stream.ts';
 import type { Arrival, GrpcMethod } from './call.ts';
 import { grpcCall } from './call.ts';
 import { callTurns } from './call-turns.ts';
 import type { GrpcLimits } from './config.ts';
-import { HANDSHAKE_MS } from './config.ts';
+import { HANDSHAKE_MS, LONGEST_TIMER_MS } from './config.ts';
 import { refusedCalls } from './refused-calls.ts';
 import { grpcStatusOf } from './status.ts';
 import type { StreamPlaces } from './stream-places.ts';
@@ -45,7 +46,7 @@ export type GrpcServerOptions = {
   /** Marks the connection of a peer as busy until the returned function is called. */
   readonly occupy: ConnectionPlaces['occupy'];
   /** The client that a proxy named for the connection, or the peer. */
-  readonly peerOf: (socket: Pick<Socket, 'remoteAddress' | 'remotePort'>) => string;
+  readonly peerOf: (part: ConnectionPart) => string;
 };
 
 const TOO_MANY = new Refusal('unavailable', 'Too many calls are in progress. Try again.', {
@@ -141,14 +142,24 @@ function serveStreams(
       leave();
       end();
     });
+    boundAnswer(stream, options.clock);
     // Hidden from the library, so that it does not inflate messages: ingestion does, within its limits.
     delete headers['grpc-encoding'];
+    if (isBeyondTimers(headers['grpc-timeout'])) delete headers['grpc-timeout'];
     turns.take(() => {
       if (stream.destroyed) return;
       announce({ stream, rawHeaders });
       serve.call(http2, stream, headers, flags, rawHeaders);
     });
   });
+}
+
+const UNIT_MS: Readonly<Record<string, number>> = { H: 3_600_000, M: 60_000, S: 1_000 };
+
+/** Whether the deadline of a call is later than timers reach. The library would end such a call at once. */
+function isBeyondTimers(timeout: unknown): boolean {
+  const [, amount, unit = ''] = /^(\d{1,8})([HMS])$/.exec(String(timeout)) ?? [];
+  return Number(amount) * (UNIT_MS[unit] ?? 0) > LONGEST_TIMER_MS;
 }
 
 type StreamListener = (
@@ -179,10 +190,11 @@ function enter(
   places: StreamPlaces,
   { occupy, peerOf }: GrpcServerOptions,
 ): (() => void) | undefined {
-  const { remoteAddress, remotePort } = session?.socket ?? {};
-  const leave = places.enter(peerOf({ remoteAddress, remotePort }));
+  const { remoteAddress, remotePort, localAddress } = session?.socket ?? {};
+  const part = { remoteAddress, remotePort, localAddress };
+  const leave = places.enter(peerOf(part));
   if (leave === undefined) return undefined;
-  const idle = occupy({ remoteAddress, remotePort });
+  const idle = occupy(part);
   return () => {
     leave();
     idle();

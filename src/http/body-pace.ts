@@ -27,6 +27,7 @@ export function bodyPace(
   let cancel = begin();
 
   function begin(): () => void {
+    if (least === 0) return () => {};
     arrived = 0;
     return clock.after(period, () => {
       if (arrived < least) onSlow(tooSlow(bytesPerSecond));

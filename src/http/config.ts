@@ -44,10 +44,10 @@ export function bodyRateOf({ body_min_rate, body_rate_period }: BodyRateConfig):
 /** Fields of all HTTP receivers; receivers that share an endpoint must agree on them. */
 export const listenerFields = {
   read_header_timeout: duration('10s').describe(
-    'Longest time for the head of a request; then it is answered 408.',
+    'Longest time for the head of a request; then it is answered 408. 0s: that of `read_timeout`.',
   ),
   read_timeout: duration('30m').describe(
-    'Longest time for a whole request with its body; then it is answered 408.',
+    'Longest time for a whole request with its body; then it is answered 408. 0s: no limit.',
   ),
   write_timeout: duration('30s').describe(
     'Longest time in which a client takes no byte of its answer; then its connection is cut.',

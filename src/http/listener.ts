@@ -37,6 +37,11 @@ export type Listeners = {
    * the running graph finishes its requests.
    */
   nextGraph(): Listeners;
+  /**
+   * A reload is complete: forgets closed listeners, so that their routes are answered 404. Before, and during a stop, they are answered
+   * 503, because the next graph or the next process may serve them.
+   */
+  forgetClosed(): void;
   /** The addresses and routes that are served now, for the banner at the start. */
   served(): { readonly url: string; readonly routes: readonly string[] }[];
   readonly bytesInFlight: BytesInFlight;
@@ -71,12 +76,16 @@ type Shared = {
   readonly host: string;
   readonly server: HttpServer;
   readonly holds: Hold[];
+  /** The settings of holds that are not closed. */
+  readonly settingsOf: Map<Hold, ListenerSettings>;
+  /** Those of the newest graph. */
   settings: ListenerSettings;
   settingsGraph: number;
   listening: Promise<void> | undefined;
-  /** The TLS settings as JSON, and the server for them. */
+  /** A TLS server for each of their settings, which are the key as JSON. */
+  readonly servings: Map<string, TlsServing>;
+  /** The settings of new connections. */
   tlsKey: string;
-  tls: TlsServing | undefined;
 };
 
 /** `service.limits`. */
@@ -116,6 +125,7 @@ export function createListeners(options: Options): Listeners {
     return {
       bind: (endpoint, settings, entrance) => servers.bind(endpoint, settings, graph, entrance),
       nextGraph: () => ofGraph(++graphs),
+      forgetClosed: () => servers.forgetClosed(),
       served: () => servers.served(),
       bytesInFlight,
       scanner,
@@ -184,12 +194,19 @@ class Servers {
     this.#shared.set(key, entry);
     const hold = holdOf(graph, entrance, this.#common);
     entry.holds.push(hold);
+    entry.settingsOf.set(hold, settings);
     return {
       route: (route) => addRoute(entry.endpoint, entry.holds, hold, route),
       open: () => open(entry, hold, settings, this.#options),
       close: (deadline) => this.#close(key, entry, hold, deadline),
       url: () => urlOf(entry),
     };
+  }
+
+  forgetClosed(): void {
+    for (const { holds } of this.#shared.values()) {
+      holds.splice(0, holds.length, ...holds.filter(({ state }) => state !== 'closed'));
+    }
   }
 
   served(): { url: string; routes: string[] }[] {
@@ -222,17 +239,21 @@ class Servers {
     });
     return {
       ...{ endpoint, host, server, holds, settings, settingsGraph: graph, listening: undefined },
-      ...{ tlsKey: keyOf(undefined), tls: undefined },
+      ...{ settingsOf: new Map(), servings: new Map(), tlsKey: keyOf(undefined) },
     };
   }
 
   async #close(key: string, entry: Shared, hold: Hold, deadline: AbortSignal): Promise<void> {
     if (hold.state === 'closed') return;
     hold.state = 'closed';
-    if (entry.holds.some(({ state }) => state !== 'closed')) return finished(hold, deadline);
+    entry.settingsOf.delete(hold);
+    if (entry.settingsOf.size > 0) {
+      restore(entry);
+      return finished(hold, deadline);
+    }
     if (this.#shared.get(key) === entry) this.#shared.delete(key);
     if (entry.listening !== undefined) await entry.server.close(deadline);
-    entry.tls?.close();
+    closeUnused(entry);
   }
 }
 
@@ -261,15 +282,45 @@ async function secure(
   { clock, logger, metrics }: Options,
 ): Promise<void> {
   const key = keyOf(tls);
+  const { endpoint, servings } = entry;
+  if (tls !== undefined && !servings.has(key)) {
+    const protocols = ['http/1.1'] as const;
+    const parts = { clock, logger, metrics, endpoint, handshakeTimeout, protocols };
+    servings.set(key, await openTls(tls, parts));
+  }
+  useTls(entry, key);
+}
+
+function useTls(entry: Shared, key: string): void {
   if (entry.tlsKey === key) return;
-  const { endpoint } = entry;
-  const protocols = ['http/1.1'] as const;
-  const parts = { clock, logger, metrics, endpoint, handshakeTimeout, protocols };
-  const opened = tls === undefined ? undefined : await openTls(tls, parts);
-  entry.server.secure(opened?.server);
-  entry.tls?.close();
-  entry.tls = opened;
   entry.tlsKey = key;
+  entry.server.secure(entry.servings.get(key)?.server);
+}
+
+/**
+ * The settings of the newest open hold. They differ from those in use if a graph whose receiver opened could not be started as a whole, so
+ * that the former graph goes on.
+ */
+function restore(entry: Shared): void {
+  let newest: Hold | undefined;
+  for (const hold of entry.settingsOf.keys()) {
+    if (hold.state === 'open' && hold.graph >= (newest?.graph ?? 0)) newest = hold;
+  }
+  const settings = newest && entry.settingsOf.get(newest);
+  if (settings !== undefined) {
+    useTls(entry, keyOf(settings.tls));
+    entry.server.limit(settings);
+  }
+  closeUnused(entry);
+}
+
+function closeUnused({ servings, settingsOf }: Shared): void {
+  const used = new Set([...settingsOf.values()].map(({ tls }) => keyOf(tls)));
+  for (const [key, serving] of servings) {
+    if (used.has(key)) continue;
+    serving.close();
+    servings.delete(key);
+  }
 }
 
 function keyOf(tls: ServerTls | undefined): string {
@@ -326,7 +377,7 @@ function urlOf(entry: Shared): string | undefined {
   const address = entry.server.address();
   if (address === undefined) return undefined;
   const host = isIP(entry.host) === 6 ? `[${entry.host}]` : entry.host;
-  return `${entry.tls !== undefined ? 'https' : 'http'}://${host}:${address.port}`;
+  return `${entry.servings.has(entry.tlsKey) ? 'https' : 'http'}://${host}:${address.port}`;
 }
 
 function servedBy(entry: Shared): { url: string; routes: string[] }[] {

@@ -107,7 +107,7 @@ export function createHttpServer(options: ServerOptions): HttpServer {
   server.on('clientError', (error, socket) => connections.answerDamaged(error, socket as Socket));
   server.on('timeout', (socket) => connections.checkProgress(socket, server.timeout));
   const limit = (limits: ServerLimits): void => {
-    server.headersTimeout = Math.min(limits.readHeaderTimeout, limits.readTimeout);
+    server.headersTimeout = shorter(limits.readHeaderTimeout, limits.readTimeout);
     server.requestTimeout = limits.readTimeout;
     server.timeout = limits.writeTimeout;
     connections.limit(limits);
@@ -242,8 +242,13 @@ class Connections {
     const current = underWay.find(({ exchange }) => !exchange.request.complete);
     const answering = underWay.find((pending) => pending !== current);
     const started = current?.exchange.response.headersSent === true;
-    if (!socket.writable || error.code === 'ECONNRESET' || started) {
+    if (!socket.writable || error.code === 'ECONNRESET') {
       socket.destroy();
+      return;
+    }
+    if (started) {
+      // The request was refused before its body: its answer, which may not be written yet, says why.
+      socket.destroySoon();
       return;
     }
     if (answering !== undefined) {
@@ -265,6 +270,11 @@ class Connections {
   cut(): void {
     for (const socket of this.#sockets.keys()) socket.destroy();
   }
+}
+
+/** The shorter of two time-outs. 0 is none, as in the Collector. */
+function shorter(a: number, b: number): number {
+  return Math.min(a || b, b || a);
 }
 
 function boundsOf({

@@ -1,4 +1,5 @@
 import { BlockList, isIP } from 'node:net';
+import { plainAddress } from './network.ts';
 
 type Headers = ReadonlyMap<string, readonly string[]>;
 
@@ -70,12 +71,44 @@ function elementsOfList(text: string): (string | undefined)[] {
 
 /** RFC 7239: `for=192.0.2.60;proto=http, for="[2001:db8::17]:4711"`. Undefined means a malformed element. */
 function elementsOfForwarded(text: string): (string | undefined)[] {
-  const elements = text.match(/(?:"(?:[^"\\]|\\.)*"|[^,"]|")+/g) ?? [];
+  const elements = partsBetween(text, ',').filter((element) => element !== '');
   return elements.map((element) => {
-    const nodes = [...element.matchAll(/(?:^|;)\s*for=("(?:[^"\\]|\\.)*"|[^;\s"]*)\s*(?=;|$)/gi)];
-    const [node] = nodes;
-    return nodes.length === 1 ? nodeAddress(node?.[1]?.replace(/^"(.*)"$/, '$1') ?? '') : undefined;
+    const nodes = partsBetween(element, ';').flatMap((pair) => FOR.exec(pair)?.[1] ?? []);
+    const [node = ''] = nodes;
+    return nodes.length === 1 ? nodeAddress(node.replace(/^"(.*)"$/, '$1')) : undefined;
   });
+}
+
+const FOR = /^\s*for=("(?:[^"\\]|\\.)*"|[^\s"]*)\s*$/i;
+
+/**
+ * The parts between separators outside of quotes. The quote of a text that does not end is a character like others. In linear time: if one
+ * text does not end, none behind it does, because all quotes behind it are escaped.
+ */
+function partsBetween(text: string, separator: ',' | ';'): string[] {
+  const parts: string[] = [];
+  let start = 0;
+  let hasQuotes = true;
+  for (let at = 0; at < text.length; at++) {
+    if (text[at] === separator) {
+      parts.push(text.slice(start, at));
+      start = at + 1;
+    } else if (text[at] === '"' && hasQuotes) {
+      const end = endOfQuoted(text, at);
+      hasQuotes = end !== undefined;
+      at = end ?? at;
+    }
+  }
+  return [...parts, text.slice(start)];
+}
+
+/** The position of the quote that ends the text which begins at `start`. */
+function endOfQuoted(text: string, start: number): number | undefined {
+  for (let at = start + 1; at < text.length; at++) {
+    if (text[at] === '"') return at;
+    if (text[at] === '\\') at++;
+  }
+  return undefined;
 }
 
 /** The address of `192.0.2.1`, `192.0.2.1:80`, `2001:db8::1`, `[2001:db8::1]` or `[2001:db8::1]:80`. */
@@ -84,8 +117,4 @@ function nodeAddress(node: string): string | undefined {
   const withPort = /^(\d+\.\d+\.\d+\.\d+):\d{1,5}$/.exec(node)?.[1];
   const address = plainAddress(bracketed ?? withPort ?? node);
   return isIP(address) === 0 ? undefined : address.toLowerCase();
-}
-
-function plainAddress(address: string): string {
-  return address.replace(/^::ffff:(?=\d+\.)/i, '');
 }

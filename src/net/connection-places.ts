@@ -1,4 +1,6 @@
 import type { Socket } from 'node:net';
+import type { ConnectionPart } from './connection-key.ts';
+import { connectionKey } from './connection-key.ts';
 import { clientNetwork } from './network.ts';
 
 export type ConnectionBounds = {
@@ -11,6 +13,7 @@ export type ConnectionBounds = {
 };
 
 type Connection = {
+  readonly key: string;
   readonly socket: Socket;
   readonly network: string;
   /** Requests without a complete answer. */
@@ -18,9 +21,6 @@ type Connection = {
   /** It has sent a whole head. */
   isUsed: boolean;
 };
-
-/** The address and port of a peer: equal for a TLS socket and its raw socket. */
-type Peer = Pick<Socket, 'remoteAddress' | 'remotePort'>;
 
 /**
  * The connections of a listener. At a bound a new connection replaces an idle one: of its own network, or at the bound
@@ -52,17 +52,17 @@ export class ConnectionPlaces {
       socket.destroy();
       return false;
     }
-    const key = keyOf(socket);
-    const connection: Connection = { socket, network, pending: 0, isUsed: false };
+    const key = connectionKey(socket);
+    const connection: Connection = { key, socket, network, pending: 0, isUsed: false };
     this.#connections.set(key, connection);
     this.#setOf(network).add(connection);
-    socket.once('close', () => this.#remove(key, connection));
+    socket.once('close', () => this.#remove(connection));
     return true;
   }
 
   /** A request begins on the connection; the returned function ends it. */
-  occupy(peer: Peer): () => void {
-    const connection = this.#connections.get(keyOf(peer));
+  occupy(part: ConnectionPart): () => void {
+    const connection = this.#connections.get(connectionKey(part));
     if (connection === undefined) return () => {};
     connection.pending++;
     connection.isUsed = true;
@@ -92,7 +92,7 @@ export class ConnectionPlaces {
       break;
     }
     if (oldest === undefined) return false;
-    this.#remove(keyOf(oldest.socket), oldest);
+    this.#remove(oldest);
     oldest.socket.destroy();
     return true;
   }
@@ -111,14 +111,11 @@ export class ConnectionPlaces {
     return created;
   }
 
-  #remove(key: string, connection: Connection): void {
+  #remove(connection: Connection): void {
+    const { key } = connection;
     if (this.#connections.get(key) === connection) this.#connections.delete(key);
     const ofNetwork = this.#networks.get(connection.network);
     ofNetwork?.delete(connection);
     if (ofNetwork?.size === 0) this.#networks.delete(connection.network);
   }
-}
-
-function keyOf({ remoteAddress, remotePort }: Peer): string {
-  return `${remoteAddress} ${remotePort}`;
 }

@@ -1,5 +1,7 @@
 import type { Server, Socket } from 'node:net';
 import { trustedPeers } from './client-address.ts';
+import type { ConnectionPart } from './connection-key.ts';
+import { connectionKey } from './connection-key.ts';
 import { readProxyHeader } from './proxy-header.ts';
 
 /** The proxies in front of a listener. */
@@ -9,9 +11,6 @@ export type ProxySettings = {
   /** Whether they begin each connection with a header of the PROXY protocol. */
   readonly proxyProtocol?: boolean | undefined;
 };
-
-/** A part of a connection with the addresses of its peer: the socket, its TLS socket, or the one of an HTTP/2 session. */
-type Peer = Pick<Socket, 'remoteAddress' | 'remotePort'>;
 
 type GateOptions = {
   readonly clock: { now(): number; after(ms: number, callback: () => void): () => void };
@@ -36,7 +35,7 @@ const LOG_INTERVAL_MS = 10_000;
  */
 export class ProxyGate {
   readonly #options: GateOptions;
-  /** Clients of open connections, by their peer. */
+  /** Clients of open connections. */
   readonly #clients = new Map<string, string>();
   readonly #waiting = new Set<Socket>();
   #hasHeader = (_peer: string): boolean => false;
@@ -54,8 +53,8 @@ export class ProxyGate {
   }
 
   /** The client that the header of a connection names, or the peer. */
-  clientOf(peer: Peer): string {
-    return this.#clients.get(keyOf(peer)) ?? peer.remoteAddress ?? '';
+  clientOf(part: ConnectionPart): string {
+    return this.#clients.get(connectionKey(part)) ?? part.remoteAddress ?? '';
   }
 
   /** Calls `serve` when the header was read, or at once for a peer without one. */
@@ -122,7 +121,7 @@ export class ProxyGate {
 
   #remember(socket: Socket, client: string | undefined): void {
     if (client === undefined) return;
-    const key = keyOf(socket);
+    const key = connectionKey(socket);
     this.#clients.set(key, client);
     socket.once('close', () => this.#clients.delete(key));
   }
@@ -141,9 +140,4 @@ export class ProxyGate {
     logger.warn(fields, 'Connection has no valid header of the PROXY protocol');
     this.#suppressed = 0;
   }
-}
-
-/** A socket, its TLS socket and its HTTP/2 session have the same peer. */
-function keyOf({ remoteAddress, remotePort }: Peer): string {
-  return `${remoteAddress} ${remotePort}`;
 }

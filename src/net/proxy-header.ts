@@ -1,4 +1,5 @@
 import { isIPv4, isIPv6 } from 'node:net';
+import { plainAddress } from './network.ts';
 
 /** The beginning of a connection that a proxy opened. */
 export type ProxyHeader =
@@ -49,7 +50,9 @@ function readV1(bytes: Buffer): ProxyHeader {
     !client.includes('%') &&
     ports.length === 2 &&
     ports.every(isPort);
-  return isValid ? { state: 'whole', length, client: client.toLowerCase() } : MALFORMED;
+  return isValid
+    ? { state: 'whole', length, client: plainAddress(client.toLowerCase()) }
+    : MALFORMED;
 }
 
 function isPort(text: string): boolean {
@@ -63,8 +66,9 @@ function readV2(bytes: Buffer): ProxyHeader {
   const rest = bytes.readUInt16BE(14);
   const isLocal = command === 0x20;
   if ((!isLocal && command !== 0x21) || rest > MAX_V2_BYTES) return MALFORMED;
-  const size = FAMILIES.get(family);
-  if (size === undefined || (!isLocal && rest < size)) return MALFORMED;
+  // The family of a connection of the proxy itself has no meaning.
+  const size = isLocal ? 0 : FAMILIES.get(family);
+  if (size === undefined || rest < size) return MALFORMED;
   const length = V2_HEAD_BYTES + rest;
   if (bytes.length < length) return INCOMPLETE;
   const addresses = bytes.subarray(V2_HEAD_BYTES, length);
@@ -85,5 +89,6 @@ function clientOf(family: number, addresses: Buffer): string | undefined {
   if (family === TCP4) return addresses.subarray(0, 4).join('.');
   if (family !== TCP6) return undefined;
   const groups = Array.from({ length: 8 }, (_, i) => addresses.readUInt16BE(2 * i).toString(16));
-  return groups.join(':');
+  // A proxy with a listener for both families sends IPv4 clients as IPv6.
+  return plainAddress(groups.join(':'));
 }

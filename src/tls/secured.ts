@@ -25,7 +25,7 @@ export function tlsGateOf(server: HttpServer, onConnection: (socket: Socket) => 
     this: HttpServer,
     socket: Socket,
   ) => void)[];
-  /** Connections whose handshake has not finished, by the client's address. */
+  /** Connections whose handshake has not finished. */
   const handshaking = new Map<string, Socket>();
   let tls: TlsServer | undefined;
 
@@ -35,26 +35,26 @@ export function tlsGateOf(server: HttpServer, onConnection: (socket: Socket) => 
   }
 
   function secured(socket: Socket): void {
-    handshaking.delete(clientOf(socket));
+    handshaking.delete(keyOf(socket));
     serve(socket);
   }
 
   server.removeAllListeners('connection');
   server.on('connection', (socket: Socket) => {
     if (tls === undefined) return serve(socket);
-    const client = clientOf(socket);
-    handshaking.set(client, socket);
+    const key = keyOf(socket);
+    handshaking.set(key, socket);
     socket.on('error', () => {});
     socket.once('close', () => {
-      if (handshaking.get(client) === socket) handshaking.delete(client);
+      if (handshaking.get(key) === socket) handshaking.delete(key);
     });
     tls.emit('connection', socket);
   });
   return {
     use(next) {
-      tls?.off('secureConnection', secured);
+      // The former server finishes the handshakes that it began.
       tls = next;
-      tls?.on('secureConnection', secured);
+      tls?.off('secureConnection', secured).on('secureConnection', secured);
     },
     close() {
       for (const socket of handshaking.values()) socket.destroy();
@@ -79,6 +79,7 @@ export async function secureHttp(
   };
 }
 
-function clientOf({ remoteAddress, remotePort }: Socket): string {
-  return `${remoteAddress} ${remotePort}`;
+/** The same for a connection and its TLS socket. */
+function keyOf({ remoteAddress, remotePort, localAddress }: Socket): string {
+  return `${remoteAddress} ${remotePort} ${localAddress}`;
 }

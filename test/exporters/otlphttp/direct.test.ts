@@ -2,7 +2,7 @@ import t from 'tap';
 import { RetryableError } from '../../../src/model/errors.ts';
 import { otlpBatch } from '../../helper/batches.ts';
 import { ACCEPTED, partialSuccess } from '../../helper/otlp-server.ts';
-import { advanceUntil } from '../../helper/until.ts';
+import { advanceUntil, until } from '../../helper/until.ts';
 import { rigOf } from './rig.ts';
 
 t.test('without a queue', async (t) => {
@@ -123,4 +123,21 @@ t.test('without a queue', async (t) => {
       [1, 2, 3, 4, 5, 6, 7],
     );
   });
+});
+
+t.test('a clock that is set back does not prolong the pause of a destination', async (t) => {
+  const { server, exporter, clock } = await rigOf(t, { queue: false });
+  server.next({ status: 429, headers: { 'retry-after': '60' } });
+  const paused = { name: 'RetryableError', retryAfterMs: 60_000 } as unknown as Error;
+  const refused = () => t.rejects(exporter.consume(otlpBatch(1)), paused);
+  await refused();
+  clock.set(clock.now() - 86_400_000);
+  await refused();
+  clock.set(clock.now() + 59_999);
+  const last = exporter.consume(otlpBatch(1));
+  await until(() => clock.pending() > 0);
+  t.equal(server.requests.length, 1);
+  clock.advance(1);
+  await last;
+  t.equal(server.requests.length, 2);
 });

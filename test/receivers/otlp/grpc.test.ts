@@ -352,6 +352,18 @@ t.test('ends a call whose message does not arrive within its time', async (t) =>
   await nothingHeld();
 });
 
+t.test('a read_timeout of 0s is no limit', async (t) => {
+  const { url, nothingHeld, heads } = await receiving(t, { grpc: { read_timeout: '0s' } });
+  const { session, call } = bareClient(t, url);
+  const { stream, end } = call();
+  stream.write(framed(otlpProtoBody(spans(1))).subarray(0, 7));
+  await until(() => heads.length === 1);
+  for (let i = 0; i < 20; i++) await new Promise((resolve) => session.ping(resolve));
+  stream.end(framed(otlpProtoBody(spans(1))).subarray(7));
+  t.match(await end, { 'grpc-status': '0' });
+  await nothingHeld();
+});
+
 t.test('ends a call whose message arrives too slowly', async (t) => {
   const grpc = { body_min_rate: 10_000, body_rate_period: '100ms' };
   const { url, nothingHeld } = await receiving(t, { grpc });

@@ -1,10 +1,19 @@
+import { once } from 'node:events';
+import type { AddressInfo } from 'node:net';
+import { createServer } from 'node:net';
 import t from 'tap';
 import { capability, offer } from '../../../src/component/capability.ts';
+import type { ReceiverFactory } from '../../../src/component/factory.ts';
 import type { ServiceConfig } from '../../../src/config/config.ts';
 import { BrokenReloadError, createService } from '../../../src/engine/service.ts';
+import { renderEnvelopeRefusal } from '../../../src/http/envelope.ts';
+import { answer } from '../../../src/http/exchange.ts';
+import type { Listener } from '../../../src/http/listener.ts';
+import { LISTENERS } from '../../../src/http/listener.ts';
 import type { SealedBatch } from '../../../src/model/batch.ts';
 import { requestContext } from '../../../src/model/request-context.ts';
 import { aTenant, nativeBatch, received } from '../../helper/batches.ts';
+import { USUAL_LIMITS } from '../../helper/http.ts';
 import { fakeParts, serviceConfig } from '../../helper/service.ts';
 import { recordingLogger } from '../../helper/settings.ts';
 import { createSink } from '../../helper/sink.ts';
@@ -45,6 +54,15 @@ async function started(t: { teardown(f: () => unknown): void }, config: ServiceC
   t.teardown(() => service.shutdown());
   await service.start();
   return { service, logger };
+}
+
+async function freePort(): Promise<number> {
+  const probe = createServer().listen(0, '127.0.0.1');
+  await once(probe, 'listening');
+  const { port } = probe.address() as AddressInfo;
+  probe.close();
+  await once(probe, 'close');
+  return port;
 }
 
 t.test('keeps every component when nothing changed', async (t) => {
@@ -100,6 +118,55 @@ t.test('replaces the users of a changed extension', async (t) => {
     ...['shutdown queue', 'shutdown out', 'shutdown store'],
     ...['start store', 'start out', 'start queue', 'start in', 'shutdown in'],
   ]);
+});
+
+/** A receiver that serves one path, at an address that it may share. */
+function serving(path: string, endpoint: string): Partial<ReceiverFactory> {
+  return {
+    create({ host }) {
+      let listener: Listener | undefined;
+      return {
+        async start() {
+          listener = await host.service(LISTENERS).bind(endpoint, USUAL_LIMITS);
+          const reply = { status: 200, contentType: 'text/plain', body: path };
+          listener.route({
+            ...{ method: 'GET', path, renderRefusal: renderEnvelopeRefusal },
+            handler: (exchange) => answer(exchange, reply),
+          });
+          await listener.open();
+        },
+        shutdown: async (deadline) => listener?.close(deadline),
+      };
+    },
+  };
+}
+
+t.test('answers 404 for the paths of a receiver that a reload removes', async (t) => {
+  const parts = fakeParts();
+  const endpoint = `127.0.0.1:${await freePort()}`;
+  const stays = parts.receiver('stays', serving('/stays', endpoint));
+  const leaves = serving('/leaves', endpoint);
+  const config = (id?: number) =>
+    serviceConfig(
+      {
+        receivers: id === undefined ? [stays] : [stays, parts.receiver('leaves', leaves, id)],
+        exporters: [parts.exporter('out')],
+      },
+      { traces: `stays${id === undefined ? '' : ' leaves'} > > out` },
+    );
+  const { service } = await started(t, config(1));
+  const statuses = async () => {
+    const ask = (path: string) => fetch(`http://${endpoint}${path}`);
+    const answers = await Promise.all(['/stays', '/leaves'].map(ask));
+    return answers.map(({ status }) => status);
+  };
+  t.same(await statuses(), [200, 200]);
+  await service.reload(config(2));
+  t.same(await statuses(), [200, 200]);
+  await service.reload(config());
+  t.same(await statuses(), [200, 404]);
+  await service.reload(config(1));
+  t.same(await statuses(), [200, 200]);
 });
 
 t.test('lets requests wait during a reload and refuses none', async (t) => {

@@ -9,6 +9,7 @@ import { credentials } from '@grpc/grpc-js';
 import type { Test } from 'tap';
 import t from 'tap';
 import { systemClock } from '../../../src/component/clock.ts';
+import { ANSWER_MS, LINGER_MS } from '../../../src/grpc/answered-stream.ts';
 import type { GrpcLimits } from '../../../src/grpc/config.ts';
 import type { GrpcListener, GrpcListeners } from '../../../src/grpc/listener.ts';
 import { createGrpcListeners } from '../../../src/grpc/listener.ts';
@@ -16,7 +17,7 @@ import { fakeClock } from '../../helper/clock.ts';
 import { bareClient, framed, grpcClient } from '../../helper/grpc.ts';
 import { NO_DEADLINE } from '../../helper/http.ts';
 import { recordingLogger, recordingMetrics } from '../../helper/settings.ts';
-import { until } from '../../helper/until.ts';
+import { advanceUntil, until } from '../../helper/until.ts';
 
 const PATH = '/test.Service/Say';
 const HOUR = 3_600_000;
@@ -265,6 +266,66 @@ t.test('closes a connection without HTTP/2 after 10 s', async (t) => {
   clock.advance(10_000);
   await once(silent, 'close');
   t.equal((await speaks.call(Buffer.alloc(0), { path: PATH })).code, 0, 'others stay');
+});
+
+/** Whether a call finds a place, on a listener for one call at a time. */
+async function findsPlace(t: Test, listener: GrpcListener): Promise<boolean> {
+  const client = grpcClient(t, urlOf(listener));
+  return (await client.call(Buffer.alloc(0), { path: PATH })).code === 0;
+}
+
+t.test('resets a call whose client does not take its answer in 30 s', async (t) => {
+  const clock = fakeClock();
+  const { listeners } = listenersFor(t, clock);
+  const limits = { maxStreams: 1 };
+  const listener = await opened(t, listeners, '127.0.0.1:0', 'a', { limits });
+  const deaf = bareClient(t, urlOf(listener));
+  deaf.session.settings({ initialWindowSize: 0 });
+  const { stream, end } = deaf.call([], PATH);
+  stream.end(framed(Buffer.alloc(0)));
+  await once(stream, 'response');
+  t.notOk(await findsPlace(t, listener), 'the call has its place');
+  clock.advance(ANSWER_MS - 1);
+  t.notOk(await findsPlace(t, listener));
+  clock.advance(1);
+  await end;
+  t.equal(stream.rstCode, constants.NGHTTP2_CANCEL);
+  t.ok(await findsPlace(t, listener));
+  t.notOk(deaf.session.closed, 'its connection goes on');
+});
+
+for (const timeout of ['1n', 'soon']) {
+  t.test(`resets a call with the timeout ${timeout} that goes on behind its status`, async (t) => {
+    const clock = fakeClock();
+    const { listeners } = listenersFor(t, clock);
+    const limits = { maxStreams: 1 };
+    const handled = Promise.withResolvers<void>();
+    const more = { limits, until: handled.promise };
+    const listener = await opened(t, listeners, '127.0.0.1:0', 'a', more);
+    const { stream, end } = bareClient(t, urlOf(listener)).call(['grpc-timeout', timeout], PATH);
+    await once(stream, 'response');
+    await advanceUntil(clock, LINGER_MS, () => stream.closed);
+    t.match(await end, { 'grpc-status': timeout === 'soon' ? '13' : '4' });
+    handled.resolve();
+    t.ok(await findsPlace(t, listener));
+  });
+}
+
+t.test('keeps a deadline that is later than timers reach', async (t) => {
+  const { listeners } = listenersFor(t);
+  const handled = Promise.withResolvers<void>();
+  const listener = await opened(t, listeners, '127.0.0.1:0', 'a', { until: handled.promise });
+  const client = bareClient(t, urlOf(listener));
+  const call = (timeout: string) => {
+    const begun = client.call(['grpc-timeout', timeout], PATH);
+    begun.stream.end(framed(Buffer.alloc(0)));
+    return begun;
+  };
+  const calls = ['596H', '597H', '35792M', '2147484S'].map(call);
+  // Its timer is the last one of those that end at once.
+  t.match(await call('1m').end, { 'grpc-status': '4' });
+  handled.resolve();
+  for (const { end } of calls) t.match(await end, { 'grpc-status': '0' });
 });
 
 t.test('asks an idle connection to close if configured', async (t) => {

@@ -43,8 +43,16 @@ t.test('the time in which the service does not read does not count', async (t) =
   t.equal(clock.pending(), 0);
 });
 
-t.test('a rate of zero is no limit', async (t) => {
-  const clock = fakeClock();
-  bodyPace({ bytesPerSecond: 0, period: 5_000 }, clock, () => t.fail('no body is too slow'));
-  clock.advance(60_000);
+t.test('a rate or period of zero is no limit, and needs no timer', async (t) => {
+  for (const rate of [
+    { bytesPerSecond: 0, period: 5_000 },
+    { bytesPerSecond: 20, period: 0 },
+  ]) {
+    const clock = fakeClock();
+    const pace = bodyPace(rate, clock, () => t.fail('no body is too slow'));
+    t.equal(clock.pending(), 0);
+    pace.pause();
+    pace.resume();
+    t.equal(clock.pending(), 0);
+  }
 });

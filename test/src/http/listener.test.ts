@@ -109,6 +109,8 @@ t.test('answers malformed HTTP 400 and ends the connection', async (t) => {
     `${start}Transfer-Encoding : chunked\r\n\r\n0\r\n\r\n`,
     `${start}Transfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n`,
     `${start}Transfer-Encoding: chunked, chunked\r\n\r\n0\r\n\r\n`,
+    `${start}Transfer-Encoding: gzip\r\n\r\n0\r\n\r\n`,
+    `${start}Transfer-Encoding: xchunked\r\n\r\n0\r\n\r\n`,
     `${start}X-A: a\u0000b\r\nContent-Length: 0\r\n\r\n`,
     `${start}X-A: a\r\n folded\r\nContent-Length: 0\r\n\r\n`,
     'POST /plain HTTP/1.1\r\nContent-Length: 0\r\n\r\n',
@@ -163,6 +165,19 @@ t.test('answers slow heads and slow bodies 408 in the shape of their route', asy
   t.equal(second.status, 408);
   t.equal(String(second.body), 'request_timeout');
   await Promise.all([head.ended(), body.ended()]);
+});
+
+t.test('bounds the time of a head if one of its two time-outs is 0', async (t) => {
+  for (const limits of [
+    { readHeaderTimeout: 150, readTimeout: 0 },
+    { readHeaderTimeout: 0, readTimeout: 150 },
+  ]) {
+    const { url } = await opened(t, [plain], limits);
+    const head = await dial(url);
+    head.send('POST /plain HTTP/1.1\r\nHost: t\r\nX: ');
+    t.equal((await head.answer()).status, 408);
+    await head.ended();
+  }
 });
 
 t.test('answers pipelined requests in their order', async (t) => {
@@ -482,6 +497,37 @@ for (const bounds of [{ maxConnections: 2 }, { maxConnectionsPerAddress: 2 }]) {
     }
   });
 }
+
+const ONE_LOOPBACK = process.platform === 'darwin' && 'this system has one loopback address';
+
+t.test(
+  'tells connections from one port to two addresses of the host apart',
+  {
+    skip: ONE_LOOPBACK,
+  },
+  async (t) => {
+    const reached = Promise.withResolvers<void>();
+    const held = echo('/held', { handler: () => reached.resolve() });
+    const listeners = testListeners();
+    const limits = { ...USUAL_LIMITS, maxConnectionsPerAddress: 2 };
+    const listener = await listeners.bind('0.0.0.0:0', limits);
+    t.teardown(() => listener.close(AbortSignal.abort()));
+    listener.route(held);
+    await listener.open();
+    const port = Number(new URL(urlOf(listener)).port);
+    const from = { port, localAddress: '127.0.0.1' };
+    const busy = connect({ ...from, host: '127.0.0.1' });
+    await once(busy, 'connect');
+    const idle = connect({ ...from, host: '127.0.0.2', localPort: Number(busy.localPort) });
+    await once(idle, 'connect');
+    busy.write(`GET /held HTTP/1.1\r\n${HOST}\r\n`);
+    await reached.promise;
+    const next = connect({ ...from, host: '127.0.0.1' });
+    await once(idle, 'close');
+    t.notOk(busy.closed || busy.destroyed, 'the next one replaces the idle one');
+    for (const socket of [busy, next]) socket.destroy();
+  },
+);
 
 t.test('closes a new connection if all others are busy', async (t) => {
   let busy = 0;

@@ -23,6 +23,7 @@ t.test('reads X-Forwarded-For from its end, past trusted proxies', async (t) => 
     ['[2001:DB8::1]:4711', '2001:db8::1'],
     ['2001:db8::1', '2001:db8::1'],
     ['::ffff:198.51.100.1', '198.51.100.1'],
+    ['::ffff:c633:6401', '198.51.100.1'],
   ];
   for (const [header, expected] of cases) {
     t.equal(named({ 'x-forwarded-for': header }), expected, String(header));
@@ -37,8 +38,19 @@ t.test('reads Forwarded of RFC 7239', async (t) => {
     ['for=203.0.113.5, proto=http; for="[2001:db8::17]:4711"', '2001:db8::17'],
     ['for="a,b", for=198.51.100.1', '198.51.100.1'],
     ['for=198.51.100.1, for=10.0.0.7', '198.51.100.1'],
+    ['for="a\\",b", for=198.51.100.1', '198.51.100.1'],
+    ['for="\\", for=198.51.100.1', '198.51.100.1'],
+    [',,for=198.51.100.1,,', '198.51.100.1'],
+    ['by=";for=203.0.113.5;";for=198.51.100.1', '198.51.100.1'],
   ];
   for (const [header, expected] of cases) t.equal(named({ forwarded: header }), expected, header);
+});
+
+/** A reader that looks for the end of each quote takes hours for these. */
+t.test('reads a Forwarded of many quotes without an end in linear time', async (t) => {
+  for (const forwarded of [`"${'\\"'.repeat(1e6)}`, `for="${';for="\\'.repeat(1e6)}`]) {
+    t.equal(named({ forwarded }), PROXY);
+  }
 });
 
 t.test('falls back to the peer', async (t) => {

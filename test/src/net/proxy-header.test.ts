@@ -74,13 +74,24 @@ t.test('reads version 2', async (t) => {
     ...{ ...whole, length: 52 },
     client: '2001:db8:0:0:0:0:0:1',
   });
+  const mapped = Buffer.from(
+    '00000000000000000000ffffc6336401'.repeat(2).concat('00500050'),
+    'hex',
+  );
+  t.match(readProxyHeader(v2(0x21, 0x21, mapped)), { length: 52, client: '198.51.100.1' });
   const extended = v2(0x21, 0x11, Buffer.concat([FOUR, Buffer.from([4, 0, 1, 0])]));
   t.match(readProxyHeader(extended), { length: 32, client: '198.51.100.1' });
   t.same(readProxyHeader(v2(0x21, 0x31, Buffer.alloc(216))), {
     ...{ ...whole, length: 232 },
     client: undefined,
   });
-  for (const header of [v2(0x20, 0, NONE), v2(0x20, 0x11, FOUR), v2(0x21, 0, NONE)]) {
+  const local = [
+    v2(0x20, 0, NONE),
+    v2(0x20, 0x11, FOUR),
+    v2(0x20, 0x12, FOUR),
+    v2(0x20, 0xff, NONE),
+  ];
+  for (const header of [...local, v2(0x21, 0, NONE)]) {
     const length = header.length;
     t.same(readProxyHeader(header), { state: 'whole', length, client: undefined });
   }

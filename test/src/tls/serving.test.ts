@@ -184,6 +184,44 @@ t.test('a reload turns TLS of a port on and off', async (t) => {
   await listeners.close();
 });
 
+t.test('a graph that leaves before the former one gives its settings back', async (t) => {
+  const listeners = testListeners(undefined, fakeClock());
+  const probe = await listeners.bind('127.0.0.1:0', USUAL_LIMITS);
+  await probe.open();
+  const { host } = new URL(urlOf(probe));
+  await probe.close(AbortSignal.abort());
+  const tls = serverTls().parse(SERVER);
+  const both = [USUAL_LIMITS, { ...USUAL_LIMITS, tls }];
+  for (const [running, failing] of [both, both.toReversed()]) {
+    const former = await listeners.nextGraph().bind(host, { ...USUAL_LIMITS, ...running });
+    former.route(hello);
+    await former.open();
+    const answers = async () =>
+      running === USUAL_LIMITS
+        ? (await fetch(`http://${host}/hello`)).status
+        : (await get(new URL(`https://${host}`))).status;
+    t.equal(await answers(), 200);
+    const more = { ...USUAL_LIMITS, ...failing, maxConnectionsPerAddress: 1 };
+    const next = await listeners.nextGraph().bind(host, more);
+    await next.open();
+    t.not(new URL(urlOf(former)).protocol, running === USUAL_LIMITS ? 'http:' : 'https:');
+    await next.close(AbortSignal.abort());
+    t.equal(new URL(urlOf(former)).protocol, running === USUAL_LIMITS ? 'http:' : 'https:');
+    t.equal(await answers(), 200);
+    const silent = [0, 1].map(() => connect(Number(new URL(urlOf(former)).port), '127.0.0.1'));
+    for (const socket of silent) await once(socket, 'connect');
+    t.equal(await answers(), 200);
+    t.same(
+      silent.map(({ closed }) => closed),
+      [false, false],
+      'its bound of connections, too',
+    );
+    for (const socket of silent) socket.destroy();
+    await former.close(AbortSignal.abort());
+  }
+  await listeners.close();
+});
+
 t.test('an empty or damaged client_ca_file keeps the previous authorities', async (t) => {
   const directory = t.testdir({ 'ca.pem': CA });
   const file = join(directory, 'ca.pem');
