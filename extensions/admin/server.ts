@@ -229,7 +229,8 @@ function addOperation(
       const takeOver = (): Exchange => {
         reply.hijack();
         for (const [name, value] of Object.entries(HEADERS)) reply.raw.setHeader(name, value);
-        if (session !== undefined) {
+        // A client that has left closes nothing any more.
+        if (session !== undefined && !reply.raw.destroyed) {
           reply.raw.once(
             'close',
             parts.ui.watch(client, () => reply.raw.destroy()),

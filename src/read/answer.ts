@@ -129,9 +129,12 @@ export type ClientWatch = {
 export function watchClient({ response }: Exchange): ClientWatch {
   const abort = new AbortController();
   const { promise, resolve } = Promise.withResolvers<void>();
-  response.once('close', () => {
+  const end = (): void => {
     if (!response.writableFinished) abort.abort();
     resolve();
-  });
+  };
+  // The client may have left while a listener looked its request up: no event comes then.
+  if (response.destroyed) end();
+  else response.once('close', end);
   return { signal: abort.signal, closed: promise };
 }

@@ -1,3 +1,5 @@
+import { once } from 'node:events';
+import { connect } from 'node:net';
 import type { Test } from 'tap';
 import t from 'tap';
 import { payloadAudit } from '../../../extensions/admin/payload-audit.ts';
@@ -9,7 +11,7 @@ import { fakeClock } from '../../helper/clock.ts';
 import { ATTACHMENT } from '../../helper/fake-attachments.ts';
 import { anObservation, aTrace } from '../../helper/fake-traces.ts';
 import { until } from '../../helper/until.ts';
-import { serving } from './serving.ts';
+import { serving, TOKEN } from './serving.ts';
 
 const BATCH = nativeBatch(1);
 
@@ -80,6 +82,38 @@ t.test('the reads of the token are bounded like those of a key', async (t) => {
   const refused = await get('/traces');
   t.match(refused, { status: 429, json: { code: 'rate_limited' } });
   t.equal(refused.headers.get('retry-after'), '1');
+});
+
+t.test('a client that leaves while its project is looked up holds nothing', async (t) => {
+  const { ask, id, url, store, reads, clock } = await reading(t);
+  const signedIn = await ask('POST', '/api/v1/session', { token: null, body: { token: TOKEN } });
+  const [cookie = ''] = signedIn.headers.getSetCookie();
+  const { organizationOf } = store.projects;
+  const asked = Promise.withResolvers<void>();
+  const goOn = Promise.withResolvers<void>();
+  store.projects.organizationOf = async (project) => {
+    asked.resolve();
+    await goOn.promise;
+    return organizationOf(project);
+  };
+  const timers = clock.pending();
+  const connection = connect(Number(new URL(url).port), '127.0.0.1');
+  const head = [
+    `GET /api/v1/projects/${id}/traces HTTP/1.1`,
+    'Host: 127.0.0.1',
+    `Cookie: ${cookie}`,
+  ];
+  connection.write(`${head.join('\r\n')}\r\n\r\n`);
+  await asked.promise;
+  const left = once(connection, 'close');
+  connection.resetAndDestroy();
+  await left;
+  // The server answers each request after it has gone on with the earlier one.
+  t.equal((await ask('GET', '/api/v1/organization')).status, 200);
+  goOn.resolve();
+  t.equal((await ask('GET', '/api/v1/organization')).status, 200);
+  t.equal(reads.heldBytes, 0);
+  t.equal(clock.pending(), timers, 'its session is watched no more');
 });
 
 t.test('a read without memory is refused with 503', async (t) => {
