@@ -94,6 +94,13 @@ t.test('a code opens one session, until the moment at which it expires', async (
   t.strictSame(refused.headers.getSetCookie(), []);
 });
 
+t.test('the link with a code has a name that the browser can reach', async (t) => {
+  const { url } = await serving(t, { config: { endpoint: '0.0.0.0:0' } });
+  const reached = url.replace('0.0.0.0', '127.0.0.1');
+  const { json } = await asker(reached)('POST', '/api/v1/sessions/codes');
+  t.equal(json.url, `${reached}/#code=${json.code}`);
+});
+
 t.test('a session ends 12 hours after its last use', async (t) => {
   const { page, clock } = await signedIn(t);
   clock.advance(12 * HOUR - 1);
