@@ -49,6 +49,24 @@ t.test('serves a HEAD request without a body', async (t) => {
   t.same([head.status, head.text], [200, '']);
 });
 
+t.test('serves the head of an answer that has no length', async (t) => {
+  const { ask, id, reads } = await reading(t);
+  for (const [path, type] of [
+    ['traces/stream', 'text/event-stream'],
+    ['export', 'application/x-ndjson'],
+    ['export?format=csv', 'text/csv'],
+  ] as const) {
+    const head = await ask('HEAD', `/api/v1/projects/${id}/${path}`);
+    t.same([head.status, head.text], [200, ''], path);
+    t.match(head.headers.get('content-type'), type);
+    t.equal(head.headers.get('cache-control'), 'no-store');
+  }
+  const refused = await ask('HEAD', `/api/v1/projects/${id}/export?format=xml`);
+  t.equal(refused.status, 400);
+  await until(() => reads.heldBytes === 0);
+  t.same([reads.exports.taken, reads.streams.taken], [0, 0]);
+});
+
 t.test('answers errors in the form of the admin API', async (t) => {
   const { get, ask, id } = await reading(t);
   const none = await ask('GET', '/api/v1/projects/proj_none/traces');
