@@ -5,6 +5,7 @@ import t from 'tap';
 import { payloadAudit } from '../../../extensions/admin/payload-audit.ts';
 import { READING_REQUESTS } from '../../../extensions/admin/reading-requests.ts';
 import { rawEventId } from '../../../src/model/batch.ts';
+import { MAX_ID_BYTES } from '../../../src/model/json/id.ts';
 import type { AuditEntry } from '../../../src/tenancy/contract.ts';
 import { nativeBatch } from '../../helper/batches.ts';
 import { fakeClock } from '../../helper/clock.ts';
@@ -47,6 +48,15 @@ t.test('serves a HEAD request without a body', async (t) => {
   const { ask, id } = await reading(t);
   const head = await ask('HEAD', `/api/v1/projects/${id}/traces`);
   t.same([head.status, head.text], [200, '']);
+});
+
+t.test('serves the trace with the longest id', async (t) => {
+  const { get, store } = await reading(t);
+  for (const id of ['x'.repeat(MAX_ID_BYTES), 'ü'.repeat(MAX_ID_BYTES / 2)]) {
+    store.held.traces = [aTrace({ id })];
+    t.equal((await get(`/traces/${encodeURIComponent(id)}`)).status, 200);
+    t.equal((await get(`/traces/${encodeURIComponent(`${id}x`)}`)).status, 404);
+  }
 });
 
 t.test('serves the head of an answer that has no length', async (t) => {
