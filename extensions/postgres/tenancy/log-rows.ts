@@ -55,20 +55,23 @@ export function logRows({ write, read, verify }: PostgresPools): LogRows {
       );
       return found.map(withText);
     },
-    async usedAndRejected(from, to, project) {
-      const range = [from, to, project === null ? null : toStoredText(project)];
+    async usedAndRejected(from, to, periodHours, project) {
+      const range = [from, to, periodHours, project === null ? null : toStoredText(project)];
       const used = await rows<UsedRow>(
         read,
-        `SELECT hour, project, key, sum(events)::bigint AS events, sum(bytes)::bigint AS bytes
+        `SELECT hour - hour % $3::integer AS hour, project, key, sum(events)::bigint AS events,
+           sum(bytes)::bigint AS bytes
          FROM all_usage
-         WHERE hour >= $1 AND hour < $2 AND ($3::text IS NULL OR project = $3)
-         GROUP BY hour, project, key`,
+         WHERE hour >= $1 AND hour < $2 AND ($4::text IS NULL OR project = $4)
+         GROUP BY 1, project, key`,
         range,
       );
       const rejected = await rows<RejectedRow>(
         read,
-        `SELECT ${REJECTED_COLUMNS.join(', ')} FROM rejected_hours
-         WHERE hour >= $1 AND hour < $2 AND ($3::text IS NULL OR project = $3)`,
+        `SELECT hour - hour % $3::integer AS hour, project, key, code, sum(count)::bigint AS count
+         FROM rejected_hours
+         WHERE hour >= $1 AND hour < $2 AND ($4::text IS NULL OR project = $4)
+         GROUP BY 1, project, key, code`,
         range,
       );
       return { used: used.map(withText), rejected: rejected.map(withText) };
