@@ -1,7 +1,7 @@
-import { isIP } from 'node:net';
 import type { PipelineReports } from '../../src/control/pipelines.ts';
 import { shownPipelines } from '../../src/control/pipelines.ts';
 import type { ControlHandler } from '../../src/control/server.ts';
+import { clientUrl } from './client-url.ts';
 import type { Context, Operation } from './operation.ts';
 import { operation } from './operation.ts';
 import { DEAD_LETTER_QUERY, RUNNING_SCHEMAS } from './running-schemas.ts';
@@ -36,14 +36,16 @@ function showService({ control, store }: RunningParts): Operation {
         version: string;
         endpoints: Endpoints;
       };
-      const host = nameOf(client.headers.host);
       return {
         body: {
           version,
           now: new Date(clock.now()).toISOString(),
           up_since: new Date(health.report(false).upSince).toISOString(),
           store,
-          endpoints: endpoints.map(({ url, routes }) => ({ url: reachable(url, host), routes })),
+          endpoints: endpoints.map(({ url, routes }) => ({
+            url: clientUrl(url, client.headers.host),
+            routes,
+          })),
         },
       };
     },
@@ -133,18 +135,4 @@ async function note(
     ...{ at: clock.now(), ...by, action, subject: queue ?? 'queues' },
     details: { ids: named, ...counts },
   });
-}
-
-/** The name or address of a `Host` header, with the brackets of an address. */
-function nameOf(host: string | undefined): string | undefined {
-  return host?.replace(/:\d+$/, '');
-}
-
-/** A client reaches a wildcard address by the name that reached this listener. */
-function reachable(url: string, host = '127.0.0.1'): string {
-  const parsed = /^(\w+:\/\/)(\[[^\]]*\]|[^/:]+)(:\d+)?$/.exec(url);
-  const [, scheme, address = '', port = ''] = parsed ?? [];
-  const isWildcard = address === '0.0.0.0' || address === '[::]';
-  if (scheme === undefined || !isWildcard) return url;
-  return `${scheme}${isIP(host) === 6 ? `[${host}]` : host}${port}`;
 }

@@ -4,6 +4,7 @@ import type { Clock, Logger, Metrics } from '../../src/component/component.ts';
 import type { HealthSource } from '../../src/component/health.ts';
 import type { Exchange } from '../../src/http/exchange.ts';
 import { compilePath, matchPath, parseTarget } from '../../src/http/routes.ts';
+import { MAX_ID_BYTES } from '../../src/model/json/id.ts';
 import { boundConnections } from '../../src/net/bounded-connections.ts';
 import { clientAddresses } from '../../src/net/client-address.ts';
 import { ownHostCheck } from '../../src/net/own-host.ts';
@@ -79,8 +80,6 @@ const HEAD_MS = 2_000;
 const CHECK_MS = 500;
 /** Closes connections of clients that do not read their answer. */
 const IDLE_MS = 60_000;
-/** Longest id in a path; a longer one is unknown. */
-const MAX_ID_LENGTH = 500;
 
 /** Headers that keep a browser from running, framing, sniffing or caching the answers. */
 const HEADERS = {
@@ -168,7 +167,7 @@ async function createApp({ logger }: ServerParts): Promise<FastifyInstance> {
   };
   const app = fastify({
     bodyLimit: MAX_BODY_BYTES,
-    routerOptions: { maxParamLength: MAX_ID_LENGTH },
+    routerOptions: { maxParamLength: MAX_ID_BYTES },
     requestTimeout: 30_000,
     connectionTimeout: IDLE_MS,
     keepAliveTimeout: 60_000,
@@ -229,7 +228,8 @@ function addOperation(
       const takeOver = (): Exchange => {
         reply.hijack();
         for (const [name, value] of Object.entries(HEADERS)) reply.raw.setHeader(name, value);
-        if (session !== undefined) {
+        // A client that has left closes nothing any more.
+        if (session !== undefined && !reply.raw.destroyed) {
           reply.raw.once(
             'close',
             parts.ui.watch(client, () => reply.raw.destroy()),

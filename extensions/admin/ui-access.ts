@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import type { IncomingHttpHeaders } from 'node:http';
 import type { Clock } from '../../src/component/component.ts';
+import { RetryableError } from '../../src/model/errors.ts';
 import type { ChangedBy } from '../../src/tenancy/contract.ts';
 import type { UiSession, UiSessionStore } from '../../src/tenancy/ui-sessions.ts';
 import type { AdminAccess } from './access.ts';
@@ -64,7 +65,13 @@ export function uiAccess({ sessions, access, secrets, cookie, clock }: UiAccessP
     const session = await sessions.find(hash, now);
     if (session === undefined || now - session.lastUsedAt < USE_MS) return session;
     const used = { ...session, lastUsedAt: now, expiresAt: now + SESSION_MS };
-    await sessions.use(hash, used.lastUsedAt, used.expiresAt);
+    try {
+      await sessions.use(hash, used.lastUsedAt, used.expiresAt);
+    } catch (error) {
+      if (!(error instanceof RetryableError)) throw error;
+      // A store that takes no writes, such as one on a full disk, is still read. The session is not prolonged.
+      return session;
+    }
     return used;
   }
 

@@ -1,4 +1,5 @@
 import type { UiSession } from '../../src/tenancy/ui-sessions.ts';
+import { clientUrl } from './client-url.ts';
 import { ApiError } from './errors.ts';
 import type { Operation } from './operation.ts';
 import { operation } from './operation.ts';
@@ -99,14 +100,14 @@ function makeCode(ui: UiAccess, urlOf: () => string | undefined): Operation {
     summary: 'Make a one-time code that opens a session within 10 minutes',
     status: 201,
     answer: UI_SCHEMAS.uiCode,
-    async run(_request, { by }) {
+    async run({ client }, { by }) {
       const { code, expiresAt } = await ui.makeCode(by);
       const url = urlOf();
       return {
         body: {
           code,
           expires_at: new Date(expiresAt).toISOString(),
-          url: url === undefined ? null : linkWithCode(url, code),
+          url: url === undefined ? null : linkWithCode(clientUrl(url, client.headers.host), code),
         },
       };
     },

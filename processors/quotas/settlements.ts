@@ -21,6 +21,8 @@ const SWEEP_MS = 5_000;
 const FLUSH_MS = 50;
 const RETRY_MS = 1_000;
 const MAX_PER_CALL = 500;
+/** The reservations that may wait for a ledger that cannot be reached. They take memory here and in Redis. */
+export const MAX_UNSETTLED = 10_000;
 
 type Undecided = {
   readonly batchId: string;
@@ -61,6 +63,11 @@ export class Settlements {
   /** Keeps the time at which an admitted reservation counts. */
   expect(batchId: string, countsAt: number): void {
     this.#countsAt.set(batchId, countsAt);
+  }
+
+  /** No further reservation may be made. */
+  get isFull(): boolean {
+    return this.#undecided.length + this.#unrecorded.length >= MAX_UNSETTLED;
   }
 
   /** `isEntered`: the ledger entry was written with the batch. */

@@ -103,6 +103,7 @@ export function sharedCounters(options: SharedCountersOptions): SharedCounters {
           return refused('exceeds_hourly_limit', scope, windowAt(at));
         }
       }
+      if (settlements.isFull) throw unsettled();
       const verdict = await ask(reservation, limits);
       if (verdict.admitted) settlements.expect(reservation.batchId, verdict.at);
       return verdict;
@@ -138,6 +139,13 @@ function rebuilding(): RetryableError {
   return new RetryableError(
     'quota_counters',
     'The quota counters are being rebuilt. Retry the request.',
+  );
+}
+
+function unsettled(): RetryableError {
+  return new RetryableError(
+    'quota_counters',
+    'The usage of earlier requests waits for the store. Retry the request.',
   );
 }
 

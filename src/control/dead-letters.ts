@@ -41,7 +41,9 @@ const manyArguments = z.strictObject({
 
 async function list(queues: Queues, args: unknown): Promise<{ dead_letters: ShownDeadLetter[] }> {
   const { queue, exporter, limit = 100, after } = readArguments(listArguments, args);
-  const meant = queue === undefined ? [...queues] : [chosen(queues, queue)];
+  // Each queue numbers its own letters, so a page of several has no place at which another one begins.
+  const isOne = queue !== undefined || after !== undefined;
+  const meant = isOne ? [chosen(queues, queue)] : [...queues];
   const found = await Promise.all(
     meant.map(async ([id, each]) => {
       const letters = await each.deadLetters({
@@ -52,7 +54,15 @@ async function list(queues: Queues, args: unknown): Promise<{ dead_letters: Show
       return letters.map((letter) => shown(id, letter));
     }),
   );
-  return { dead_letters: found.flat().slice(0, limit) };
+  return { dead_letters: oldestFirst(found.flat()).slice(0, limit) };
+}
+
+/** Letters of several queues in one list. */
+export function oldestFirst<Letter extends Pick<ShownDeadLetter, 'failed_at'>>(
+  letters: readonly Letter[],
+): Letter[] {
+  const time = (letter: Letter): number => Date.parse(letter.failed_at);
+  return letters.toSorted((a, b) => time(a) - time(b));
 }
 
 async function show(queues: Queues, args: unknown): Promise<ShownDeadLetter> {

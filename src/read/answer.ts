@@ -105,6 +105,20 @@ export function answerBytes(exchange: Exchange, read: Read, body: Buffer): void 
   answer(exchange, { status: 200, contentType: JSON_TYPE, body });
 }
 
+/**
+ * Answers HEAD for an answer that has no length, and returns true; else does nothing. Node sends the head of such an
+ * answer with its body, and allows HEAD no trailers.
+ */
+export function answerHead(
+  { head, response, stopping }: Exchange,
+  headers: Readonly<Record<string, string>>,
+): boolean {
+  if (head.method !== 'HEAD') return false;
+  response.writeHead(200, { ...headers, ...(stopping() ? { connection: 'close' } : {}) });
+  response.end();
+  return true;
+}
+
 /** Resolves when the socket takes more, or is closed. */
 export function clientDrained({ response }: Exchange): Promise<void> {
   if (response.destroyed) return Promise.resolve();
@@ -129,9 +143,12 @@ export type ClientWatch = {
 export function watchClient({ response }: Exchange): ClientWatch {
   const abort = new AbortController();
   const { promise, resolve } = Promise.withResolvers<void>();
-  response.once('close', () => {
+  const end = (): void => {
     if (!response.writableFinished) abort.abort();
     resolve();
-  });
+  };
+  // The client may have left while a listener looked its request up: no event comes then.
+  if (response.destroyed) end();
+  else response.once('close', end);
   return { signal: abort.signal, closed: promise };
 }

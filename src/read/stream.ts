@@ -3,7 +3,7 @@ import type { Exchange } from '../http/exchange.ts';
 import type { Query } from '../query/query.ts';
 import { traceJson } from '../store/observation-json.ts';
 import { MATCHED_IDS } from '../store/plan/match.ts';
-import { clientDrained } from './answer.ts';
+import { answerHead, clientDrained } from './answer.ts';
 import { checkParameters, traceQuery } from './query.ts';
 import { SHOW_TRACE } from './show-trace.ts';
 import type { StoredRequest, StoreReading } from './stored-request.ts';
@@ -18,6 +18,10 @@ const LOOK_MS = 1_000;
 export const MOST_WAITING = 1_000;
 
 const PARAMETERS = ['q'];
+const HEADERS = {
+  ...{ 'content-type': 'text/event-stream', 'cache-control': 'no-store' },
+  'x-accel-buffering': 'no',
+};
 
 /**
  * Server-sent events: one for each trace that is new or has changed, and matches.
@@ -47,6 +51,7 @@ async function streamTraces(reading: StoreReading): Promise<void> {
   const { exchange, query, tenant, store, read, reads } = reading;
   checkParameters(query, PARAMETERS);
   const asked = traceQuery(query, exchange.clock.now());
+  if (answerHead(exchange, HEADERS)) return;
   const leave = reads.streams.take(tenant);
   const gathered = new Gathered();
   const wake = (): void => gathered.wake();
@@ -54,10 +59,7 @@ async function streamTraces(reading: StoreReading): Promise<void> {
   const unwatch = store.changes.watch(tenant.projectId, (ids) => gathered.add(ids));
   try {
     const { response } = exchange;
-    response.writeHead(200, {
-      ...{ 'content-type': 'text/event-stream', 'cache-control': 'no-store' },
-      'x-accel-buffering': 'no',
-    });
+    response.writeHead(200, HEADERS);
     await send(exchange, ': the stream begins\n\n');
     let quietSince = exchange.clock.now();
     while (!read.signal.aborted && !exchange.stopping()) {

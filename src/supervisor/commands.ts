@@ -1,3 +1,4 @@
+import { oldestFirst, type ShownDeadLetter } from '../control/dead-letters.ts';
 import type { PipelineReports } from '../control/pipelines.ts';
 import { ControlError, type ControlRequest } from '../control/protocol.ts';
 import type { ControlHandler } from '../control/server.ts';
@@ -60,7 +61,7 @@ function named(queue: unknown): { worker: number; queue: string } | undefined {
     : { worker: Number(worker), queue: name };
 }
 
-type Letter = { readonly queue: string; readonly id: number; readonly batch_id: string };
+type Letter = Pick<ShownDeadLetter, 'queue' | 'id' | 'batch_id' | 'failed_at'>;
 
 /** Removes repeated dead letters: every worker lists the letters of a shared queue. */
 async function listAll(workers: readonly WorkerHandle[], request: ControlRequest) {
@@ -73,7 +74,7 @@ async function listAll(workers: readonly WorkerHandle[], request: ControlRequest
     }
   }
   const { limit } = request.arguments;
-  const all = [...letters.values()];
+  const all = oldestFirst([...letters.values()]);
   return { dead_letters: typeof limit === 'number' ? all.slice(0, limit) : all };
 }
 

@@ -20,40 +20,52 @@ export function lastUse(
   const noted = new Map<string, number>();
   const writtenAt = new Map<string, number>();
   let cancel: (() => void) | undefined;
+  let isClosed = false;
 
   function note(keyId: string, usedAt: number): void {
     noted.set(keyId, usedAt);
+    flushLater();
+  }
+
+  function flushLater(): void {
+    if (isClosed) return;
     cancel ??= clock.after(FLUSH_MS, () => {
       cancel = undefined;
-      void flush(false);
+      void flush();
     });
   }
 
-  async function flush(isLast: boolean): Promise<void> {
+  async function flush(): Promise<void> {
     const now = clock.now();
     const uses: KeyUse[] = [];
     for (const [keyId, usedAt] of noted) {
       const before = writtenAt.get(keyId);
-      if (!isLast && before !== undefined && Math.abs(now - before) < QUIET_MS) continue;
+      if (!isClosed && before !== undefined && Math.abs(now - before) < QUIET_MS) continue;
       uses.push({ id: keyId, usedAt });
       noted.delete(keyId);
       writtenAt.set(keyId, now);
     }
     for (const [keyId, at] of writtenAt)
       if (Math.abs(now - at) >= QUIET_MS) writtenAt.delete(keyId);
-    if (uses.length === 0) return;
+    if (uses.length > 0) await writeAll(uses);
+    // Keys that were written less than a minute ago, or could not be written, wait.
+    if (noted.size > 0) flushLater();
+  }
+
+  async function writeAll(uses: readonly KeyUse[]): Promise<void> {
     try {
       await write(uses);
     } catch (error) {
-      // Last uses are for display only, and the next use writes the row again.
       logger.warn({ err: error, keys: uses.length }, 'Last-used times of keys could not be saved');
+      for (const { id, usedAt } of uses) if (!noted.has(id)) noted.set(id, usedAt);
     }
   }
 
   async function close(): Promise<void> {
+    isClosed = true;
     cancel?.();
     cancel = undefined;
-    await flush(true);
+    await flush();
   }
 
   return { note, close };

@@ -163,7 +163,7 @@ class Waiting {
       await this.#rows.recordRejections(byProject(lines), counts, most, this.#isStopped);
       return true;
     } catch (error) {
-      const about = { error, lines: lines.length };
+      const about = { err: error, lines: lines.length };
       this.#logger.warn(about, 'Rejections could not be saved');
       for (const line of lines) this.#countLine(line, 1);
       this.#lines = [...lines, ...this.#lines];

@@ -74,8 +74,13 @@ export type TenancyRows = {
   /** Newest first. */
   audit(before: number, limit: number, matching: AuditMatching): Promise<Numbered<AuditRow>[]>;
 
-  /** Hours since the epoch, from `from`, below `to`. */
-  usedAndRejected(from: number, to: number, project: string | null): Promise<UsageHistory>;
+  /** From the hour `from` since the epoch, below `to`, summed up by periods of that many hours. */
+  usedAndRejected(
+    from: number,
+    to: number,
+    periodHours: number,
+    project: string | null,
+  ): Promise<UsageHistory>;
   /** As of one moment, read in steps. */
   ledgerChecks(progress: VerifyProgress): Promise<readonly LedgerCheck[]>;
 };
@@ -196,7 +201,7 @@ export type ProjectRejections = {
   readonly rows: readonly RejectionRow[];
 };
 
-/** Rejected items in an hour. */
+/** Rejected items in a period, which is named by its first hour. */
 export type RejectedRow = {
   readonly hour: number;
   readonly project: string;
@@ -205,7 +210,7 @@ export type RejectedRow = {
   readonly count: number;
 };
 
-/** Accepted usage in an hour. */
+/** Accepted usage in a period, which is named by its first hour. */
 export type UsedRow = {
   readonly hour: number;
   readonly project: string;

@@ -4,6 +4,9 @@ import type { LedgerCheck, RejectedRow, TenancyRows, UsedRow, VerifyProgress } f
 
 type Range = { from: number; to: number; by: 'hour' | 'day'; projectId?: string };
 
+/** The store sums whole periods up: the hours of a year are more rows than the event loop should hold. */
+const PERIOD_HOURS = { hour: 1, day: 24 } as const;
+
 /** A difference between a count and the ledger. */
 export type Difference = { what: string; expected: number; found: number };
 
@@ -14,8 +17,8 @@ export function usageStore(
 ): UsageStore {
   async function history({ from, to, by, projectId }: Range): Promise<UsageRow[]> {
     await flushRejections();
-    const [first, end] = [Math.floor(from / HOUR_MS), Math.ceil(to / HOUR_MS)];
-    const { used, rejected } = await rows.usedAndRejected(first, end, projectId ?? null);
+    const hours = [Math.floor(from / HOUR_MS), Math.ceil(to / HOUR_MS), PERIOD_HOURS[by]] as const;
+    const { used, rejected } = await rows.usedAndRejected(...hours, projectId ?? null);
     return rowsOf(used, rejected, by);
   }
 

@@ -350,6 +350,7 @@ export function erasures(t: Test, open: OpenForErasures): void {
     );
     t.equal(second.nextCursor, null);
     t.equal(await store.erasures.get(project, 'era_none'), undefined);
+    t.equal(await store.erasures.get(project, 'era_\u0000'), undefined);
     await t.rejects(store.erasures.list(project, { limit: 2, cursor: 'x' }), {
       code: 'invalid_cursor',
     });

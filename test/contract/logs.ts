@@ -61,17 +61,18 @@ export function logs(t: Test, open: OpenTenancy): void {
         entry(3, { subject: 'proj_b', details: { name: '"project_id":"proj_a"' } }),
         entry(4, { subject: 'er_1', details: { project: 'proj_a' } }),
         entry(5, { subject: 'proj_ab', details: { project_id: 'proj_ab' } }),
+        entry(6, { ...inKey, details: { project_id: 'proj_a', name: 'say "x" \\ \u0000 \ud800' } }),
       ];
       for (const each of entries) await store.audit.record(each);
       const found = async (filter: AuditFilter) => {
         const { items } = await store.audit.list({ limit: 10, ...filter });
         return items.map((item) => item.at - at);
       };
-      t.same(await found({ projectId: 'proj_a' }), [4, 2, 1, 0]);
-      t.same(await found({ action: 'key.create' }), [2]);
+      t.same(await found({ projectId: 'proj_a' }), [6, 4, 2, 1, 0]);
+      t.same(await found({ action: 'key.create' }), [6, 2]);
       t.same(await found({ action: 'key' }), [], 'the whole action');
       t.same(await found({ actor: 'admin-token' }), [1]);
-      t.same(await found({ actor: 'cli', projectId: 'proj_a' }), [4, 2, 0]);
+      t.same(await found({ actor: 'cli', projectId: 'proj_a' }), [6, 4, 2, 0]);
       t.same(await found({ from: at + 1, to: at + 3 }), [2, 1]);
       t.same(await found({ projectId: 'proj_\u0000' }), []);
       const first = await store.audit.list({ limit: 1, actor: 'cli', to: at + 3 });

@@ -212,6 +212,7 @@ export function queueContract(t: Test, place: (t: Test) => Promise<QueuePlace>):
     const all = await queue.deadLetters();
     t.equal(all.length, 6);
     t.equal((await queue.deadLetters({ branch: 'b' })).length, 3);
+    t.same(await queue.deadLetters({ branch: 'b\u0000' }), []);
     const page = await queue.deadLetters({ limit: 2, after: all[1]?.id ?? 0 });
     t.same(page, all.slice(2, 4));
     t.equal(await queue.drop([all[0]?.id ?? 0, 999_999]), 1);

@@ -17,6 +17,7 @@ const ENTER_USAGE = `
     FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::integer[], $6::bigint[],
       $7::bigint[], $8::bigint[]) AS g (batch_id, organization, project, key, hour, events, bytes, epoch)
     WHERE epoch IS NULL OR epoch = (SELECT epoch FROM organizations)
+    ORDER BY batch_id
     ON CONFLICT DO NOTHING
     RETURNING batch_id
   ),

@@ -13,6 +13,7 @@ import type { Postgres } from '../connection/pool.ts';
 import type { PostgresClient } from '../connection/statement.ts';
 import { row, rows } from '../connection/statement.ts';
 import { insertAudit } from '../tenancy/log-rows.ts';
+import { toStoredText } from '../tenancy/stored-text.ts';
 import { bytesOfKey, keyOfBytes } from '../traces/text.ts';
 
 type Database = Pick<Postgres, 'query' | 'transaction'>;
@@ -61,7 +62,7 @@ export function erasureRequests(write: Database, read: PostgresClient): Requests
     get: (project, id) =>
       row<ErasureRow>(read, `SELECT ${COLUMNS} FROM erasures WHERE project = $1 AND id = $2`, [
         project,
-        id,
+        toStoredText(id),
       ]),
     list: (project, before, limit) =>
       rows<Numbered<ErasureRow>>(

@@ -22,6 +22,7 @@ import { clientsOfRejections } from './0020-rejection-clients.ts';
 import { textSearch } from './0021-text-search.ts';
 import { attachmentContents } from './0022-attachments.ts';
 import { copyKeys } from './0023-copies.ts';
+import { giveBackOrder } from './0024-give-back-order.ts';
 
 /** In the order they are applied. */
 export const MIGRATIONS: readonly Migration[] = [
@@ -48,4 +49,5 @@ export const MIGRATIONS: readonly Migration[] = [
   textSearch,
   attachmentContents,
   copyKeys,
+  giveBackOrder,
 ];

@@ -18,6 +18,7 @@ import { ask, row, rows } from '../connection/statement.ts';
 import type { StoreDatabase } from '../database.ts';
 import type { ShrunkEntry } from '../erasing/cleaning.ts';
 import { Failed, grouped } from '../grouping.ts';
+import { toStoredText } from '../tenancy/stored-text.ts';
 import type { Append, Appended, EnteredRow } from './appends.ts';
 import { groupedAppends } from './appends.ts';
 import { LeasedBodies } from './bodies.ts';
@@ -478,7 +479,8 @@ export class PostgresQueue implements SharedQueue {
   }
 
   async deadLetters(filter: DeadLetterFilter = {}): Promise<DeadLetter[]> {
-    const values = [this.#name, filter.after ?? 0, filter.branch ?? null, filter.limit ?? 100];
+    const branch = filter.branch === undefined ? null : toStoredText(filter.branch);
+    const values = [this.#name, filter.after ?? 0, branch, filter.limit ?? 100];
     const found = await rows<sql.StoredDeadLetter>(this.#parts.database, sql.DEAD_LETTERS, values);
     return found.map(deadLetterOf);
   }

@@ -41,40 +41,49 @@ export function logRows({ write, read, verify }: PostgresPools): LogRows {
       return found.map(withText);
     },
     recordAudit: (row) => insertAudit(write, row),
-    async audit(before, limit, [from, to, ...texts]) {
+    async audit(before, limit, [from, to, action, actor, project]) {
+      const texts = [action, actor, project].map((text) => text && toStoredText(text));
       const found = await rows<Numbered<AuditRow>>(
         read,
         `SELECT n, ${AUDIT_COLUMNS.join(', ')} FROM audit_log
          WHERE n < $1 AND at >= $3 AND at < $4
            AND ($5::text IS NULL OR action = $5) AND ($6::text IS NULL OR actor = $6)
            AND ($7::text IS NULL OR subject = $7
-             OR strpos(details, '"project_id":"' || $7 || '"') > 0
-             OR strpos(details, '"project":"' || $7 || '"') > 0)
+             OR EXISTS (SELECT 1 FROM unnest($8::text[]) AS g (named) WHERE strpos(details, named) > 0))
          ORDER BY n DESC LIMIT $2`,
-        [before, limit, from, to, ...texts.map((text) => text && toStoredText(text))],
+        [before, limit, from, to, ...texts, project === null ? [] : namingProject(project)],
       );
       return found.map(withText);
     },
-    async usedAndRejected(from, to, project) {
-      const range = [from, to, project === null ? null : toStoredText(project)];
+    async usedAndRejected(from, to, periodHours, project) {
+      const range = [from, to, periodHours, project === null ? null : toStoredText(project)];
       const used = await rows<UsedRow>(
         read,
-        `SELECT hour, project, key, sum(events)::bigint AS events, sum(bytes)::bigint AS bytes
+        `SELECT hour - hour % $3::integer AS hour, project, key, sum(events)::bigint AS events,
+           sum(bytes)::bigint AS bytes
          FROM all_usage
-         WHERE hour >= $1 AND hour < $2 AND ($3::text IS NULL OR project = $3)
-         GROUP BY hour, project, key`,
+         WHERE hour >= $1 AND hour < $2 AND ($4::text IS NULL OR project = $4)
+         GROUP BY 1, project, key`,
         range,
       );
       const rejected = await rows<RejectedRow>(
         read,
-        `SELECT ${REJECTED_COLUMNS.join(', ')} FROM rejected_hours
-         WHERE hour >= $1 AND hour < $2 AND ($3::text IS NULL OR project = $3)`,
+        `SELECT hour - hour % $3::integer AS hour, project, key, code, sum(count)::bigint AS count
+         FROM rejected_hours
+         WHERE hour >= $1 AND hour < $2 AND ($4::text IS NULL OR project = $4)
+         GROUP BY 1, project, key, code`,
         range,
       );
       return { used: used.map(withText), rejected: rejected.map(withText) };
     },
     ledgerChecks: (progress) => ledgerChecks(verify, progress),
   };
+}
+
+/** The parts of stored details that name a project. Details with a backslash are stored escaped. */
+function namingProject(id: string): string[] {
+  const parts = ['project_id', 'project'].map((name) => `"${name}":${JSON.stringify(id)}`);
+  return parts.flatMap((part) => [part, JSON.stringify(part).slice(1, -1)]);
 }
 
 /** Keeps the newest `most` entries. A deleted project gets none. */

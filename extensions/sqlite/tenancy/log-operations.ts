@@ -72,13 +72,14 @@ export function logReadOperations(db: DatabaseSync) {
   );
   const used = rows<UsedRow>(
     db,
-    `SELECT hour, project, key, sum(events) AS events, sum(bytes) AS bytes FROM ${ALL_USAGE}
-     WHERE hour >= ?1 AND hour < ?2 AND (?3 IS NULL OR project = ?3) GROUP BY hour, project, key`,
+    `SELECT hour - hour % ?3 AS hour, project, key, sum(events) AS events, sum(bytes) AS bytes
+     FROM ${ALL_USAGE} WHERE hour >= ?1 AND hour < ?2 AND (?4 IS NULL OR project = ?4)
+     GROUP BY 1, project, key`,
   );
   const rejected = rows<RejectedRow>(
     db,
-    `SELECT hour, project, key, code, count FROM rejected_hours
-     WHERE hour >= ?1 AND hour < ?2 AND (?3 IS NULL OR project = ?3)`,
+    `SELECT hour - hour % ?3 AS hour, project, key, code, sum(count) AS count FROM rejected_hours
+     WHERE hour >= ?1 AND hour < ?2 AND (?4 IS NULL OR project = ?4) GROUP BY 1, project, key, code`,
   );
   const audit = rows<Numbered<AuditRow>>(
     db,
@@ -104,10 +105,9 @@ export function logReadOperations(db: DatabaseSync) {
       since: number,
       limit: number,
     ): Numbered<RejectionRow>[] => rejections.all(project, before, since, limit),
-    'usage.history': (from: number, to: number, project: string | null): UsageHistory => ({
-      used: used.all(from, to, project),
-      rejected: rejected.all(from, to, project),
-    }),
+    'usage.history': (
+      ...range: [from: number, to: number, periodHours: number, project: string | null]
+    ): UsageHistory => ({ used: used.all(...range), rejected: rejected.all(...range) }),
     /** Usage of the batches behind `after`, and where the next page begins; null at the end. */
     'usage.kept': (after: number, step: number): KeptPage => {
       const found = kept.all(after, step);

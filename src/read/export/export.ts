@@ -2,6 +2,7 @@ import { Refusal, RetryableError } from '../../model/errors.ts';
 import type { Query } from '../../query/query.ts';
 import type { PayloadTexts } from '../../store/observation-json.ts';
 import type { ObservationLine, StoredObservation } from '../../store/store.ts';
+import { answerHead } from '../answer.ts';
 import type { StoredRequest, StoreReading } from '../stored-request.ts';
 import { ExportAnswer } from './answer.ts';
 import { aboutOf } from './audit.ts';
@@ -41,7 +42,9 @@ async function exportRows(reading: StoreReading): Promise<void> {
     if (request.format === 'parquet') read.hold(PARQUET_BYTES);
     const start = await exportStart(reading, request);
     const found = exportQuery(query, start.now);
-    const out = new ExportAnswer(exchange, read, headersOf(request));
+    const headers = headersOf(request);
+    if (answerHead(exchange, headers)) return;
+    const out = new ExportAnswer(exchange, read, headers);
     const run = { reading, request, start, out };
     const { format, limit } = request;
     const parts = { traces: store.traces, projectId: tenant.projectId, query: found, read, limit };

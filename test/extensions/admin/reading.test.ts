@@ -1,15 +1,18 @@
+import { once } from 'node:events';
+import { connect } from 'node:net';
 import type { Test } from 'tap';
 import t from 'tap';
 import { payloadAudit } from '../../../extensions/admin/payload-audit.ts';
 import { READING_REQUESTS } from '../../../extensions/admin/reading-requests.ts';
 import { rawEventId } from '../../../src/model/batch.ts';
+import { MAX_ID_BYTES } from '../../../src/model/json/id.ts';
 import type { AuditEntry } from '../../../src/tenancy/contract.ts';
 import { nativeBatch } from '../../helper/batches.ts';
 import { fakeClock } from '../../helper/clock.ts';
 import { ATTACHMENT } from '../../helper/fake-attachments.ts';
 import { anObservation, aTrace } from '../../helper/fake-traces.ts';
 import { until } from '../../helper/until.ts';
-import { serving } from './serving.ts';
+import { serving, TOKEN } from './serving.ts';
 
 const BATCH = nativeBatch(1);
 
@@ -47,6 +50,33 @@ t.test('serves a HEAD request without a body', async (t) => {
   t.same([head.status, head.text], [200, '']);
 });
 
+t.test('serves the trace with the longest id', async (t) => {
+  const { get, store } = await reading(t);
+  for (const id of ['x'.repeat(MAX_ID_BYTES), 'ü'.repeat(MAX_ID_BYTES / 2)]) {
+    store.held.traces = [aTrace({ id })];
+    t.equal((await get(`/traces/${encodeURIComponent(id)}`)).status, 200);
+    t.equal((await get(`/traces/${encodeURIComponent(`${id}x`)}`)).status, 404);
+  }
+});
+
+t.test('serves the head of an answer that has no length', async (t) => {
+  const { ask, id, reads } = await reading(t);
+  for (const [path, type] of [
+    ['traces/stream', 'text/event-stream'],
+    ['export', 'application/x-ndjson'],
+    ['export?format=csv', 'text/csv'],
+  ] as const) {
+    const head = await ask('HEAD', `/api/v1/projects/${id}/${path}`);
+    t.same([head.status, head.text], [200, ''], path);
+    t.match(head.headers.get('content-type'), type);
+    t.equal(head.headers.get('cache-control'), 'no-store');
+  }
+  const refused = await ask('HEAD', `/api/v1/projects/${id}/export?format=xml`);
+  t.equal(refused.status, 400);
+  await until(() => reads.heldBytes === 0);
+  t.same([reads.exports.taken, reads.streams.taken], [0, 0]);
+});
+
 t.test('answers errors in the form of the admin API', async (t) => {
   const { get, ask, id } = await reading(t);
   const none = await ask('GET', '/api/v1/projects/proj_none/traces');
@@ -80,6 +110,38 @@ t.test('the reads of the token are bounded like those of a key', async (t) => {
   const refused = await get('/traces');
   t.match(refused, { status: 429, json: { code: 'rate_limited' } });
   t.equal(refused.headers.get('retry-after'), '1');
+});
+
+t.test('a client that leaves while its project is looked up holds nothing', async (t) => {
+  const { ask, id, url, store, reads, clock } = await reading(t);
+  const signedIn = await ask('POST', '/api/v1/session', { token: null, body: { token: TOKEN } });
+  const [cookie = ''] = signedIn.headers.getSetCookie();
+  const { organizationOf } = store.projects;
+  const asked = Promise.withResolvers<void>();
+  const goOn = Promise.withResolvers<void>();
+  store.projects.organizationOf = async (project) => {
+    asked.resolve();
+    await goOn.promise;
+    return organizationOf(project);
+  };
+  const timers = clock.pending();
+  const connection = connect(Number(new URL(url).port), '127.0.0.1');
+  const head = [
+    `GET /api/v1/projects/${id}/traces HTTP/1.1`,
+    'Host: 127.0.0.1',
+    `Cookie: ${cookie}`,
+  ];
+  connection.write(`${head.join('\r\n')}\r\n\r\n`);
+  await asked.promise;
+  const left = once(connection, 'close');
+  connection.resetAndDestroy();
+  await left;
+  // The server answers each request after it has gone on with the earlier one.
+  t.equal((await ask('GET', '/api/v1/organization')).status, 200);
+  goOn.resolve();
+  t.equal((await ask('GET', '/api/v1/organization')).status, 200);
+  t.equal(reads.heldBytes, 0);
+  t.equal(clock.pending(), timers, 'its session is watched no more');
 });
 
 t.test('a read without memory is refused with 503', async (t) => {

@@ -3,6 +3,7 @@ import { config as adminConfig } from '../../../extensions/admin/config.ts';
 import { createExtension as createAdmin } from '../../../extensions/admin/extension.ts';
 import { findOffer } from '../../../src/component/capability.ts';
 import { ADMIN_API } from '../../../src/control/admin-api.ts';
+import { RetryableError } from '../../../src/model/errors.ts';
 import { NO_DEADLINE } from '../../helper/http.ts';
 import type { Answered } from './serving.ts';
 import { asker, serving, TOKEN } from './serving.ts';
@@ -92,6 +93,13 @@ t.test('a code opens one session, until the moment at which it expires', async (
   const refused = await signIn(ask, { code: late });
   t.equal(refused.status, 401);
   t.strictSame(refused.headers.getSetCookie(), []);
+});
+
+t.test('the link with a code has a name that the browser can reach', async (t) => {
+  const { url } = await serving(t, { config: { endpoint: '0.0.0.0:0' } });
+  const reached = url.replace('0.0.0.0', '127.0.0.1');
+  const { json } = await asker(reached)('POST', '/api/v1/sessions/codes');
+  t.equal(json.url, `${reached}/#code=${json.code}`);
 });
 
 t.test('a session ends 12 hours after its last use', async (t) => {
@@ -294,4 +302,15 @@ t.test('a store that fails gives 503, and not a sign-in', async (t) => {
   const refused = await signIn(ask, { token: TOKEN });
   t.equal(refused.status, 503);
   t.strictSame(refused.headers.getSetCookie(), []);
+});
+
+t.test('a session reads a store that takes no writes, and is not prolonged', async (t) => {
+  const { store, page, clock } = await signedIn(t);
+  store.uiSessions.use = async () => {
+    throw new RetryableError('storage_full', 'the disk is full');
+  };
+  clock.advance(2 * MINUTE);
+  t.equal((await page('GET', '/api/v1/projects')).status, 200);
+  clock.advance(12 * HOUR - 2 * MINUTE);
+  t.equal((await page('GET', '/api/v1/projects')).status, 401);
 });

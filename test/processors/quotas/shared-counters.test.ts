@@ -4,6 +4,7 @@ import type { RedisSettings } from '../../../extensions/redis/connection.ts';
 import { openRedis } from '../../../extensions/redis/connection.ts';
 import { config as quotasConfig } from '../../../processors/quotas/config.ts';
 import { scriptRunner } from '../../../processors/quotas/scripts.ts';
+import { MAX_UNSETTLED } from '../../../processors/quotas/settlements.ts';
 import type { SharedCounters } from '../../../processors/quotas/shared-counters.ts';
 import { sharedCounters } from '../../../processors/quotas/shared-counters.ts';
 import { sharedKeyLimits } from '../../../processors/quotas/shared-key-limits.ts';
@@ -484,6 +485,35 @@ t.test('admits no request while the ledger is away and the counters are lost', a
   await t.rejects(async () => counters.reserve(reservation(newOrganization(), 1), UNLIMITED), {
     name: 'RetryableError',
   });
+});
+
+t.test('admits no request while too many reservations wait for the ledger', async (t) => {
+  const ledger = memoryLedger();
+  const { counters, clock, run, key } = await replica(t, ledger);
+  const organization = newOrganization();
+  const reserve = async () => {
+    const asked = reservation(organization, 1);
+    await counters.reserve(asked, UNLIMITED);
+    return asked;
+  };
+  await reserve();
+  ledger.isAway = true;
+  for (let made = 0; made < MAX_UNSETTLED; made += 100) {
+    const asked = await Promise.all(Array.from({ length: 100 }, reserve));
+    for (const each of asked) counters.settle(each, false);
+  }
+  await t.rejects(reserve(), { code: 'quota_counters' });
+  const reserved = () =>
+    run("return redis.call('HLEN', KEYS[1])", [key(organization, 'reserved')], []);
+  t.equal(await reserved(), MAX_UNSETTLED + 1);
+  ledger.isAway = false;
+  clock.advance(50);
+  const isAdmitted = () =>
+    reserve().then(
+      () => true,
+      () => false,
+    );
+  await eventually('admitted', isAdmitted, t);
 });
 
 t.test('refuses a request within the command time-out if Redis does not answer', async (t) => {

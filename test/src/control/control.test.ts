@@ -256,6 +256,25 @@ t.test('lists, shows, replays and drops the dead letters of a queue', async (t) 
   });
 });
 
+t.test(
+  'lists the dead letters of several queues oldest first, and pages those of one',
+  async (t) => {
+    const handle = handlerFor({
+      queues: [
+        ['q1', fakeQueue([7, 8, 9], 2000)],
+        ['q2', fakeQueue([1], 1000)],
+      ],
+    });
+    const list = (args: object) =>
+      handle({ command: 'dead_letters.list', arguments: { limit: 2, ...args } });
+    const first = { queue: 'q2', id: 1 };
+    t.match(await list({}), { dead_letters: [first, { queue: 'q1', id: 7 }] });
+    await t.rejects(list({ after: 7 }), { code: 'unknown_queue' });
+    const rest = [8, 9].map((id) => ({ queue: 'q1', id }));
+    t.match(await list({ queue: 'q1', after: 7 }), { dead_letters: rest });
+  },
+);
+
 t.test('a removed queue is not found', async (t) => {
   const queues = createQueues();
   const [first, second] = [fakeQueue([]), fakeQueue([])];
@@ -307,7 +326,7 @@ function fakeStore(projects: readonly string[]): Store {
   return partial as unknown as Store;
 }
 
-function fakeQueue(ids: readonly number[]): QueueAdmin {
+function fakeQueue(ids: readonly number[], failedAt = 0): QueueAdmin {
   let left = ids.map(
     (id): DeadLetter => ({
       id,
@@ -317,7 +336,7 @@ function fakeQueue(ids: readonly number[]): QueueAdmin {
       items: 1,
       bytes: 10,
       reason: { code: 'broken', message: 'It is broken.' },
-      failedAt: 0,
+      failedAt,
     }),
   );
   const take = async (wanted: readonly number[] | 'all') => {

@@ -43,19 +43,20 @@ t.test('lists the dead letters of all workers, each with its worker', async (t) 
   const listed = command('dead_letters.list', { limit: 3 });
   at(processes, 1).answer({ dead_letters: [letter('otlphttp', 1, 'a'), letter('shared', 7, 's')] });
   await soon();
-  at(processes, 3).answer({ dead_letters: [letter('otlphttp', 1, 'b'), letter('shared', 7, 's')] });
+  const older = letter('otlphttp', 1, 'b', 0);
+  at(processes, 3).answer({ dead_letters: [older, letter('shared', 7, 's')] });
   t.same(await listed, {
     dead_letters: [
+      { ...older, queue: 'worker-3/otlphttp' },
       letter('worker-1/otlphttp', 1, 'a'),
       letter('worker-1/shared', 7, 's'),
-      letter('worker-3/otlphttp', 1, 'b'),
     ],
   });
   t.equal(at(processes, 2).questions.length, 0);
 });
 
-function letter(queue: string, id: number, batch: string) {
-  return { queue, id, batch_id: batch };
+function letter(queue: string, id: number, batch: string, failedAt = 1000) {
+  return { queue, id, batch_id: batch, failed_at: new Date(failedAt).toISOString() };
 }
 
 t.test('sends a command about a dead letter to the worker that holds it', async (t) => {

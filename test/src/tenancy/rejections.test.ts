@@ -60,10 +60,11 @@ t.test('the refused requests of a project leave room for the entries of others',
 });
 
 t.test('entries of a failed write count until they are written', async (t) => {
-  const { store, stored, refuse, away } = buffered();
+  const { store, stored, logger, refuse, away } = buffered();
   refuse('loud', OF_PROJECT);
   away(true);
   await store.flush();
+  t.match(logger.lines, [{ fields: { err: { message: 'the database is away' } } }]);
   refuse('loud', 1);
   for (const project of ['b', 'c', 'd']) refuse(project, OF_PROJECT);
   refuse('e', 1);

@@ -1,0 +1,107 @@
+import t, { type Test } from 'tap';
+import type { PostgresClient } from '../../../extensions/postgres/connection/statement.ts';
+import type { Reservation } from '../../../src/tenancy/contract.ts';
+import { aTenant, nativeBatch } from '../../helper/batches.ts';
+import { postgresPlace } from '../../helper/postgres-place.ts';
+import { postgresDatabases } from '../../helper/postgres-server.ts';
+import { until } from '../../helper/until.ts';
+
+const server = await postgresDatabases(t);
+const UNLIMITED = { eventsPerMonth: null, bytesPerHour: null };
+
+/** A store whose counters hold reservations of 3 events, with the functions of the transactions that meet. */
+async function opened(t: Test) {
+  const place = await postgresPlace(t, server);
+  const open = await place.open();
+  t.teardown(() => open.close());
+  const { store, pools } = open;
+  const [project] = await store.projects.list();
+  if (project === undefined) throw new Error('there is no project');
+  const tenant = aTenant({ organizationId: project.organizationId, projectId: project.id });
+  const reserve = async (): Promise<Reservation> => {
+    const { id: batchId } = nativeBatch(3);
+    const usage = { events: 3, bytes: 30 };
+    const reservation = { batchId, tenant, usage, at: place.clock.now() };
+    const { admitted } = await store.counters.reserve(reservation, UNLIMITED);
+    if (!admitted) throw new Error('the reservation was refused');
+    return reservation;
+  };
+  const giveBack = (client: PostgresClient, ...given: Reservation[]) =>
+    client.query('SELECT give_back_usage($1)', [given.map(({ batchId }) => batchId)]);
+  /** Resolves when a statement waits for another transaction. */
+  const someWait = async (): Promise<void> => {
+    const text = 'SELECT 1 FROM pg_locks WHERE NOT granted';
+    await until(async () => (await pools.read.query(text)).rows.length > 0);
+  };
+  const counted = async () => (await store.counters.read(project.organizationId)).month.events;
+  return { ...open, reserve, giveBack, someWait, counted };
+}
+
+t.test('a reservation is given back beside one that is made, without a deadlock', async (t) => {
+  const { postgres, pools, store, reserve, giveBack, someWait, counted } = await opened(t);
+  const failed = await reserve();
+  // The window of the organization lies behind those of projects, and Postgres reads so small a table from its beginning.
+  await postgres.query("UPDATE usage_windows SET events = events WHERE project = ''");
+  await postgres.query('ANALYZE usage_windows');
+  const lock = 'SELECT FROM usage_windows WHERE project';
+  let given: Promise<unknown> = Promise.resolve();
+  await postgres.transaction(async (client) => {
+    await client.query(`${lock} = '' FOR UPDATE`, []);
+    given = giveBack(pools.write, failed);
+    await someWait();
+    await client.query(`${lock} <> '' FOR UPDATE`, []);
+  });
+  await given;
+  t.equal(await counted(), 0);
+  t.same(await store.usage.verify(), []);
+});
+
+t.test('a reservation is given back beside the transaction that accepts its batch', async (t) => {
+  const { postgres, pools, store, reserve, giveBack, someWait, counted } = await opened(t);
+  const late = await reserve();
+  let given: Promise<unknown> = Promise.resolve();
+  await postgres.transaction(async (client) => {
+    await client.query(
+      `INSERT INTO usage_ledger (batch_id, organization, project, key, hour, events, bytes)
+       SELECT batch_id, organization, project, key, hour, events, bytes FROM usage_reservations`,
+      [],
+    );
+    given = giveBack(pools.write, late);
+    await someWait();
+    await client.query('DELETE FROM usage_reservations', []);
+  });
+  await given;
+  t.equal(await counted(), 3, 'the batch is accepted');
+  t.same(await store.usage.verify(), []);
+});
+
+t.test('windows that are rebuilt beside a reservation that is given back are exact', async (t) => {
+  const { postgres, store, reserve, giveBack, someWait, counted } = await opened(t);
+  const failed = await reserve();
+  await reserve();
+  // As a batch without a reservation does.
+  await postgres.query('DELETE FROM usage_windows');
+  let reserved: Promise<unknown> = Promise.resolve();
+  await postgres.transaction(async (client) => {
+    await giveBack(client, failed);
+    let isOver = false;
+    reserved = reserve().finally(() => {
+      isOver = true;
+    });
+    await Promise.race([someWait(), until(() => isOver)]);
+  });
+  await reserved;
+  t.equal(await counted(), 6);
+  t.same(await store.usage.verify(), []);
+});
+
+t.test('a reservation is given back once', async (t) => {
+  const { pools, store, reserve, giveBack, counted } = await opened(t);
+  const [first, second] = [await reserve(), await reserve()];
+  await giveBack(pools.write, first);
+  await giveBack(pools.write, first);
+  t.equal(await counted(), 3);
+  await giveBack(pools.write, first, second);
+  t.equal(await counted(), 0);
+  t.same(await store.usage.verify(), []);
+});

@@ -1,0 +1,62 @@
+import t from 'tap';
+import { lastUse } from '../../../src/tenancy/last-use.ts';
+import type { KeyUse } from '../../../src/tenancy/rows.ts';
+import { fakeClock } from '../../helper/clock.ts';
+import { recordingLogger } from '../../helper/settings.ts';
+
+const SECOND = 1000;
+
+function noting() {
+  const clock = fakeClock();
+  const began = clock.now();
+  const written: string[] = [];
+  let failure: Error | undefined;
+  const uses = lastUse(
+    async (noted: readonly KeyUse[]) => {
+      if (failure !== undefined) throw failure;
+      const at = (clock.now() - began) / SECOND;
+      for (const { id, usedAt } of noted) written.push(`${at}: ${id} ${(usedAt - began) / SECOND}`);
+    },
+    clock,
+    recordingLogger(),
+  );
+  return {
+    written,
+    clock,
+    fail(error: Error | undefined) {
+      failure = error;
+    },
+    use: (id: string) => uses.note(id, clock.now()),
+    async wait(seconds: number) {
+      for (let i = 0; i < seconds; i++) {
+        clock.advance(SECOND);
+        await new Promise(setImmediate);
+      }
+    },
+  };
+}
+
+t.test('writes a use soon, and a later one a minute after the earlier write', async (t) => {
+  const { written, clock, use, wait } = noting();
+  use('key_1');
+  await wait(30);
+  use('key_1');
+  await wait(20);
+  use('key_2');
+  await wait(120);
+  t.same(written, ['5: key_1 0', '55: key_2 50', '65: key_1 30']);
+  t.equal(clock.pending(), 0, 'nothing is left to write');
+});
+
+t.test('writes a use again a minute after its write failed', async (t) => {
+  const { written, clock, use, wait, fail } = noting();
+  fail(new Error('the store is away'));
+  use('key_1');
+  use('key_2');
+  await wait(10);
+  fail(undefined);
+  use('key_2');
+  await wait(120);
+  t.same(written, ['65: key_1 0', '65: key_2 10']);
+  t.equal(clock.pending(), 0);
+});
