@@ -74,10 +74,3 @@ export function placeOf(root: ConfigNode | undefined, path: Path): string | unde
   }
   return root?.at;
 }
-
-/** The value without places and sources. */
-export function plain(node: ConfigNode): unknown {
-  if (node.kind === 'scalar') return node.value;
-  if (node.kind === 'list') return node.items.map(plain);
-  return Object.fromEntries([...node.entries].map(([key, entry]) => [key, plain(entry.value)]));
-}

@@ -88,6 +88,22 @@ t.test('reports every invalid file with line, column and a remedy', async (t) =>
   }
 });
 
+t.test('reports keys that are members of every object', async (t) => {
+  for (const key of ['constructor', 'toString', '__proto__']) {
+    for (const at of [
+      'service',
+      'service.pipelines.traces',
+      'receivers.web',
+      'receivers.web.protocols',
+    ]) {
+      for (const value of ['1', '[1]', '{a: [1]}']) {
+        const loaded = loadThese({ sets: [`${at}.${key}=${value}`] });
+        t.match(textOf(loaded), `error: ${at}.${key}: unknown key "${key}"`);
+      }
+    }
+  }
+});
+
 t.test('loads a valid file with every default', async (t) => {
   const { config, issues } = loadThese({});
   t.same(issues, []);
