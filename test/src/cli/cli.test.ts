@@ -319,18 +319,24 @@ t.test('a daemon starts, runs commands and stops', async (t) => {
     });
   });
 
-  await t.test('keeps running on an invalid file, and reloads a valid one', async (t) => {
-    const good = readFileSync(EMBEDDED, 'utf8');
-    writeFileSync(
-      join(cwd, 'tracectl.yaml'),
-      good.replace('exporters: [sqlite]', 'exporters: [sqlit]'),
-    );
-    daemon.child.kill('SIGHUP');
-    await daemon.logs(/New configuration is not valid/);
-    writeFileSync(join(cwd, 'tracectl.yaml'), good);
-    const reload = await cli(cwd, ['reload', ...ANYWHERE]);
-    t.match(reload, { status: 0, out: 'Reloaded.' });
-  });
+  await t.test(
+    'keeps running on an invalid or missing file, and reloads a valid one',
+    async (t) => {
+      const good = readFileSync(EMBEDDED, 'utf8');
+      rmSync(join(cwd, 'tracectl.yaml'));
+      daemon.child.kill('SIGHUP');
+      await daemon.logs(/New configuration could not be read.*tracectl\.yaml does not exist here/);
+      writeFileSync(
+        join(cwd, 'tracectl.yaml'),
+        good.replace('exporters: [sqlite]', 'exporters: [sqlit]'),
+      );
+      daemon.child.kill('SIGHUP');
+      await daemon.logs(/New configuration is not valid/);
+      writeFileSync(join(cwd, 'tracectl.yaml'), good);
+      const reload = await cli(cwd, ['reload', ...ANYWHERE]);
+      t.match(reload, { status: 0, out: 'Reloaded.' });
+    },
+  );
 
   const ended = once(daemon.child, 'exit');
   daemon.child.kill('SIGTERM');
