@@ -9,6 +9,7 @@ import {
   statSync,
   writeFileSync,
 } from 'node:fs';
+import { type AddressInfo, createServer } from 'node:net';
 import { availableParallelism, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -352,8 +353,36 @@ t.test('a daemon starts, runs commands and stops', async (t) => {
   t.same(await killed, [0, null]);
 });
 
-function startDaemon(t: Test, cwd: string) {
-  const child = spawn(process.execPath, [join(ROOT, 'src/main.ts'), 'run', ...ANYWHERE], {
+t.test('a first start that fails behind the store says where its key is', async (t) => {
+  const cwd = workDirectory(t);
+  writeFileSync(join(cwd, 'tracectl.yaml'), readFileSync(EMBEDDED));
+  const taken = createServer().listen(0, '127.0.0.1');
+  await once(taken, 'listening');
+  t.teardown(() => taken.close());
+  const { port } = taken.address() as AddressInfo;
+  const failing = startDaemon(t, cwd, `--set=extensions.admin.endpoint=127.0.0.1:${port}`);
+  t.same(await once(failing.child, 'close'), [1, null]);
+  const file = join(cwd, 'data', 'first-key');
+  t.match(
+    failing.stderr(),
+    new RegExp(`with a key in the file ${file}\\.\\nerror: .*EADDRINUSE.*\\n$`),
+  );
+  const key = readFileSync(file, 'utf8').trim();
+  t.notMatch(failing.stdout() + failing.stderr(), key);
+
+  const daemon = startDaemon(t, cwd);
+  await daemon.says(/Manage keys: tracectl keys/);
+  const base = /^ {2}(http:\/\/\S+)$/m.exec(daemon.stdout())?.[1] ?? '';
+  const me = await fetch(`${base}/api/v1/me`, { headers: { 'x-api-key': key } });
+  t.equal(me.status, 200);
+  const ended = once(daemon.child, 'exit');
+  daemon.child.kill('SIGTERM');
+  t.same(await ended, [0, null]);
+});
+
+function startDaemon(t: Test, cwd: string, ...more: readonly string[]) {
+  const argv = [join(ROOT, 'src/main.ts'), 'run', ...ANYWHERE, ...more];
+  const child = spawn(process.execPath, argv, {
     cwd,
     stdio: ['ignore', 'pipe', 'pipe'],
   });
