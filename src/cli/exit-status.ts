@@ -20,6 +20,8 @@ export const EXIT = {
   stalled: 75,
   /** The configuration is not valid. */
   configuration: 78,
+  /** Ctrl-C ended a command before its work was done: the status of shells for SIGINT. */
+  interrupted: 130,
 } as const;
 
 /** Ends a command with an exit status; the message goes to stderr. */
