@@ -141,12 +141,12 @@ t.test('the console encoding renders readable lines', async (t) => {
     encoding: 'console',
     write: (line) => void lines.push(line),
   });
-  const error = new RetryableError('disk_full', 'No room.', { cause: new Error('why') });
-  logger.warn({ component: 'file', path: 'a b', count: 3, list: [1], error }, 'Cannot write.');
+  const err = new RetryableError('disk_full', 'No room.', { cause: new Error('why') });
+  logger.warn({ component: 'file', path: 'a b', count: 3, err, list: [1] }, 'Cannot write.');
   logger.error({ error: 'plain' }, 'Odd.');
   t.match(
     lines[0],
-    /^\S+Z {2}WARN {3}file {2}Cannot write\. {2}path="a b" {2}count=3 {2}list=\[1\] {2}error="disk_full: No room\." {2}cause=why\n/,
+    /^\S+Z {2}WARN {3}file {2}Cannot write\. {2}path="a b" {2}count=3 {2}list=\[1\] {2}err="disk_full: No room\." {2}cause=why\n {4}Error: why\n {8}at /,
   );
   t.match(lines[1], /error=plain\n$/);
 });
