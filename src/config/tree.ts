@@ -31,6 +31,11 @@ export type Path = readonly (string | number)[];
 
 export const REDACTED = '[REDACTED]';
 
+/** The text with the credentials of its URLs redacted: `https://user:[REDACTED]@host`. A password may have an `@`. */
+export function withoutCredentials(text: string): string {
+  return text.replace(/(:\/\/(?:[^\s/?#:@"]*:)?)[^\s/?#"]+@/g, `$1${REDACTED}@`);
+}
+
 /** `receivers.otlp.protocols`, `keys[2].token`. */
 export function pathText(path: Path): string {
   let text = '';

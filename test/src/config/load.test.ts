@@ -394,6 +394,23 @@ service: {pipelines: {traces: {exporters: [sqlite, otlphttp]}}}`,
   t.equal(toYaml(second.printable), printed);
 });
 
+t.test('prints no credentials of a URL', async (t) => {
+  for (const [url, shown] of [
+    ['http://me:hunter2@host/x?a=b@c', 'http://me:[REDACTED]@host/x?a=b@c'],
+    ['http://me:hunter2@hunter2@host', 'http://me:[REDACTED]@host'],
+    ['http://hunter2@host/', 'http://[REDACTED]@host/'],
+    ['http://host:80/a@b', 'http://host:80/a@b'],
+    ['http://host:80?a@b', 'http://host:80?a@b'],
+  ]) {
+    const over = (text: string) => `exporters: {otlphttp: {url: ${JSON.stringify(text)}}}\n`;
+    const pipelines = 'service: {pipelines: {traces: {exporters: [sqlite, otlphttp]}}}';
+    const loaded = loadThese({ files: { 'a.yaml': SOUND, 'b.yaml': over(url ?? '') + pipelines } });
+    t.match(loaded.printable, { exporters: { otlphttp: { url: shown } } });
+    const wrong = loadThese({ sets: [`receivers.web.endpoint=${url}`] });
+    t.match(textOf(wrong), `(got ${JSON.stringify(shown)})`);
+  }
+});
+
 t.test('parses durations, sizes and endpoints', async (t) => {
   const durations: [string, number | undefined][] = [
     ['300ms', 300],

@@ -101,14 +101,14 @@ t.test('masks credentials in every part of a log line', async (t) => {
     logger.warn({ authorization: `Bearer ${key}`, headers: { 'x-api-key': 'hunter2' } }, 'One.');
     logger.warn({ token: 'hunter2', request: { cookie: 'hunter2' }, note: `sent ${key}` }, 'Two.');
     logger.warn(
-      { note: 'authorization: bearer hunter2', url: 'redis://me:hunter2@db:6379' },
+      { note: 'authorization: bearer hunter2', url: 'redis://me:p@hunter2@db:6379?a@b' },
       'Three.',
     );
     logger.error({ error: new Error(`refused ${key}`, { cause: new Error(key) }) }, 'Four.');
     t.equal(lines.length, 4);
     t.notMatch(lines.join(''), 'hunter2');
     t.notMatch(lines.join(''), key);
-    t.match(lines.join(''), '[REDACTED]');
+    t.match(lines.join(''), 'redis://me:[REDACTED]@db:6379?a@b');
   }
 });
 
