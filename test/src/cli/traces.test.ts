@@ -7,7 +7,7 @@ import type { ListedTrace } from '../../../src/cli/traces/listing.ts';
 import { renderTraces } from '../../../src/cli/traces/listing.ts';
 import type { ShownTrace } from '../../../src/cli/traces/tree.ts';
 import { renderTree } from '../../../src/cli/traces/tree.ts';
-import { cutTo, fit, widthOf } from '../../../src/cli/traces/width.ts';
+import { cutTo, fit, widthOf } from '../../../src/cli/width.ts';
 
 const at = (ms: number): string => new Date(Date.UTC(2026, 10, 20, 21, 30) + ms).toISOString();
 
@@ -165,6 +165,11 @@ t.test('widths are those of a terminal', async (t) => {
     ['e\u0301', 1],
     ['👩‍👩‍👧', 2],
     ['한글', 4],
+    ['サーバー・', 10],
+    ['ｻｰﾊﾞｰ', 5],
+    ['ㄅㄆ', 4],
+    ['㈱、。「', 8],
+    ['ﾡ', 1],
     ['\u200b', 0],
     ['', 0],
   ] as const) {
