@@ -112,6 +112,12 @@ t.test('a parent shows twenty children, and of twenty-one the first ten', async 
   t.match(children(21).at(-1), { omitted: 11, failed: 0 });
 });
 
+t.test('a parent has more children than a call has arguments', async (t) => {
+  const children = Array.from({ length: 150_000 }, (_, i) => step(`${i}`, 'root'));
+  const rows = treeRows([step('root', null), ...children]);
+  t.match(rows.at(-1), { omitted: 149_990, failed: 0 });
+});
+
 t.test('five hundred rows are shown, and one more row counts the others', async (t) => {
   const chain = (length: number) =>
     treeRows(Array.from({ length }, (_, i) => step(`${i}`, i === 0 ? null : `${i - 1}`)));
