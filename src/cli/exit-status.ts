@@ -35,9 +35,15 @@ export class CommandError extends Error {
   }
 }
 
+/** Codes of a daemon or store that refuses a value of the command line. */
+const WRONG_VALUES: readonly unknown[] = ['invalid_query', 'invalid_request', 'invalid_cursor'];
+
 /** The exit status of a command that failed with this error. */
 export function exitStatusOf(error: unknown): number {
   if (error instanceof CommandError) return error.status;
+  if (error instanceof Error && 'code' in error && WRONG_VALUES.includes(error.code)) {
+    return EXIT.usage;
+  }
   const dataError = dataErrorIn(error);
   return dataError === undefined ? EXIT.failed : EXIT[dataError.code];
 }
