@@ -24,8 +24,7 @@ if (Number.parseInt(process.versions.node, 10) < NEEDED) {
   const { processTerminal } = await import('./cli/terminal.ts');
   const terminal = processTerminal();
   const status = await runCli(process.argv.slice(2), terminal);
-  await terminal.flush();
-  process.exit(status);
+  process.exit(await terminal.end(status));
 }
 
 export {};

@@ -7,7 +7,7 @@ import { QUEUE_STORAGE } from '../../src/queue/queue.ts';
 import { SHARED_QUEUES } from '../../src/queue/shared-queue.ts';
 import { searchDetails } from '../../src/store/search/status.ts';
 import { STORE } from '../../src/store/store.ts';
-import { BOOTSTRAP, type Bootstrap } from '../../src/tenancy/bootstrap.ts';
+import { BOOTSTRAP, type Bootstrap, type FirstProject } from '../../src/tenancy/bootstrap.ts';
 import { USAGE_COUNTERS } from '../../src/tenancy/contract.ts';
 import { SHARED_LEDGER } from '../../src/tenancy/shared-ledger.ts';
 import { readClientTls } from '../../src/tls/client.ts';
@@ -36,9 +36,10 @@ export function createExtension(settings: Settings, config: PostgresConfig): Ext
   const queues = deferred(owner, () => open?.queues);
   const counters = deferred(owner, () => open?.store.counters);
   const ledger = deferred(owner, () => open?.ledger);
+  let first: FirstProject | undefined;
   const bootstrap: Bootstrap = {
     get first() {
-      return open?.first;
+      return first;
     },
   };
 
@@ -58,6 +59,7 @@ export function createExtension(settings: Settings, config: PostgresConfig): Ext
         config,
       );
       open = opened;
+      first = opened.first;
       closers = [
         host.service(HEALTH_REGISTRY).register(id, () => healthOf(pools, opened)),
         metrics.gauge('tracectl_postgres_connections', 'Open connections to Postgres.', () => [

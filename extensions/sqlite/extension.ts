@@ -11,7 +11,7 @@ import { DATA_DIRECTORY, type DataDirectory } from '../../src/store/data-directo
 import { SALVAGE } from '../../src/store/salvage.ts';
 import { searchDetails } from '../../src/store/search/status.ts';
 import { STORE } from '../../src/store/store.ts';
-import { BOOTSTRAP, type Bootstrap } from '../../src/tenancy/bootstrap.ts';
+import { BOOTSTRAP, type Bootstrap, type FirstProject } from '../../src/tenancy/bootstrap.ts';
 import { USAGE_COUNTERS } from '../../src/tenancy/contract.ts';
 import type { SqliteConfig } from './config.ts';
 import type { OpenSqliteStore } from './open-store.ts';
@@ -28,9 +28,10 @@ export function createExtension(settings: Settings, config: SqliteConfig): Exten
   const owner = `extension ${settings.id}`;
   const store = deferred(owner, () => parts?.store);
   const counters = deferred(owner, () => parts?.store.counters);
+  let first: FirstProject | undefined;
   const bootstrap: Bootstrap = {
     get first() {
-      return parts?.first;
+      return first;
     },
   };
   const dataDirectory: DataDirectory = { path: resolve(config.directory) };
@@ -40,6 +41,7 @@ export function createExtension(settings: Settings, config: SqliteConfig): Exten
       const processEnd = settings.host.service(PROCESS_END);
       const opened = await openSqliteStore(settings, config, () => processEnd.end('removed_data'));
       parts = opened;
+      first = opened.first;
       removeGauge = registerDamage(settings.metrics, settings.id, opened.isDamaged);
       settings.host.service(HEALTH_REGISTRY).register(settings.id, () => healthOf(opened));
     },

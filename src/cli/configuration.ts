@@ -91,14 +91,22 @@ export async function loadOrFail(
   );
 }
 
-/** Loads the configuration for a reload. Throws a `ControlError` when it is not valid, and logs each error. */
+/** Loads the configuration for a reload. Throws a `ControlError` when there is none or it is not valid, and logs each error. */
 export async function loadAgain(
   options: ConfigOptions,
   terminal: Terminal,
   logger: Logger,
   service: Pick<Service, 'reloadRefused'>,
 ): Promise<ServiceConfig> {
-  const { config, issues } = await loadFiles(options, terminal);
+  const { config, issues } = await loadFiles(options, terminal).catch((error: unknown) => {
+    service.reloadRefused();
+    logger.error(
+      { err: error },
+      'New configuration could not be read; the running one stays in force',
+    );
+    const message = error instanceof Error ? error.message : String(error);
+    throw new ControlError('invalid_configuration', message);
+  });
   for (const { severity, at, path, message } of issues) {
     const fields = { at, path, issue: message };
     if (severity === 'error') logger.error(fields, 'Configuration has an error');

@@ -20,6 +20,8 @@ export const EXIT = {
   stalled: 75,
   /** The configuration is not valid. */
   configuration: 78,
+  /** Ctrl-C ended a command before its work was done: the status of shells for SIGINT. */
+  interrupted: 130,
 } as const;
 
 /** Ends a command with an exit status; the message goes to stderr. */
@@ -33,9 +35,15 @@ export class CommandError extends Error {
   }
 }
 
+/** Codes of a daemon or store that refuses a value of the command line. */
+const WRONG_VALUES: readonly unknown[] = ['invalid_query', 'invalid_request', 'invalid_cursor'];
+
 /** The exit status of a command that failed with this error. */
 export function exitStatusOf(error: unknown): number {
   if (error instanceof CommandError) return error.status;
+  if (error instanceof Error && 'code' in error && WRONG_VALUES.includes(error.code)) {
+    return EXIT.usage;
+  }
   const dataError = dataErrorIn(error);
   return dataError === undefined ? EXIT.failed : EXIT[dataError.code];
 }

@@ -33,6 +33,26 @@ export async function placeFirstKey(
   return { project, token, file };
 }
 
+/**
+ * Says on stderr where the key of a new store is, for a command, or a daemon whose start fails behind the store: no later start
+ * knows the key.
+ */
+export async function sayFirstKey(
+  first: FirstProject,
+  config: ServiceConfig,
+  options: ConfigOptions,
+  terminal: Terminal,
+): Promise<void> {
+  // A terminal has a `screen` on stderr.
+  const mayPrint = options.printKey === true || terminal.screen !== undefined;
+  const { project, token, file } = await placeFirstKey(first, mayPrint, config, options, terminal);
+  const place =
+    file === undefined ? `the key ${token}; it is not shown again.` : `a key in the file ${file}.`;
+  terminal.err(
+    `The store is new. Created the project ${project.name} (${project.id}) with ${place}`,
+  );
+}
+
 /** The key as a word of a POSIX shell. The value of a file stays out of the printed text. */
 export function keyInShell({ token, file }: PlacedKey): string {
   return file === undefined ? token : `$(cat '${file.replaceAll("'", `'\\''`)}')`;

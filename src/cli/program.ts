@@ -44,7 +44,7 @@ export async function runCli(argv: readonly string[], terminal: Terminal): Promi
   };
   try {
     const program = await createProgram(terminal, end, argv[0]);
-    await program.parseAsync(withQueryLast(program, argv), { from: 'user' });
+    await program.parseAsync(withQueryLast(program, argv, terminal.cwd), { from: 'user' });
     return status;
   } catch (error) {
     if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT.ok : EXIT.usage;

@@ -1,3 +1,5 @@
+import { existsSync } from 'node:fs';
+import { resolve } from 'node:path';
 import type { Command } from 'commander';
 import { isFieldName } from '../query/fields.ts';
 
@@ -13,7 +15,11 @@ const EXCLUDING = /^-(?:"|([A-Za-z_]\w*)(?:\.[^:]*)?:)/;
  * argument, because an argument that begins with `-` is an option otherwise. Only commands with the argument
  * `query` change.
  */
-export function withQueryLast(program: Command, argv: readonly string[]): readonly string[] {
+export function withQueryLast(
+  program: Command,
+  argv: readonly string[],
+  cwd: string,
+): readonly string[] {
   const command = program.commands.find((each) => each.name() === argv[0]);
   if (command?.registeredArguments[0]?.name() !== 'query') return argv;
   const others: string[] = [];
@@ -24,7 +30,7 @@ export function withQueryLast(program: Command, argv: readonly string[]): readon
       queries.push(...argv.slice(i + 1));
       break;
     }
-    if (isExcluding(arg, command)) queries.push(arg);
+    if (isExcluding(arg, command, cwd)) queries.push(arg);
     else others.push(arg);
     // The value of an option may have any form.
     const option = command.options.find(({ short, long }) => arg === short || arg === long);
@@ -33,11 +39,12 @@ export function withQueryLast(program: Command, argv: readonly string[]): readon
   return queries.length === 0 ? argv : [...others, '--', ...queries];
 }
 
-/** `-cFILE` is an option unless it begins with a field of the query language. */
-function isExcluding(arg: string, { options }: Command): boolean {
+/** `-cFILE` is an option if there is such a file, unless it begins with a field of the query language. */
+function isExcluding(arg: string, { options }: Command, cwd: string): boolean {
   const found = EXCLUDING.exec(arg);
   if (found === null) return false;
   const [, field] = found;
   if (field === undefined || isFieldName(field)) return true;
-  return !options.some(({ short }) => short === `-${field[0]}`);
+  const isOption = options.some(({ short }) => short === `-${field[0]}`);
+  return !isOption || !existsSync(resolve(cwd, arg.slice(2).replace(/^file:/, '')));
 }

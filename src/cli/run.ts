@@ -26,7 +26,7 @@ import {
 import { type ConfigOptions, loadAgain, loadOrFail, withConfigOptions } from './configuration.ts';
 import { makeControlDirectory } from './daemon.ts';
 import { EXIT } from './exit-status.ts';
-import { placeFirstKey } from './first-key.ts';
+import { placeFirstKey, sayFirstKey } from './first-key.ts';
 import { tuneHeap } from './heap.ts';
 import { packageVersion } from './package-root.ts';
 import { type Ending, watchProcess } from './process-events.ts';
@@ -146,7 +146,7 @@ class Daemon {
 
   async run(events: Ending): Promise<number> {
     const { service, options, logger, channel } = this.#parts;
-    const started = service.start();
+    const started = service.start().catch((error: unknown) => this.#notStarted(error));
     const cut = await Promise.race([started.then(() => undefined), events.cutShort]);
     if (cut !== undefined) return cut;
     this.#watchDeletions();
@@ -163,6 +163,17 @@ class Daemon {
     const status = await Promise.race(endings);
     logger.info({}, 'Stopping');
     return Promise.race([this.#stop(status), events.cutShort]);
+  }
+
+  async #notStarted(error: unknown): Promise<never> {
+    const { service, config, options, terminal, logger } = this.#parts;
+    const { first } = shownOf(service);
+    try {
+      if (first !== undefined) await sayFirstKey(first, config, options, terminal);
+    } catch (failure) {
+      logger.warn({ err: failure }, 'Key of the new store could not be saved');
+    }
+    throw error;
   }
 
   async #welcome(): Promise<void> {

@@ -5,11 +5,11 @@ import { callDaemon, NoDaemonError } from '../control/client.ts';
 import type { StoreCommandName } from '../control/store-commands.ts';
 import type { Service } from '../engine/service.ts';
 import { STORE } from '../store/store.ts';
-import { BOOTSTRAP, type FirstProject } from '../tenancy/bootstrap.ts';
+import { BOOTSTRAP } from '../tenancy/bootstrap.ts';
 import { type ConfigOptions, loadOrFail, withConfigOptions } from './configuration.ts';
 import { controlDirectoryOf } from './daemon.ts';
 import { CommandError, EXIT } from './exit-status.ts';
-import { placeFirstKey } from './first-key.ts';
+import { sayFirstKey } from './first-key.ts';
 import type { Terminal } from './terminal.ts';
 
 /** Options of every command about a store. */
@@ -155,22 +155,6 @@ async function openStore({ config, id, options, terminal }: StorePlace): Promise
     await close();
     throw error;
   }
-}
-
-async function sayFirstKey(
-  first: FirstProject,
-  config: ServiceConfig,
-  options: ConfigOptions,
-  terminal: Terminal,
-): Promise<void> {
-  // A terminal has a `screen` on stderr.
-  const mayPrint = terminal.screen !== undefined;
-  const { project, token, file } = await placeFirstKey(first, mayPrint, config, options, terminal);
-  const place =
-    file === undefined ? `the key ${token}; it is not shown again.` : `a key in the file ${file}.`;
-  terminal.err(
-    `The store is new. Created the project ${project.name} (${project.id}) with ${place}`,
-  );
 }
 
 function offerOf<T>(service: Service, wanted: Capability<T>, id: string): T | undefined {

@@ -22,7 +22,7 @@ import { threadFile } from '../thread/thread.ts';
 import { type ConfigOptions, filesOf, loadAgain } from './configuration.ts';
 import { makeControlDirectory } from './daemon.ts';
 import { EXIT } from './exit-status.ts';
-import { placeFirstKey } from './first-key.ts';
+import { placeFirstKey, sayFirstKey } from './first-key.ts';
 import { packageVersion } from './package-root.ts';
 import { type Ending, watchProcess } from './process-events.ts';
 import type { Terminal } from './terminal.ts';
@@ -141,7 +141,10 @@ class Watcher {
     );
     // A signal to stop can arrive before all workers are ready.
     const early = await Promise.race([started, events.ended, events.cutShort]);
-    if (early !== undefined) return this.#end(early, events);
+    if (early !== undefined) {
+      await this.#sayFirstKey();
+      return this.#end(early, events);
+    }
     await this.#welcome();
     events.onReload(() => this.#reload().catch(() => {}));
     return this.#end(await Promise.race([events.ended, this.#broken.promise]), events);
@@ -151,6 +154,13 @@ class Watcher {
     if (!(error instanceof WorkersFailed)) throw error;
     this.#parts.logger.error({ err: error }, 'Workers could not start; stopping');
     return error.status === EXIT.ok ? EXIT.failed : error.status;
+  }
+
+  /** A worker that is ready may have made the first key although another one cannot start. */
+  async #sayFirstKey(): Promise<void> {
+    const { supervisor, current, options, terminal } = this.#parts;
+    const { first } = supervisor.shown();
+    if (first !== undefined) await sayFirstKey(first, current.config, options, terminal);
   }
 
   async #welcome(): Promise<void> {

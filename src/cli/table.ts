@@ -1,3 +1,9 @@
+import { replaceControls } from '../telemetry/control-characters.ts';
+import { widthOf } from './width.ts';
+
+/** The widest column. A longer cell, such as an id that a client chose, moves the rest of its own line only. */
+const MOST_COLUMNS = 64;
+
 /** Renders columns, each as wide as its longest cell. The columns that `right` names are aligned to the right, for numbers. */
 export function table(
   head: readonly string[],
@@ -6,14 +12,14 @@ export function table(
 ): string {
   const lines = [head, ...rows.map((row) => row.map(visible))];
   const widths = head.map((_, column) =>
-    Math.max(...lines.map((line) => (line[column] ?? '').length)),
+    Math.min(MOST_COLUMNS, Math.max(...lines.map((line) => widthOf(line[column] ?? '')))),
   );
   return lines
     .map((line) =>
       line
         .map((cell, column) => {
-          const width = widths[column] ?? 0;
-          return right.includes(head[column] ?? '') ? cell.padStart(width) : cell.padEnd(width);
+          const padding = ' '.repeat(Math.max(0, (widths[column] ?? 0) - widthOf(cell)));
+          return right.includes(head[column] ?? '') ? padding + cell : cell + padding;
         })
         .join('  ')
         .trimEnd(),
@@ -23,5 +29,5 @@ export function table(
 
 /** Replaces control characters: names and ids are text of clients, and may hold terminal escapes. */
 export function visible(text: string): string {
-  return text.replaceAll(/\p{Cc}/gu, '\ufffd');
+  return replaceControls(text);
 }

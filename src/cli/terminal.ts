@@ -1,5 +1,7 @@
+import { fstatSync, writeSync } from 'node:fs';
 import type { Clock } from '../component/component.ts';
 import { escapeControlsInText } from '../telemetry/control-characters.ts';
+import { EXIT } from './exit-status.ts';
 
 /** The streams and signals that a command uses; a test passes its own. */
 export type Terminal = {
@@ -41,12 +43,20 @@ type Screen = {
 /** The width of a terminal whose size is not known. */
 export const USUAL_COLUMNS = 80;
 
-/** The terminal of this process. `flush` resolves when the system has every byte, or the reader has closed. */
-export type ProcessTerminal = Terminal & { flush(): Promise<void> };
+/** The terminal of this process. */
+export type ProcessTerminal = Terminal & {
+  /**
+   * Resolves with the status of the process when the system has every byte, or the reader has closed. A command that succeeded has failed
+   * if its output could not be written.
+   */
+  end(status: number): Promise<number>;
+};
 
 export function processTerminal(): ProcessTerminal {
-  // A reader that closes early (`tracectl schema | head`) is not an error of the command.
-  for (const stream of [process.stdout, process.stderr]) stream.on('error', () => {});
+  const output = openOutput();
+  // A reader that closes early is not an error of the command.
+  process.stderr.on('error', () => {});
+  const err = (text: string) => void process.stderr.write(`${escapeControlsInText(text)}\n`);
   const hasPerson = process.stdin.isTTY === true && process.stderr.isTTY === true;
   return {
     ...(hasPerson ? { ask } : {}),
@@ -55,7 +65,7 @@ export function processTerminal(): ProcessTerminal {
     ...(showsColours(process.env)
       ? { outInColour: (text) => void process.stdout.write(`${text}\n`) }
       : {}),
-    outBytes: (bytes) => writtenTo(process.stdout, bytes),
+    outBytes: output.bytes,
     isOutShown: process.stdout.isTTY === true,
     // Opened on demand: a process that has touched stdin waits for its end.
     input: () => process.stdin,
@@ -63,12 +73,49 @@ export function processTerminal(): ProcessTerminal {
     env: process.env,
     cwd: process.cwd(),
     // Names, ids and messages of clients and servers are in these texts.
-    out: (text) => void process.stdout.write(`${escapeControlsInText(text)}\n`),
-    err: (text) => void process.stderr.write(`${escapeControlsInText(text)}\n`),
-    async flush() {
-      await Promise.all([written(process.stdout), written(process.stderr)]);
+    out: (text) =>
+      void output.bytes(Buffer.from(`${escapeControlsInText(text)}\n`)).catch(() => {}),
+    err,
+    async end(status) {
+      await written(process.stdout);
+      const failure = output.failure();
+      if (failure !== undefined) err(`error: stdout could not be written: ${failure.message}`);
+      await written(process.stderr);
+      return failure === undefined || status !== EXIT.ok ? status : EXIT.failed;
     },
   };
+}
+
+type Output = {
+  bytes(bytes: Uint8Array): Promise<void>;
+  /** The first error. A reader that closes early (`tracectl schema | head`) is none. */
+  failure(): Error | undefined;
+};
+
+function openOutput(): Output {
+  let failure: Error | undefined;
+  const failed = (error: NodeJS.ErrnoException): void => {
+    if (error.code !== 'EPIPE') failure ??= error;
+  };
+  process.stdout.on('error', failed);
+  const isFile = fstatSync(process.stdout.fd).isFile();
+  return {
+    async bytes(bytes) {
+      if (!isFile) return writtenTo(process.stdout, bytes);
+      try {
+        writeFully(process.stdout.fd, bytes);
+      } catch (error) {
+        failed(error as NodeJS.ErrnoException);
+        throw error;
+      }
+    },
+    failure: () => failure,
+  };
+}
+
+/** Node's stream of a file takes a write of which the system took only some bytes for a whole one. */
+function writeFully(file: number, bytes: Uint8Array): void {
+  for (let done = 0; done < bytes.length; ) done += writeSync(file, bytes, done);
 }
 
 /** https://no-color.org: any value but the empty one turns colours off. */

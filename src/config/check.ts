@@ -2,7 +2,15 @@ import type { z } from 'zod';
 import { didYouMean } from '../component/did-you-mean.ts';
 import type { Issue } from './config.ts';
 import { descriptionOf, keysOf, marksOf, schemaAt, toInput } from './shape.ts';
-import { type ConfigNode, nodeAt, type Path, pathText, placeOf, REDACTED } from './tree.ts';
+import {
+  type ConfigNode,
+  nodeAt,
+  type Path,
+  pathText,
+  placeOf,
+  REDACTED,
+  withoutCredentials,
+} from './tree.ts';
 
 /**
  * Checks one section against its schema. Every problem becomes an issue with its place and the allowed values; then
@@ -135,7 +143,8 @@ function got(section: Section, path: Path, node: ConfigNode | undefined): string
   const shown = node.expansion?.shown ?? node.value;
   if (shown === null) return ' (got nothing)';
   if (isSecret) return ` (got ${REDACTED})`;
-  const text = typeof shown === 'string' ? JSON.stringify(shown) : String(shown);
+  const text =
+    typeof shown === 'string' ? JSON.stringify(withoutCredentials(shown)) : String(shown);
   return ` (got ${text.length > 60 ? `${text.slice(0, 60)}…` : text})`;
 }
 

@@ -2,11 +2,11 @@ import { stringify } from 'yaml';
 import { factoryFor, type Registry, SECTIONS, type SectionName } from './registry.ts';
 import { serviceSchema } from './service-schema.ts';
 import { acceptsSection, marksOf, schemaAt, withDefaults } from './shape.ts';
-import { type ConfigNode, isNull, type Path, REDACTED } from './tree.ts';
+import { type ConfigNode, isNull, type Path, REDACTED, withoutCredentials } from './tree.ts';
 
 /**
- * The configuration in force: merged, expanded and with every default, in a form that can be read again. Secrets
- * and values from the environment or a file are `[REDACTED]`.
+ * The configuration in force: merged, expanded and with every default, in a form that can be read again. Secrets, credentials
+ * in URLs, and values from the environment or a file are `[REDACTED]`.
  */
 export function printable(root: ConfigNode, registry: Registry): Record<string, unknown> {
   const printed: Record<string, unknown> = {};
@@ -43,9 +43,9 @@ function shownOf(node: ConfigNode, schema: Schema, path: Path): unknown {
   if (isNull(node) && field !== undefined && acceptsSection(field)) return {};
   if (node.kind === 'scalar') {
     const { expansion } = node;
-    return expansion === undefined || expansion.shown === expansion.text
-      ? node.value
-      : expansion.shown;
+    const isOpen = expansion === undefined || expansion.shown === expansion.text;
+    const shown = isOpen ? node.value : expansion.shown;
+    return typeof shown === 'string' ? withoutCredentials(shown) : shown;
   }
   if (node.kind === 'list') {
     return node.items.map((item, index) => shownOf(item, schema, [...path, index]));

@@ -82,7 +82,9 @@ export function keysOf(schema: z.core.$ZodType): string[] | undefined {
 function childOf(schema: z.core.$ZodType, step: string | number): z.core.$ZodType | undefined {
   for (const option of alternatives(schema)) {
     const { shape, element, valueType } = definitionOf(option);
-    const child = shape?.[String(step)] ?? (typeof step === 'number' ? element : valueType);
+    // A file may name a key like a member of every object: `constructor`.
+    const own = shape !== undefined && Object.hasOwn(shape, step) ? shape[String(step)] : undefined;
+    const child = own ?? (typeof step === 'number' ? element : valueType);
     if (child !== undefined) return child;
   }
   return undefined;

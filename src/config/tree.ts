@@ -31,6 +31,11 @@ export type Path = readonly (string | number)[];
 
 export const REDACTED = '[REDACTED]';
 
+/** The text with the credentials of its URLs redacted: `https://user:[REDACTED]@host`. A password may have an `@`. */
+export function withoutCredentials(text: string): string {
+  return text.replace(/(:\/\/(?:[^\s/?#:@"]*:)?)[^\s/?#"]+@/g, `$1${REDACTED}@`);
+}
+
 /** `receivers.otlp.protocols`, `keys[2].token`. */
 export function pathText(path: Path): string {
   let text = '';
@@ -73,11 +78,4 @@ export function placeOf(root: ConfigNode | undefined, path: Path): string | unde
     }
   }
   return root?.at;
-}
-
-/** The value without places and sources. */
-export function plain(node: ConfigNode): unknown {
-  if (node.kind === 'scalar') return node.value;
-  if (node.kind === 'list') return node.items.map(plain);
-  return Object.fromEntries([...node.entries].map(([key, entry]) => [key, plain(entry.value)]));
 }

@@ -10,7 +10,7 @@ import { checkListeners } from './listeners.ts';
 import { checkReferences } from './references.ts';
 import { factoryFor, type Registry, SECTIONS, type SectionName, typesOf } from './registry.ts';
 import { type ServiceSection, serviceSchema } from './service-schema.ts';
-import { schemaAt } from './shape.ts';
+import { acceptsSection, schemaAt } from './shape.ts';
 import {
   type ConfigNode,
   isNull,
@@ -20,7 +20,6 @@ import {
   type Path,
   pathText,
   placeOf,
-  plain,
 } from './tree.ts';
 import { checkWorkers } from './workers.ts';
 
@@ -93,7 +92,8 @@ function serviceOf(root: MapNode, issues: Issue[]): { service: ServiceSection; i
   const service = check(serviceSchema, node, ['service'], issues);
   if (service !== undefined) return { service, isSound: true };
   const rest = soundPart(serviceSchema, node, 3);
-  return { service: serviceSchema.parse(rest === undefined ? {} : plain(rest)), isSound: false };
+  const sound = rest && check(serviceSchema, rest, ['service'], []);
+  return { service: sound ?? serviceSchema.parse({}), isSound: false };
 }
 
 /** The map without its invalid entries, which are looked for `depth` levels deep. */
@@ -102,7 +102,7 @@ function soundPart(
   node: ConfigNode,
   depth: number,
 ): ConfigNode | undefined {
-  if (node.kind !== 'map') return undefined;
+  if (node.kind !== 'map' || !acceptsSection(schema)) return undefined;
   const entries = new Map<string, MapEntry>();
   for (const [key, entry] of node.entries) {
     const child = schemaAt(schema, [key]) as z.ZodType | undefined;

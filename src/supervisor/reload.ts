@@ -30,7 +30,7 @@ async function returnTo(
     try {
       await reloadWorker(worker, former, logger);
     } catch (error) {
-      const fields = { worker: worker.index, error };
+      const fields = { worker: worker.index, err: error };
       logger.error(fields, 'Worker could not return to the configuration before');
     }
   }

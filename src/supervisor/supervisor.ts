@@ -11,6 +11,7 @@ import { WorkerGone, WorkerHandle } from './worker-handle.ts';
  * Runs the worker processes, and restarts those that end:
  *
  *   start ─▶ all ready ─▶ … a worker ends ─▶ backoff ─▶ restart … ─▶ stop
+ *     │                       └─ one that does not report for a minute is killed
  *     └─ a worker exits before it was ready, or crashes repeatedly: all stop
  */
 export type Supervisor = {
@@ -46,6 +47,13 @@ const MAX_CRASHES = 5;
 /** Exit statuses of a fault and of a standstill, which a restart may not repeat, as opposed to an error. */
 const FAULTS = [70, 75];
 const ANSWER_MS = 5_000;
+/** Milliseconds between two checks whether each worker has reported. */
+const CHECK_MS = 5_000;
+/**
+ * Checks in a row without a report after which a worker is killed: its event loop is stuck, and the kernel still assigns connections to
+ * it. Checks are counted, not milliseconds: after a pause of the machine no worker has reported for long.
+ */
+const MOST_SILENT_CHECKS = 12;
 
 export function createSupervisor(options: {
   readonly count: number;
@@ -90,6 +98,7 @@ export function createSupervisor(options: {
   });
   register(options.metrics, workers);
   const handler = createWorkersHandler({ workers, reload: refuseReload });
+  let endWatch = (): void => {};
 
   return {
     workers,
@@ -98,6 +107,7 @@ export function createSupervisor(options: {
     },
     start() {
       for (const worker of workers) worker.start();
+      endWatch = watchSilence(workers, clock, logger);
       return started.promise;
     },
     shown() {
@@ -114,12 +124,28 @@ export function createSupervisor(options: {
     },
     stop(patience) {
       phase = 'stopping';
+      endWatch();
       return stopAll(workers, patience, clock, logger);
     },
     kill() {
+      endWatch();
       for (const worker of workers) worker.kill();
     },
   };
+}
+
+/** Kills workers that do not report. Returns a function that ends it. */
+function watchSilence(workers: readonly WorkerHandle[], clock: Clock, logger: Logger): () => void {
+  let cancel = clock.after(CHECK_MS, check);
+  function check(): void {
+    for (const worker of workers) {
+      if (worker.checkSilence() < MOST_SILENT_CHECKS) continue;
+      logger.error({ worker: worker.index }, 'Worker does not report and is killed');
+      worker.kill();
+    }
+    cancel = clock.after(CHECK_MS, check);
+  }
+  return () => cancel();
 }
 
 /** A worker that takes part in a reload cannot wait for it. */

@@ -55,6 +55,8 @@ export class WorkerHandle {
   #report: { readonly at: number; readonly report: HealthReport } | undefined;
   #shown: Shown | undefined;
   #starts = 0;
+  /** Checks since the newest health report. */
+  #silentChecks = 0;
 
   constructor(options: Options) {
     this.#options = options;
@@ -86,6 +88,12 @@ export class WorkerHandle {
       age: this.#options.clock.now() - this.#report.at,
       report: this.#report.report,
     };
+  }
+
+  /** Counts a check, and returns how many in a row came without a health report of the running process. */
+  checkSilence(): number {
+    if (this.#report === undefined) return 0;
+    return this.#silentChecks++;
   }
 
   start(): void {
@@ -143,6 +151,7 @@ export class WorkerHandle {
         return;
       case 'health':
         this.#report = { at: this.#options.clock.now(), report: message.report };
+        this.#silentChecks = 0;
         return;
       case 'command':
         void this.#run(message);

@@ -12,7 +12,7 @@ export function renderConsole(line: string): string {
   } catch {
     return line;
   }
-  const { time, level, message, component, error, ...rest } = parsed;
+  const { time, level, message, component, err, error, ...rest } = parsed;
   const head = [
     String(time),
     String(level).toUpperCase().padEnd(5),
@@ -20,7 +20,8 @@ export function renderConsole(line: string): string {
     String(message ?? ''),
   ];
   const fields = Object.entries(rest).map(([key, value]) => `${key}=${fieldText(value)}`);
-  return `${escapeControls([...head, ...fields].join('  '))}${errorText(error)}\n`;
+  const errors = errorText('err', err) + errorText('error', error);
+  return `${escapeControls([...head, ...fields].join('  '))}${errors}\n`;
 }
 
 function fieldText(value: unknown): string {
@@ -28,15 +29,15 @@ function fieldText(value: unknown): string {
   return JSON.stringify(value) ?? String(value);
 }
 
-function errorText(error: unknown): string {
+/** An error with its causes on the line, and their stacks below it. */
+function errorText(name: string, error: unknown): string {
   if (error === undefined) return '';
   if (typeof error !== 'object' || error === null)
-    return `  error=${escapeControls(fieldText(error))}`;
+    return `  ${name}=${escapeControls(fieldText(error))}`;
   const { message, code, stack, cause } = error as Record<string, unknown>;
   const said = code === undefined ? String(message) : `${String(code)}: ${String(message)}`;
   const trace = typeof stack === 'string' ? `\n${indent(stack)}` : '';
-  const because = cause === undefined ? '' : errorText(cause).replace('  error=', '  cause=');
-  return `  error=${escapeControls(fieldText(said))}${because}${trace}`;
+  return `  ${name}=${escapeControls(fieldText(said))}${errorText('cause', cause)}${trace}`;
 }
 
 function indent(text: string): string {

@@ -16,6 +16,11 @@ export function escapeControlsInText(text: string): string {
   return text.replace(CONTROL_EXCEPT_LAYOUT, escaped);
 }
 
+/** Replaces every control character by a character of one column, for text whose width counts. */
+export function replaceControls(text: string): string {
+  return text.replace(CONTROL, '\ufffd');
+}
+
 function escaped(character: string): string {
   return `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`;
 }

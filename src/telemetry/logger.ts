@@ -46,7 +46,7 @@ const SECRET_FIELDS = [
 const SECRET_TEXTS: readonly [RegExp, string][] = [
   [/\bws_[0-9A-Za-z]{16,}/g, '[REDACTED]'],
   [/\b(Bearer|Basic)\s+[^\s"\\]+/gi, '$1 [REDACTED]'],
-  [/(:\/\/[^\s/:@"]*:)[^\s/@"]+@/g, '$1[REDACTED]@'],
+  [/(:\/\/[^\s/?#:@"]*:)[^\s/?#"]+@/g, '$1[REDACTED]@'],
 ];
 
 export function createLogger(options: LoggerOptions): ServiceLogger {

@@ -10,7 +10,7 @@ export type FirstProject = {
 };
 
 export type Bootstrap = {
-  /** Set on the start that created the store; undefined on every later start. */
+  /** Set by the start that created the store, also after its stop; undefined on every later start. */
   readonly first: FirstProject | undefined;
 };
 

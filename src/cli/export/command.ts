@@ -3,7 +3,6 @@ import { rename } from 'node:fs/promises';
 import { basename, resolve } from 'node:path';
 import type { Command } from 'commander';
 import type { ExportPart } from '../../control/exports.ts';
-import { ControlError } from '../../control/protocol.ts';
 import { Refusal } from '../../model/errors.ts';
 import type { ExportRequest } from '../../read/export/request.ts';
 import { exportRequest } from '../../read/export/request.ts';
@@ -87,7 +86,7 @@ async function exportTo(
     const asked = new URLSearchParams(partOf(parameters));
     if (after !== null) asked.set('after', after);
     const args = given({ project: project ?? options.project, query: asked.toString() });
-    return (await session.run('export.part', args).catch(explained)) as ExportPart;
+    return (await session.run('export.part', args)) as ExportPart;
   };
   try {
     return options.output === STDOUT ? await toStdout(run, part) : await toFile(run, part);
@@ -214,13 +213,4 @@ function checked(parameters: Readonly<Record<string, string>>): ExportRequest {
     if (error instanceof Refusal) throw new CommandError(EXIT.usage, error.message);
     throw error;
   }
-}
-
-/** A wrong query or option is a mistake of the command line. */
-function explained(error: unknown): never {
-  const usage = ['invalid_query', 'invalid_request'];
-  if (error instanceof ControlError && usage.includes(error.code)) {
-    throw new CommandError(EXIT.usage, error.message);
-  }
-  throw error;
 }

@@ -59,7 +59,11 @@ export class PartialFile {
 
   async add(bytes: Buffer, part: Omit<ExportState, 'bytes'>): Promise<void> {
     const start = this.#state?.bytes ?? 0;
-    await this.#handle.write(bytes, 0, bytes.length, start);
+    // One write may take only some of the bytes, such as the last ones that fit on the disk.
+    for (let done = 0; done < bytes.length; ) {
+      const { bytesWritten } = await this.#handle.write(bytes, done, undefined, start + done);
+      done += bytesWritten;
+    }
     await this.#handle.sync();
     this.#state = { ...part, bytes: start + bytes.length };
     const draft = `${statePath(this.#path)}.tmp`;

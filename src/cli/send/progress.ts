@@ -1,4 +1,5 @@
 import { visible } from '../table.ts';
+import { cutTo, widthOf } from '../width.ts';
 import type { Tally } from './tally.ts';
 
 /** The state of a run that the display shows. */
@@ -31,15 +32,15 @@ export function renderBar(progress: SendProgress, columns: number): string {
   let line = '';
   for (const fact of facts) {
     const longer = line === '' ? fact : `${line}  ${fact}`;
-    if (head.length + 2 + longer.length > room && line !== '') break;
+    if (head.length + 2 + widthOf(longer) > room && line !== '') break;
     line = longer;
   }
   const text = head === '' ? line : `${head}  ${line}`;
-  const left = room - text.length - 2;
-  if (share === undefined || left < LEAST_BAR_COLUMNS) return text.slice(0, room);
+  const left = room - widthOf(text) - 2;
+  if (share === undefined || left < LEAST_BAR_COLUMNS) return cutTo(text, room);
   const width = Math.min(left, MOST_BAR_COLUMNS);
   const full = Math.round(share * width);
-  return `${'█'.repeat(full)}${'░'.repeat(width - full)}${text.padStart(text.length + 1)}`;
+  return `${'█'.repeat(full)}${'░'.repeat(width - full)} ${text}`;
 }
 
 /** One line for a log. */

@@ -133,13 +133,10 @@ function print(summary: SendSummary, options: SendOptions, terminal: Terminal): 
   if (resume !== undefined) terminal.err(resume);
 }
 
-/** The status of shells for a command that Ctrl-C ended. */
-const INTERRUPTED = 130;
-
 function statusOf({ stopped, rejected, refused, left_out }: SendSummary): number {
   switch (stopped?.reason) {
     case 'interrupted':
-      return INTERRUPTED;
+      return EXIT.interrupted;
     case 'unreachable':
       return EXIT.unavailable;
     case 'unauthorized':

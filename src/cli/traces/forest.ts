@@ -138,7 +138,8 @@ function reach(root: Node, reached: Set<Node>): void {
     if (reached.has(node)) continue;
     reached.add(node);
     order.push(node);
-    waiting.push(...node.children);
+    // A call with one argument for each of very many children overflows the stack.
+    for (const child of node.children) waiting.push(child);
   }
   for (const node of order.toReversed()) {
     for (const child of node.children) {

@@ -38,7 +38,11 @@ const MOST = 100_000;
 const PAGE = 1000;
 
 /** `tracectl sessions` and `tracectl users`. */
-export function addGroups(program: Command, terminal: Terminal): void {
+export function addGroups(
+  program: Command,
+  terminal: Terminal,
+  end: (status: number) => void,
+): void {
   for (const name of ['sessions', 'users'] as const) {
     withStoreOptions(program.command(name))
       .description(
@@ -51,8 +55,8 @@ export function addGroups(program: Command, terminal: Terminal): void {
       .option('--to <time>', 'start of the traces, ISO 8601, exclusive')
       .option('--cursor <cursor>', 'begin behind those listed before, as the command printed it')
       .addHelpText('after', examplesOf(name))
-      .action((query: string | undefined, options: GroupOptions) =>
-        list(name, query, options, terminal),
+      .action(async (query: string | undefined, options: GroupOptions) =>
+        end(await list(name, query, options, terminal)),
       );
   }
 }
@@ -70,7 +74,7 @@ async function list(
   query: string | undefined,
   options: GroupOptions,
   terminal: Terminal,
-): Promise<void> {
+): Promise<number> {
   const limit = limitOf(options);
   const isTable = options.json !== true && terminal.isOutShown === true;
   const found: ListedGroup[] = [];
@@ -87,6 +91,7 @@ async function list(
     }
     if (reading.isInterrupted) terminal.err(`Interrupted: there may be more ${name}.`);
     if (next !== null && isTable) terminal.err(`More ${name}: --cursor ${next}`);
+    return reading.isInterrupted ? EXIT.interrupted : EXIT.ok;
   } finally {
     reading.close();
   }

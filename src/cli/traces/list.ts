@@ -37,7 +37,11 @@ Examples:
   tracectl traces --sort cost --limit 20            the most expensive of the last 24 hours
   tracectl traces 'has:error' --json | jq -r .id    one JSON object a line`;
 
-export function addTraces(program: Command, terminal: Terminal): void {
+export function addTraces(
+  program: Command,
+  terminal: Terminal,
+  end: (status: number) => void,
+): void {
   withStoreOptions(program.command('traces'))
     .description('list traces: a table on a terminal, JSON lines in a pipe')
     .argument('[query]', QUERY_HELP)
@@ -49,14 +53,16 @@ export function addTraces(program: Command, terminal: Terminal): void {
     .option('--order <order>', 'desc (the default) or asc')
     .option('--cursor <cursor>', 'begin behind the traces listed before, as the command printed it')
     .addHelpText('after', EXAMPLES)
-    .action((query: string | undefined, options: ListOptions) => list(query, options, terminal));
+    .action(async (query: string | undefined, options: ListOptions) =>
+      end(await list(query, options, terminal)),
+    );
 }
 
 async function list(
   query: string | undefined,
   options: ListOptions,
   terminal: Terminal,
-): Promise<void> {
+): Promise<number> {
   const limit = limitOf(options);
   const isTable = options.json !== true && terminal.isOutShown === true;
   const found: ListedTrace[] = [];
@@ -73,6 +79,7 @@ async function list(
     }
     if (reading.isInterrupted) terminal.err('Interrupted: there may be more traces.');
     if (cursor !== null && isTable) terminal.err(`More traces: --cursor ${cursor}`);
+    return reading.isInterrupted ? EXIT.interrupted : EXIT.ok;
   } finally {
     reading.close();
   }

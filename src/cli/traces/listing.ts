@@ -1,6 +1,6 @@
+import { fit, oneLine, widthOf } from '../width.ts';
 import type { Figured } from './figures.ts';
 import { costText, latencyText, timeText, tokensText } from './figures.ts';
-import { fit, oneLine, widthOf } from './width.ts';
 
 /** A trace of a list, as far as the table shows it. */
 export type ListedTrace = Figured & {

@@ -1,6 +1,4 @@
-import { ControlError } from '../../control/protocol.ts';
 import type { ProjectRead } from '../../control/traces.ts';
-import { CommandError, EXIT } from '../exit-status.ts';
 import { carryOut, given, type StoreOptions } from '../store-command.ts';
 import type { Terminal } from '../terminal.ts';
 
@@ -29,7 +27,7 @@ export function openReading(options: ReadOptions, terminal: Terminal): CommandRe
       const parameters = new URLSearchParams(given(query) as Record<string, string>);
       const target = parameters.size === 0 ? path : `${path}?${parameters}`;
       const args = given({ project, target });
-      const read = carryOut('traces.read', args, options, terminal).catch(explained);
+      const read = carryOut('traces.read', args, options, terminal);
       const result = await Promise.race([read, stop.promise]);
       if (result === INTERRUPTED) return undefined;
       const { project: id, answer } = result as ProjectRead;
@@ -42,13 +40,4 @@ export function openReading(options: ReadOptions, terminal: Terminal): CommandRe
     },
     close: () => close?.(),
   };
-}
-
-/** A wrong query or option is a mistake of the command line. */
-function explained(error: unknown): never {
-  const usage = ['invalid_query', 'invalid_request', 'invalid_cursor'];
-  if (error instanceof ControlError && usage.includes(error.code)) {
-    throw new CommandError(EXIT.usage, error.message);
-  }
-  throw error;
 }

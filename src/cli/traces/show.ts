@@ -1,6 +1,7 @@
 import { styleText } from 'node:util';
 import type { Command } from 'commander';
 import { ControlError } from '../../control/protocol.ts';
+import { EXIT } from '../exit-status.ts';
 import { withStoreOptions } from '../store-command.ts';
 import type { Terminal } from '../terminal.ts';
 import type { TreeObservation } from './forest.ts';
@@ -27,26 +28,31 @@ Examples:
   tracectl trace 4bf92f35 --all | less      every observation of a large trace
   tracectl trace 4bf92f35 --json | jq '.observations[] | select(.status == "error")'`;
 
-export function addTrace(program: Command, terminal: Terminal): void {
+export function addTrace(
+  program: Command,
+  terminal: Terminal,
+  end: (status: number) => void,
+): void {
   withStoreOptions(program.command('trace'))
     .description('show a trace as a tree with bars of time')
     .argument('<id>', 'id of the trace, or its first characters')
     .option('--project <project>', 'id or name; required if there are several')
     .option('--all', 'show every observation (default: 20 of a parent, 500 in all)')
     .addHelpText('after', EXAMPLES)
-    .action((id: string, options: ShowOptions) => show(id, options, terminal));
+    .action(async (id: string, options: ShowOptions) => end(await show(id, options, terminal)));
 }
 
-async function show(id: string, options: ShowOptions, terminal: Terminal): Promise<void> {
+async function show(id: string, options: ShowOptions, terminal: Terminal): Promise<number> {
   const reading = openReading(options, terminal);
   try {
     const found = await traceOf(reading, id, terminal);
     if (found === undefined || reading.isInterrupted) {
       terminal.err('Interrupted.');
-      return;
+      return EXIT.interrupted;
     }
     if (options.json === true) terminal.out(JSON.stringify(found, null, 2));
     else write(found, options, terminal);
+    return EXIT.ok;
   } finally {
     reading.close();
   }

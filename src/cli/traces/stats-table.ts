@@ -1,5 +1,5 @@
+import { fit, oneLine, widthOf } from '../width.ts';
 import { costText, latencyText, tokensText } from './figures.ts';
-import { fit, oneLine, widthOf } from './width.ts';
 
 /** The answer of `/stats`, as far as the table shows it. */
 export type StatsAnswer = {

@@ -1,4 +1,5 @@
 import type { Command } from 'commander';
+import { EXIT } from '../exit-status.ts';
 import { QUERY_HELP } from '../query-argument.ts';
 import { withStoreOptions } from '../store-command.ts';
 import type { Terminal } from '../terminal.ts';
@@ -24,7 +25,11 @@ Examples:
   tracectl stats 'has:error' --step 5m --from 2026-11-01T10:00:00Z --to 2026-11-01T12:00:00Z
   tracectl stats --group-by user --limit 5 --json | jq '.groups[].key'`;
 
-export function addStats(program: Command, terminal: Terminal): void {
+export function addStats(
+  program: Command,
+  terminal: Terminal,
+  end: (status: number) => void,
+): void {
   withStoreOptions(program.command('stats'))
     .description('show numbers of traces by time: a table on a terminal, JSON in a pipe')
     .argument('[query]', QUERY_HELP)
@@ -36,14 +41,16 @@ export function addStats(program: Command, terminal: Terminal): void {
     .option('--metric <metrics>', 'such as cost,tokens,p95; all by default')
     .option('--limit <n>', 'the most groups, 1 to 100')
     .addHelpText('after', EXAMPLES)
-    .action((query: string | undefined, options: StatsOptions) => show(query, options, terminal));
+    .action(async (query: string | undefined, options: StatsOptions) =>
+      end(await show(query, options, terminal)),
+    );
 }
 
 async function show(
   query: string | undefined,
   options: StatsOptions,
   terminal: Terminal,
-): Promise<void> {
+): Promise<number> {
   const { from, to, step, groupBy, metric, limit } = options;
   const reading = openReading(options, terminal);
   try {
@@ -51,10 +58,11 @@ async function show(
     const answer = (await reading.get('/stats', asked)) as StatsAnswer | undefined;
     if (answer === undefined) {
       terminal.err('Interrupted.');
-      return;
+      return EXIT.interrupted;
     }
     if (options.json === true || terminal.isOutShown !== true) terminal.out(JSON.stringify(answer));
     else showTable(answer, terminal);
+    return EXIT.ok;
   } finally {
     reading.close();
   }

@@ -1,9 +1,9 @@
 import { parseInstant } from '../../model/instant.ts';
+import { cutTo, fit, oneLine, widthOf } from '../width.ts';
 import { costText, latencyText, timeText, tokensText } from './figures.ts';
 import type { TreeObservation, TreeRow } from './forest.ts';
 import { treeRows } from './forest.ts';
 import type { ListedTrace } from './listing.ts';
-import { cutTo, fit, oneLine, widthOf } from './width.ts';
 
 export type ShownTrace = ListedTrace & {
   readonly observation_count: number;

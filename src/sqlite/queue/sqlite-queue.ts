@@ -252,7 +252,9 @@ export class SqliteQueue implements DurableQueue {
   }
 
   async #withBodies(line: BranchLine, taken: readonly LineEntry[]): Promise<QueueEntry[]> {
-    const cold = taken.filter(({ seq }) => this.#cache.get(seq) === undefined);
+    // Looked up once: an erasure may take a batch out of the cache while the bodies of others are read.
+    const cached = new Map(taken.map(({ seq }) => [seq, this.#cache.get(seq)]));
+    const cold = taken.filter(({ seq }) => cached.get(seq) === undefined);
     let read = new Map<number, SealedBatch>();
     try {
       if (cold.length > 0) read = await this.#readBodies(cold.map(({ seq }) => seq));
@@ -262,8 +264,9 @@ export class SqliteQueue implements DurableQueue {
     }
     const entries: QueueEntry[] = [];
     for (const { seq, attempts } of taken) {
-      const batch = read.get(seq) ?? this.#cache.get(seq);
-      if (batch !== undefined) entries.push({ seq, batch, attempts });
+      const batch = read.get(seq) ?? cached.get(seq);
+      // An entry that was removed during the read has no lease any more.
+      if (batch !== undefined && line.leased.has(seq)) entries.push({ seq, batch, attempts });
     }
     return entries;
   }

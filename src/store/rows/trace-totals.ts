@@ -415,7 +415,7 @@ class Tree {
     }
     this.roots = roots;
     this.cycles = this.#breakCycles(nodes, byId);
-    roots.push(...this.cycles);
+    for (const node of this.cycles) roots.push(node);
     this.repeated = repeatedCalls(nodes);
   }
 

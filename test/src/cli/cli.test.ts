@@ -9,6 +9,7 @@ import {
   statSync,
   writeFileSync,
 } from 'node:fs';
+import { type AddressInfo, createServer } from 'node:net';
 import { availableParallelism, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -319,18 +320,24 @@ t.test('a daemon starts, runs commands and stops', async (t) => {
     });
   });
 
-  await t.test('keeps running on an invalid file, and reloads a valid one', async (t) => {
-    const good = readFileSync(EMBEDDED, 'utf8');
-    writeFileSync(
-      join(cwd, 'tracectl.yaml'),
-      good.replace('exporters: [sqlite]', 'exporters: [sqlit]'),
-    );
-    daemon.child.kill('SIGHUP');
-    await daemon.logs(/New configuration is not valid/);
-    writeFileSync(join(cwd, 'tracectl.yaml'), good);
-    const reload = await cli(cwd, ['reload', ...ANYWHERE]);
-    t.match(reload, { status: 0, out: 'Reloaded.' });
-  });
+  await t.test(
+    'keeps running on an invalid or missing file, and reloads a valid one',
+    async (t) => {
+      const good = readFileSync(EMBEDDED, 'utf8');
+      rmSync(join(cwd, 'tracectl.yaml'));
+      daemon.child.kill('SIGHUP');
+      await daemon.logs(/New configuration could not be read.*tracectl\.yaml does not exist here/);
+      writeFileSync(
+        join(cwd, 'tracectl.yaml'),
+        good.replace('exporters: [sqlite]', 'exporters: [sqlit]'),
+      );
+      daemon.child.kill('SIGHUP');
+      await daemon.logs(/New configuration is not valid/);
+      writeFileSync(join(cwd, 'tracectl.yaml'), good);
+      const reload = await cli(cwd, ['reload', ...ANYWHERE]);
+      t.match(reload, { status: 0, out: 'Reloaded.' });
+    },
+  );
 
   const ended = once(daemon.child, 'exit');
   daemon.child.kill('SIGTERM');
@@ -346,8 +353,36 @@ t.test('a daemon starts, runs commands and stops', async (t) => {
   t.same(await killed, [0, null]);
 });
 
-function startDaemon(t: Test, cwd: string) {
-  const child = spawn(process.execPath, [join(ROOT, 'src/main.ts'), 'run', ...ANYWHERE], {
+t.test('a first start that fails behind the store says where its key is', async (t) => {
+  const cwd = workDirectory(t);
+  writeFileSync(join(cwd, 'tracectl.yaml'), readFileSync(EMBEDDED));
+  const taken = createServer().listen(0, '127.0.0.1');
+  await once(taken, 'listening');
+  t.teardown(() => taken.close());
+  const { port } = taken.address() as AddressInfo;
+  const failing = startDaemon(t, cwd, `--set=extensions.admin.endpoint=127.0.0.1:${port}`);
+  t.same(await once(failing.child, 'close'), [1, null]);
+  const file = join(cwd, 'data', 'first-key');
+  t.match(
+    failing.stderr(),
+    new RegExp(`with a key in the file ${file}\\.\\nerror: .*EADDRINUSE.*\\n$`),
+  );
+  const key = readFileSync(file, 'utf8').trim();
+  t.notMatch(failing.stdout() + failing.stderr(), key);
+
+  const daemon = startDaemon(t, cwd);
+  await daemon.says(/Manage keys: tracectl keys/);
+  const base = /^ {2}(http:\/\/\S+)$/m.exec(daemon.stdout())?.[1] ?? '';
+  const me = await fetch(`${base}/api/v1/me`, { headers: { 'x-api-key': key } });
+  t.equal(me.status, 200);
+  const ended = once(daemon.child, 'exit');
+  daemon.child.kill('SIGTERM');
+  t.same(await ended, [0, null]);
+});
+
+function startDaemon(t: Test, cwd: string, ...more: readonly string[]) {
+  const argv = [join(ROOT, 'src/main.ts'), 'run', ...ANYWHERE, ...more];
+  const child = spawn(process.execPath, argv, {
     cwd,
     stdio: ['ignore', 'pipe', 'pipe'],
   });
@@ -477,4 +512,23 @@ t.test('signals', async (t) => {
 t.test('a table replaces control characters in cells', async (t) => {
   const shown = table(['ID'], [['a\u001b[2Jb\n\u009bc']]);
   t.equal(shown, 'ID\na\ufffd[2Jb\ufffd\ufffdc');
+  t.equal(table(['ID'], [['\u202egnp.exe']]), 'ID\n\ufffdgnp.exe');
+});
+
+t.test('a table aligns wide characters, and one long cell moves no other line', async (t) => {
+  const long = 'x'.repeat(100);
+  const rows = [
+    ['サーバー', '1'],
+    ['ｱｲ', '22'],
+    [long, '3'],
+  ];
+  t.equal(
+    table(['ID', 'N'], rows, ['N']),
+    [
+      `ID${' '.repeat(62)}   N`,
+      `サーバー${' '.repeat(56)}   1`,
+      `ｱｲ${' '.repeat(62)}  22`,
+      `${long}   3`,
+    ].join('\n'),
+  );
 });

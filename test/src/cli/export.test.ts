@@ -9,6 +9,7 @@ import {
   rmSync,
   writeFileSync,
 } from 'node:fs';
+import { type FileHandle, open } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parquetReadObjects } from 'hyparquet';
@@ -89,6 +90,31 @@ t.test('writes every part to one file, with a manifest', async (t) => {
   const again = await run(argv);
   t.equal(again.status, 64);
   t.match(again.err.join(), 'exists');
+});
+
+type Write = (
+  this: FileHandle,
+  bytes: Buffer,
+  offset?: number,
+  length?: number,
+  position?: number,
+) => Promise<{ bytesWritten: number }>;
+
+t.test('writes the rest of a part of which one write took only some bytes', async (t) => {
+  const { run, read, cwd } = await exporting(t);
+  const any = await open(join(cwd, 'any'), 'w');
+  const handles = Object.getPrototypeOf(any) as FileHandle;
+  await any.close();
+  const write: Write = handles.write;
+  t.teardown(() => Object.assign(handles, { write }));
+  Object.assign(handles, {
+    write(this: FileHandle, ...[bytes, offset = 0, , position]: Parameters<Write>) {
+      return write.call(this, bytes, offset, Math.min(bytes.length - offset, 7), position);
+    },
+  });
+  t.match(await run(['--output', 'out.jsonl']), { status: 0, err: [] });
+  t.equal(read('out.jsonl'), ALL);
+  t.equal(JSON.parse(read('out.jsonl.manifest.json')).bytes, Buffer.byteLength(ALL));
 });
 
 t.test('the header of CSV is in the file once', async (t) => {

@@ -106,3 +106,25 @@ t.test('a reader that closes early ends the command without an error', async (t)
   t.equal(status, 0);
   t.equal(await errors, '');
 });
+
+const needsFull = process.platform !== 'linux' && 'only Linux has /dev/full';
+
+t.test('a command whose output cannot be written fails', { skip: needsFull }, async (t) => {
+  const outcome = async (script: string) => {
+    const child = spawn('bash', ['-c', script, 'bash', process.execPath, MAIN], {
+      cwd: directory,
+      env: { ...process.env, ...PLAIN },
+      stdio: ['ignore', 'ignore', 'pipe'],
+    });
+    const errors = text(child.stderr);
+    const status = await new Promise((resolve) => child.once('exit', resolve));
+    return { status, err: await errors };
+  };
+  const full = await outcome('"$1" "$2" schema > /dev/full');
+  t.match(full, { status: 1, err: /^error: stdout could not be written: ENOSPC.*\n$/ });
+  // The system takes the first 8 KiB of the only write.
+  const cut = await outcome('ulimit -f 8; "$1" "$2" schema > cut.json');
+  t.match(cut, { status: 1, err: /^error: stdout could not be written: EFBIG.*\n$/ });
+  const both = await outcome('"$1" "$2" schema --none > /dev/full');
+  t.match(both, { status: 64, err: /unknown option/ }, 'an own failure keeps its status');
+});

@@ -1,4 +1,4 @@
-import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
+import { copyFileSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Test } from 'tap';
@@ -34,7 +34,7 @@ async function queries(t: Test) {
     const status = await runCli(argv, terminal);
     return { asked, status, err: err.join('\n') };
   }
-  return { run, data: `--set=extensions.sqlite.directory=${join(cwd, 'data')}` };
+  return { run, cwd, data: `--set=extensions.sqlite.directory=${join(cwd, 'data')}` };
 }
 
 const COMMANDS: readonly (readonly string[])[] = [
@@ -63,23 +63,29 @@ for (const command of COMMANDS) {
 }
 
 t.test('options and their values stay in their place', async (t) => {
-  const { run, data } = await queries(t);
+  const { run, data, cwd } = await queries(t);
   const valued = await run('traces', data, '--project', '-user:x', '-custom."a b":y');
   t.same(valued.asked, ['-custom."a b":y', '-user:x'], 'the value of an option');
   t.same((await run('traces', data, '--', '-word')).asked, ['-word', undefined]);
   t.same((await run('traces', data)).asked, [null, undefined]);
   const unknown = await run('traces', data, '-word');
   t.match(unknown, { status: 64, err: "error: unknown option '-word'" });
-  for (const file of ['none.yaml', 'no:ne', 'no.ne:yaml']) {
-    const { status, err } = await run('traces', data, `-c${file}`);
-    t.equal(status, 78);
-    t.match(err, `${file}: error: cannot be read: there is no such file`);
+  const { status, err } = await run('traces', data, '-cnone.yaml');
+  t.equal(status, 78);
+  t.match(err, 'none.yaml: error: cannot be read: there is no such file');
+  for (const file of ['an:other', 'an.other:yaml', 'file:an:other']) {
+    const name = file.replace('file:', '');
+    copyFileSync(join(cwd, 'tracectl.yaml'), join(cwd, name));
+    t.same((await run('traces', data, `-c${file}`)).asked, [null, undefined], file);
+    rmSync(join(cwd, name));
   }
 });
 
 t.test('a misspelled field is a mistake of the query', async (t) => {
   const { run, data } = await queries(t);
-  t.same((await run('traces', data, '-modle:x')).asked, ['-modle:x', undefined]);
+  for (const query of ['-modle:x', '-costs:x', '-costs.size:x', '-channel:x user:u']) {
+    t.same((await run('traces', data, query)).asked, [query, undefined]);
+  }
 });
 
 t.test('commands without a query keep their arguments', async (t) => {

@@ -117,7 +117,7 @@ t.test('Ctrl-C ends a search with what it has found', async (t) => {
     return () => removed++;
   };
   const { status, out, err } = await run(['traces'], { onInterrupt, isOutShown: true });
-  t.equal(status, 0);
+  t.equal(status, 130);
   t.equal(out[0]?.split('\n').length, 3);
   t.match(err, ['Interrupted: there may be more traces.', 'More traces: --cursor 1']);
   t.equal(removed, 1);
@@ -260,5 +260,22 @@ t.test('Ctrl-C ends statistics', async (t) => {
     interrupt = () => listener('SIGINT');
     return () => undefined;
   };
-  t.match(await run(['stats'], { onInterrupt }), { status: 0, out: [], err: ['Interrupted.'] });
+  t.match(await run(['stats'], { onInterrupt }), { status: 130, out: [], err: ['Interrupted.'] });
 });
+
+for (const argv of [['trace', 't-1'], ['traces'], ['sessions'], ['users']]) {
+  t.test(`Ctrl-C ends ${argv[0]} with a status that a script sees`, async (t) => {
+    let interrupt = (): void => {};
+    const { run } = await commands(t, () => {
+      interrupt();
+      return new Promise(() => {});
+    });
+    const onInterrupt: Terminal['onInterrupt'] = (listener) => {
+      interrupt = () => listener('SIGINT');
+      return () => undefined;
+    };
+    const { status, out, err } = await run(argv, { onInterrupt });
+    t.match({ status, out }, { status: 130, out: [] });
+    t.match(err.join(), /^Interrupted/);
+  });
+}

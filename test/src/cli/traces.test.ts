@@ -7,7 +7,7 @@ import type { ListedTrace } from '../../../src/cli/traces/listing.ts';
 import { renderTraces } from '../../../src/cli/traces/listing.ts';
 import type { ShownTrace } from '../../../src/cli/traces/tree.ts';
 import { renderTree } from '../../../src/cli/traces/tree.ts';
-import { cutTo, fit, widthOf } from '../../../src/cli/traces/width.ts';
+import { cutTo, fit, widthOf } from '../../../src/cli/width.ts';
 
 const at = (ms: number): string => new Date(Date.UTC(2026, 10, 20, 21, 30) + ms).toISOString();
 
@@ -112,6 +112,12 @@ t.test('a parent shows twenty children, and of twenty-one the first ten', async 
   t.match(children(21).at(-1), { omitted: 11, failed: 0 });
 });
 
+t.test('a parent has more children than a call has arguments', async (t) => {
+  const children = Array.from({ length: 150_000 }, (_, i) => step(`${i}`, 'root'));
+  const rows = treeRows([step('root', null), ...children]);
+  t.match(rows.at(-1), { omitted: 149_990, failed: 0 });
+});
+
 t.test('five hundred rows are shown, and one more row counts the others', async (t) => {
   const chain = (length: number) =>
     treeRows(Array.from({ length }, (_, i) => step(`${i}`, i === 0 ? null : `${i - 1}`)));
@@ -165,6 +171,11 @@ t.test('widths are those of a terminal', async (t) => {
     ['e\u0301', 1],
     ['👩‍👩‍👧', 2],
     ['한글', 4],
+    ['サーバー・', 10],
+    ['ｻｰﾊﾞｰ', 5],
+    ['ㄅㄆ', 4],
+    ['㈱、。「', 8],
+    ['ﾡ', 1],
     ['\u200b', 0],
     ['', 0],
   ] as const) {

@@ -88,6 +88,22 @@ t.test('reports every invalid file with line, column and a remedy', async (t) =>
   }
 });
 
+t.test('reports keys that are members of every object', async (t) => {
+  for (const key of ['constructor', 'toString', '__proto__']) {
+    for (const at of [
+      'service',
+      'service.pipelines.traces',
+      'receivers.web',
+      'receivers.web.protocols',
+    ]) {
+      for (const value of ['1', '[1]', '{a: [1]}']) {
+        const loaded = loadThese({ sets: [`${at}.${key}=${value}`] });
+        t.match(textOf(loaded), `error: ${at}.${key}: unknown key "${key}"`);
+      }
+    }
+  }
+});
+
 t.test('loads a valid file with every default', async (t) => {
   const { config, issues } = loadThese({});
   t.same(issues, []);
@@ -376,6 +392,23 @@ service: {pipelines: {traces: {exporters: [sqlite, otlphttp]}}}`,
   const second = loadThese({ files: { 'a.yaml': printed } });
   t.same(second.issues, []);
   t.equal(toYaml(second.printable), printed);
+});
+
+t.test('prints no credentials of a URL', async (t) => {
+  for (const [url, shown] of [
+    ['http://me:hunter2@host/x?a=b@c', 'http://me:[REDACTED]@host/x?a=b@c'],
+    ['http://me:hunter2@hunter2@host', 'http://me:[REDACTED]@host'],
+    ['http://hunter2@host/', 'http://[REDACTED]@host/'],
+    ['http://host:80/a@b', 'http://host:80/a@b'],
+    ['http://host:80?a@b', 'http://host:80?a@b'],
+  ]) {
+    const over = (text: string) => `exporters: {otlphttp: {url: ${JSON.stringify(text)}}}\n`;
+    const pipelines = 'service: {pipelines: {traces: {exporters: [sqlite, otlphttp]}}}';
+    const loaded = loadThese({ files: { 'a.yaml': SOUND, 'b.yaml': over(url ?? '') + pipelines } });
+    t.match(loaded.printable, { exporters: { otlphttp: { url: shown } } });
+    const wrong = loadThese({ sets: [`receivers.web.endpoint=${url}`] });
+    t.match(textOf(wrong), `(got ${JSON.stringify(shown)})`);
+  }
 });
 
 t.test('parses durations, sizes and endpoints', async (t) => {

@@ -98,6 +98,29 @@ t.test('restarts a worker that ended, after its delay, while the other runs on',
   t.equal(starts(1), 5, 'restarts after any status, and every time');
 });
 
+t.test('kills and restarts a worker that does not report for a minute', async (t) => {
+  const { supervisor, clock, logger, now, starts } = await running(2);
+  for (let seconds = 0; seconds < 60; seconds++) {
+    clock.advance(1_000);
+    now(2).ready();
+  }
+  t.same([now(1).signals, now(2).signals], [[], []]);
+  clock.advance(5_000);
+  t.same([now(1).signals, now(2).signals], [['SIGKILL'], []]);
+  t.match(logger.lines.at(-1), { level: 'error', fields: { worker: 1 } });
+  now(1).end(CRASH);
+  clock.advance(200);
+  t.equal(starts(1), 2);
+  clock.advance(MINUTE);
+  t.same(now(1).signals, [], 'a start may take longer');
+  now(1).ready();
+  clock.advance(MINUTE);
+  t.same(now(1).signals, [], 'the minute begins with the first report');
+  void supervisor.stop(10 * MINUTE);
+  clock.advance(MINUTE);
+  t.same(now(1).signals, ['SIGTERM'], 'a stop has a deadline of its own');
+});
+
 t.test('a worker that exits before it is ready stops all, with its exit status', async (t) => {
   const { supervisor, now, clock, starts } = supervised(2);
   const started = supervisor.start();

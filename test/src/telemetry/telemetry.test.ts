@@ -101,14 +101,14 @@ t.test('masks credentials in every part of a log line', async (t) => {
     logger.warn({ authorization: `Bearer ${key}`, headers: { 'x-api-key': 'hunter2' } }, 'One.');
     logger.warn({ token: 'hunter2', request: { cookie: 'hunter2' }, note: `sent ${key}` }, 'Two.');
     logger.warn(
-      { note: 'authorization: bearer hunter2', url: 'redis://me:hunter2@db:6379' },
+      { note: 'authorization: bearer hunter2', url: 'redis://me:p@hunter2@db:6379?a@b' },
       'Three.',
     );
     logger.error({ error: new Error(`refused ${key}`, { cause: new Error(key) }) }, 'Four.');
     t.equal(lines.length, 4);
     t.notMatch(lines.join(''), 'hunter2');
     t.notMatch(lines.join(''), key);
-    t.match(lines.join(''), '[REDACTED]');
+    t.match(lines.join(''), 'redis://me:[REDACTED]@db:6379?a@b');
   }
 });
 
@@ -141,12 +141,12 @@ t.test('the console encoding renders readable lines', async (t) => {
     encoding: 'console',
     write: (line) => void lines.push(line),
   });
-  const error = new RetryableError('disk_full', 'No room.', { cause: new Error('why') });
-  logger.warn({ component: 'file', path: 'a b', count: 3, list: [1], error }, 'Cannot write.');
+  const err = new RetryableError('disk_full', 'No room.', { cause: new Error('why') });
+  logger.warn({ component: 'file', path: 'a b', count: 3, err, list: [1] }, 'Cannot write.');
   logger.error({ error: 'plain' }, 'Odd.');
   t.match(
     lines[0],
-    /^\S+Z {2}WARN {3}file {2}Cannot write\. {2}path="a b" {2}count=3 {2}list=\[1\] {2}error="disk_full: No room\." {2}cause=why\n/,
+    /^\S+Z {2}WARN {3}file {2}Cannot write\. {2}path="a b" {2}count=3 {2}list=\[1\] {2}err="disk_full: No room\." {2}cause=why\n {4}Error: why\n {8}at /,
   );
   t.match(lines[1], /error=plain\n$/);
 });

@@ -11,6 +11,7 @@ import {
 } from '../../../../src/cli/send/progress.ts';
 import { newTally } from '../../../../src/cli/send/tally.ts';
 import type { Terminal } from '../../../../src/cli/terminal.ts';
+import { widthOf } from '../../../../src/cli/width.ts';
 import { fakeClock } from '../../../helper/clock.ts';
 import { ACCEPTED } from '../../../helper/otlp-server.ts';
 import { allIn, directoryOf, idsOf, lineOf, rigOf, sendCommand, summaryIn, write } from './rig.ts';
@@ -156,14 +157,16 @@ t.test('the bar leaves the last column free', async (t) => {
     bytesRead: fc.nat(),
     spans: fc.nat(),
     refused: fc.nat(),
-    trouble: fc.option(fc.string({ maxLength: 300 }), { nil: undefined }),
+    trouble: fc.option(fc.string({ maxLength: 300, unit: 'binary' }), { nil: undefined }),
     speed: fc.double({ min: 0, max: 1e9, noNaN: true }),
   });
   fc.assert(
     fc.property(arbitrary, ({ columns, total, bytesRead, spans, refused, trouble, speed }) => {
       const shown = { total, spans, spansPerSecond: speed, unitsPerSecond: speed };
       const line = renderBar(progress(shown, { bytesRead, refused, trouble }), columns);
-      t.ok(line.length <= Math.max(0, columns - 1), `${line.length} in ${columns}`);
+      const width = widthOf(line);
+      t.ok(width <= Math.max(0, columns - 1), `${width} in ${columns}`);
+      t.notMatch(line, /[\p{Cc}\u2028\u202e]/u);
     }),
     { numRuns: 200 },
   );

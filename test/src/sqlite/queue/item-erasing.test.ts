@@ -6,6 +6,7 @@ import type { SealedBatch } from '../../../../src/model/batch.ts';
 import { observe } from '../../../../src/model/formats.ts';
 import type { DurableQueue, ItemErasing, QueueDrop } from '../../../../src/queue/queue.ts';
 import { openDirectoryStorage } from '../../../../src/sqlite/queue/directory-storage.ts';
+import { SqliteQueue } from '../../../../src/sqlite/queue/sqlite-queue.ts';
 import { tracedItems, withoutItems } from '../../../../src/store/erasing/items.ts';
 import { aTenant, nativeBatch, nativeEvent } from '../../../helper/batches.ts';
 import { fakeClock } from '../../../helper/clock.ts';
@@ -54,7 +55,7 @@ async function directory(t: Test) {
   });
   t.teardown(() => storage.close());
   const queue = await storage.openQueue({ name: 'q', branches: ['a', 'b'], maxBytes: 1e9 });
-  return { path, clock, queue };
+  return { path, clock, storage, queue };
 }
 
 t.test('erased items leave a directory of queues, and the others are delivered', async (t) => {
@@ -110,3 +111,48 @@ t.test('later batches, and those of other projects, keep their items', async (t)
   await queue.ack('a', left);
   t.match(queue.stats().branches, [{ items: 0, entries: 0 }, { items: 5 }]);
 });
+
+t.test('leases no entry that is removed while the body of another one is read', async (t) => {
+  const { clock, storage } = await directory(t);
+  const [removed, read] = [batchOf(0, clock.now()), batchOf(1, clock.now(), 1000)];
+  const cacheBytes = 2 * removed.body.length;
+  const options = { name: 'small', branches: ['a'], maxBytes: 1e9, cacheBytes };
+  const queue = await storage.openQueue(options);
+  await queue.append(removed);
+  await queue.append(read);
+  const leasing = queue.lease('a', 2, 1e9);
+  while (queue.stats().branches[0]?.leased !== 2) await undefined;
+  if (!(queue instanceof SqliteQueue)) throw new Error('a directory has another queue');
+  const pending = [1, 2, 3].map((branch) => ({ branch, items: 2 }));
+  queue.forget([{ seq: 1, bytes: removed.body.length, pending, letters: [] }], 'project_deleted');
+  t.same(
+    (await leasing).map(({ batch }) => batch.id),
+    [read.id],
+  );
+  t.match(queue.stats().branches, [{ entries: 1, leased: 1 }]);
+});
+
+t.test(
+  'leases an entry whose items are erased while the body of another one is read',
+  async (t) => {
+    const { clock, storage } = await directory(t);
+    const [kept, read] = [batchOf(0, clock.now()), batchOf(1, clock.now(), 1000)];
+    const cacheBytes = 2 * kept.body.length;
+    const options = { name: 'small', branches: ['a'], maxBytes: 1e9, cacheBytes };
+    const queue = await storage.openQueue(options);
+    await queue.append(kept);
+    await queue.append(read);
+    const leasing = queue.lease('a', 2, 1e9);
+    // The lease has taken both entries, and a thread reads the body of the second one.
+    while (queue.stats().branches[0]?.leased !== 2) await undefined;
+    if (!(queue instanceof SqliteQueue)) throw new Error('a directory has another queue');
+    queue.shrink({ seq: 1, isEmpty: false, bytes: 0, pending: [], letters: [] });
+    const entries = await leasing;
+    t.same(
+      entries.map(({ batch }) => batch.id),
+      [kept.id, read.id],
+    );
+    await queue.ack('a', entries);
+    t.match(queue.stats().branches, [{ entries: 0, items: 0, leased: 0 }]);
+  },
+);

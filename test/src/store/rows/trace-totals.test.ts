@@ -187,6 +187,15 @@ t.test('siblings of two scopes with one response count once, with the most token
   }
 });
 
+t.test('a trace has more cycles than a call has arguments', async (t) => {
+  const cycles = 150_000;
+  const nodes = Array.from({ length: 2 * cycles }, (_, i) =>
+    node(`n-${i}`, `n-${i ^ 1}`, { usage: used(1, 1) }),
+  );
+  t.same(usageOf(...nodes.slice(0, 4)), all(2, 2), 'each cycle repeats its call');
+  t.same(summaryTotals(nodes).usage, all(cycles, cycles));
+});
+
 t.test('a cycle is broken at its earliest observation, which counts as a root', async (t) => {
   const nodes = [
     node('late', 'early', { start: 2, usage: used(1, 0) }),

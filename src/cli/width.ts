@@ -1,9 +1,12 @@
-import { escapeControls } from '../../telemetry/control-characters.ts';
+import { escapeControls } from '../telemetry/control-characters.ts';
 
 const clusters = new Intl.Segmenter(undefined, { granularity: 'grapheme' });
-/** Scripts and forms that terminals show in two columns. */
+/**
+ * Characters that terminals show in two columns: the wide and fullwidth ones of Unicode's EastAsianWidth.txt, and emoji. Last a halfwidth
+ * letter with its sound mark, which is one cluster.
+ */
 const WIDE =
-  /[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Hangul}\p{Script=Yi}\u3000-\u303e\uff01-\uff60\uffe0-\uffe6]|\p{Emoji_Presentation}|\ufe0f/u;
+  /[\u1100-\u115f\u2e80-\u303e\u3041-\u4dbf\u4e00-\ua4cf\ua960-\ua97f\uac00-\ud7a3\uf900-\ufaff\ufe10-\ufe19\ufe30-\ufe6f\uff01-\uff60\uffe0-\uffe6\u{16fe0}-\u{18dff}\u{1aff0}-\u{1b2ff}\u{1f200}-\u{1f2ff}\u{20000}-\u{3fffd}]|\p{Emoji_Presentation}|\ufe0f|.[\uff9e\uff9f]/u;
 /** Marks without a base, and characters that are not shown. */
 const NO_WIDTH = /^[\p{Mark}\p{Cf}]+$/u;
 const PLAIN = /^[\x20-\x7e]*$/;
