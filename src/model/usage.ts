@@ -1,5 +1,6 @@
-import { COST_NAMES, NESTED_COUNTS, TOKEN_KINDS } from './conventions.ts';
+import { COST_NAMES } from './conventions.ts';
 import type { TokenUsage } from './observation.ts';
+import { NESTED_COUNTS, TOKEN_KINDS } from './token-conventions.ts';
 
 export type TokenKind = keyof typeof TOKEN_KINDS;
 

@@ -1,7 +1,8 @@
 import { readFileSync } from 'node:fs';
 import t from 'tap';
 import { attributeKey } from '../../../../src/model/attributes.ts';
-import { EVENTS, KINDS, TOKEN_KINDS } from '../../../../src/model/conventions.ts';
+import { EVENTS, KINDS } from '../../../../src/model/conventions.ts';
+import { TOKEN_KINDS } from '../../../../src/model/token-conventions.ts';
 import { attributesOf, spanOf } from '../../../helper/otlp-proto.ts';
 import { read, withAttributes } from './reading.ts';
 
