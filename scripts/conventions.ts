@@ -19,10 +19,7 @@ export function conventionTables(): string {
         ['`user_id`', listed(data.USERS)],
         ...details,
         ['`tags`', listed(data.TAGS)],
-        [
-          '`ttft_ms`',
-          data.TTFT.map(({ key, unitMs }) => `\`${key}\` (${unitOf(unitMs)})`).join(', '),
-        ],
+        ['`ttft_ms`', data.TTFT.map((each) => `\`${each.key}\` (${unitsOf(each)})`).join(', ')],
         ['`cost.total`', listed([...totalCost, ...data.COST_OBJECTS])],
         ['`cost.input`', listed([...inputCost, ...data.COST_OBJECTS])],
         ['`cost.output`', listed([...outputCost, ...data.COST_OBJECTS])],
@@ -109,6 +106,11 @@ function kindRow({ key, values, presence, vercel }: data.KindRule): Row {
     value === kind ? `\`${value}\`` : `\`${value}\` → \`${kind}\``,
   );
   return [`\`${key}\``, pairs.join(', ')];
+}
+
+function unitsOf({ unitMs, except }: data.TimeToFirstToken): string {
+  if (except === undefined) return unitOf(unitMs);
+  return `${unitOf(unitMs)}; ${unitOf(except.unitMs)} in the scope \`${except.scope}\``;
 }
 
 function unitOf(unitMs: number): string {

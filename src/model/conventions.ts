@@ -353,14 +353,25 @@ export const TAGS = [
   'tags',
 ] as const;
 
-/** Times to the first token, with the milliseconds of their unit. */
-export const TTFT = [
+/** A time to the first token, with the milliseconds of its unit. */
+export type TimeToFirstToken = {
+  readonly key: string;
+  readonly unitMs: number;
+  /** An instrumentation scope with another unit. */
+  readonly except?: { readonly scope: string; readonly unitMs: number };
+};
+
+export const TTFT: readonly TimeToFirstToken[] = [
   { key: 'gen_ai.response.time_to_first_chunk', unitMs: 1000 },
   { key: 'gen_ai.client.operation.time_to_first_chunk', unitMs: 1000 },
-  { key: 'gen_ai.server.time_to_first_token', unitMs: 1000 },
+  {
+    key: 'gen_ai.server.time_to_first_token',
+    unitMs: 1000,
+    except: { scope: 'strands.telemetry.tracer', unitMs: 1 },
+  },
   { key: 'ai.response.msToFirstChunk', unitMs: 1 },
   { key: 'ttft_ms', unitMs: 1 },
-] as const;
+];
 
 /** Amounts in USD. */
 export const COSTS = {

@@ -1,3 +1,4 @@
+import type { TimeToFirstToken } from '../conventions.ts';
 import { COST_NAMES } from '../conventions.ts';
 import type { CostPart, DetailRule, DetailText } from '../detail-attributes.ts';
 import type { ObservationDetails } from '../details.ts';
@@ -37,7 +38,7 @@ export class DetailFacts {
   readonly #texts = new Map<DetailText, Ranked<string>>();
   readonly #costs = new Map<CostPart, Ranked<number>>();
   #tags: Ranked<readonly string[]> | undefined = undefined;
-  #ttftMs: Ranked<number> | undefined = undefined;
+  #ttft: Ranked<{ readonly amount: number; readonly of: TimeToFirstToken }> | undefined = undefined;
   /** The earliest time of an event that marks a token. */
   #firstToken: Instant | undefined = undefined;
 
@@ -54,9 +55,10 @@ export class DetailFacts {
         break;
       }
       case 'ttft': {
-        const ms = Number(scalarOf(value)) * rule.unitMs;
-        if (!(ms >= 0 && Number.isFinite(ms))) note('duration');
-        else this.#ttftMs = better(this.#ttftMs, { rank: rule.rank, value: ms });
+        const amount = Number(scalarOf(value));
+        const isDuration = amount >= 0 && Number.isFinite(amount * rule.of.unitMs);
+        if (!isDuration) note('duration');
+        else this.#ttft = better(this.#ttft, { rank: rule.rank, value: { amount, of: rule.of } });
         break;
       }
       case 'cost':
@@ -125,7 +127,7 @@ export class DetailFacts {
       promptName: this.ownText('promptName'),
       promptVersion: this.ownText('promptVersion'),
       tool: this.ownText('tool'),
-      ttftMs: this.#ttftMs?.value ?? this.#untilFirstToken(start),
+      ttftMs: this.#sentTtftMs(scope) ?? this.#untilFirstToken(start),
       cost: sentCost({
         input: this.#costs.get('input')?.value,
         output: this.#costs.get('output')?.value,
@@ -138,6 +140,12 @@ export class DetailFacts {
       traceName: this.ownText('traceName'),
       ignored,
     });
+  }
+
+  #sentTtftMs(scope: string | null): number | undefined {
+    if (this.#ttft === undefined) return undefined;
+    const { amount, of } = this.#ttft.value;
+    return amount * (of.except?.scope === scope ? of.except.unitMs : of.unitMs);
   }
 
   #untilFirstToken(start: Instant | null): number | undefined {
