@@ -33,8 +33,9 @@ export const INPUTS = [
   'lmnr.span.input',
   'mlflow.spanInputs',
   'genkit:input',
-  'gcp.vertex.agent.llm_request',
+  // Spans of tools have the attribute of a model call, too: with `{}`.
   'gcp.vertex.agent.tool_call_args',
+  'gcp.vertex.agent.llm_request',
   'pydantic_ai.all_messages',
   'all_messages_events',
   'tool_arguments',
@@ -67,8 +68,8 @@ export const OUTPUTS = [
   'lmnr.span.output',
   'mlflow.spanOutputs',
   'genkit:output',
-  'gcp.vertex.agent.llm_response',
   'gcp.vertex.agent.tool_response',
+  'gcp.vertex.agent.llm_response',
   'retrieval.documents.*',
   'gen_ai.retrieval.documents',
   'gen_ai.memory.records',
@@ -115,6 +116,7 @@ export const SESSIONS = [
   'traceloop.association.properties.session_id',
   'lmnr.association.properties.session_id',
   'mlflow.trace.session',
+  'gcp.vertex.agent.session_id',
   'thread_id',
 ] as const;
 

@@ -103,6 +103,19 @@ t.test('Langfuse Python: the nested details of the OpenAI wrapper', async (t) =>
   );
 });
 
+t.test('Google ADK: the content of a tool precedes that of its empty model call', async (t) => {
+  const { observation, payload } = withAttributes({
+    'gen_ai.operation.name': 'execute_tool',
+    'gcp.vertex.agent.llm_request': '{}',
+    'gcp.vertex.agent.llm_response': '{}',
+    'gcp.vertex.agent.tool_call_args': '{"city": "Paris"}',
+    'gcp.vertex.agent.tool_response': '{"weather": "sunny"}',
+    'gcp.vertex.agent.session_id': 's-1',
+  });
+  t.match(observation, { kind: 'tool', sessionId: 's-1' });
+  t.match(payload, { inputs: { city: 'Paris' }, outputs: { weather: 'sunny' } });
+});
+
 t.test('LangSmith over OpenTelemetry: usage and cost in the metadata', async (t) => {
   const usage = {
     ...{ input_tokens: 21, output_tokens: 9, total_tokens: 30, total_cost: 0.5 },
