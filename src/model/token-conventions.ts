@@ -64,6 +64,7 @@ export const TOKEN_KINDS = {
       'gen_ai.usage.cache_write.input_tokens',
       'gen_ai.usage.cache_creation.input_tokens',
       'gen_ai.usage.cache_creation_input_tokens',
+      'gen_ai.usage.cache_write_input_tokens',
       'gen_ai.usage.input_tokens.cache_write',
       'llm.token_count.prompt_details.cache_write',
       'ai.usage.inputTokenDetails.cacheWriteTokens',

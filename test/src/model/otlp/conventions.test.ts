@@ -116,6 +116,14 @@ t.test('Google ADK: the content of a tool precedes that of its empty model call'
   t.match(payload, { inputs: { city: 'Paris' }, outputs: { weather: 'sunny' } });
 });
 
+t.test('Strands Agents, by its first names: tokens that were written to a cache', async (t) => {
+  t.same(usageOf({ 'gen_ai.usage.input_tokens': 30, 'gen_ai.usage.cache_write_input_tokens': 8 }), {
+    input_tokens: 30,
+    total_tokens: 30,
+    cache_write_tokens: 8,
+  });
+});
+
 t.test('LangSmith over OpenTelemetry: usage and cost in the metadata', async (t) => {
   const usage = {
     ...{ input_tokens: 21, output_tokens: 9, total_tokens: 30, total_cost: 0.5 },
