@@ -86,6 +86,16 @@ function unwrapped(node: Node): Node {
   return WRAPPERS.has(step) && child.children !== undefined ? child : node;
 }
 
+/** Adds instructions, which the conventions keep apart from the messages, as a system message. */
+export function withInstructions(messages: string, instructions: string): string {
+  const parts = instructions.trimStart().startsWith('[')
+    ? instructions
+    : `[{"type":"text","content":${instructions}}]`;
+  const rest = messages.slice(messages.indexOf('[') + 1);
+  const isEmpty = rest.trimStart().startsWith(']');
+  return `[{"role":"system","parts":${parts}}${isEmpty ? '' : ','}${rest}`;
+}
+
 const INPUT_MESSAGE = /^gen_ai\.(system|user|assistant|tool)\.message$/;
 
 /** The input or output in a span's events, for spans without an attribute for it; undefined if none. */
@@ -102,7 +112,9 @@ export function contentOfEvents(
     const name = event.name ?? '';
     if (name === 'gen_ai.client.inference.operation.details') {
       const value = attributeOf(event, details);
-      if (hasValue(value)) return contentText(value);
+      if (!hasValue(value)) continue;
+      const text = contentText(value);
+      return role === 'input' ? withInstructionsOf(events, text) : text;
     } else if (name === legacyEvent) {
       const value = attributeOf(event, legacyKey);
       legacy = hasValue(value) ? contentText(value) : objectText(event.attributes);
@@ -111,6 +123,17 @@ export function contentOfEvents(
     }
   }
   return messages.length === 0 ? legacy : `[${messages.join(',')}]`;
+}
+
+/** Messages with the instructions in the same event, or in another one; they can precede a list only. */
+function withInstructionsOf(events: readonly OtlpEvent[], messages: string): string {
+  if (!messages.trimStart().startsWith('[')) return messages;
+  for (const event of events) {
+    if (event.name !== 'gen_ai.client.inference.operation.details') continue;
+    const value = attributeOf(event, 'gen_ai.system_instructions');
+    if (hasValue(value)) return withInstructions(messages, contentText(value));
+  }
+  return messages;
 }
 
 function messageText(event: OtlpEvent, role: string | undefined): string {

@@ -12,7 +12,7 @@ import { checkJson } from '../json/scan.ts';
 import type { Payload, PayloadField } from '../observation.ts';
 import { EMBEDDED_PAYLOAD_KEYS, type EmbeddedFields } from './embedded-observation.ts';
 import type { SpanFacts } from './facts.ts';
-import { contentOfEvents, unflatten } from './messages.ts';
+import { contentOfEvents, unflatten, withInstructions } from './messages.ts';
 import { factsOfSpan, instantOfNanos } from './observe.ts';
 import {
   type OtlpEvent,
@@ -136,16 +136,6 @@ function companionOf(
       ?.trimStart()
       .startsWith('[') === true;
   return companion.join === withInstructions && !isList ? undefined : companion;
-}
-
-/** Adds instructions, which the conventions keep apart from the messages, as a system message. */
-function withInstructions(messages: string, instructions: string): string {
-  const parts = instructions.trimStart().startsWith('[')
-    ? instructions
-    : `[{"type":"text","content":${instructions}}]`;
-  const rest = messages.slice(messages.indexOf('[') + 1);
-  const isEmpty = rest.trimStart().startsWith(']');
-  return `[{"role":"system","parts":${parts}}${isEmpty ? '' : ','}${rest}`;
 }
 
 /** Joins text and tool calls to one message of the assistant. */

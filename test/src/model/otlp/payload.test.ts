@@ -263,6 +263,27 @@ t.test('payloads', async (t) => {
     }
   });
 
+  t.test('have the system instructions of an event in front of its messages', async (t) => {
+    const messages = [{ role: 'user', parts: [{ type: 'text', content: 'hi' }] }];
+    const instructions = [{ type: 'text', content: 'be brief' }];
+    const event = (values: Record<string, unknown>) => ({
+      name: 'gen_ai.client.inference.operation.details',
+      attributes: attributesOf(values),
+    });
+    const expected = [{ role: 'system', parts: instructions }, ...messages];
+    const inputs = { 'gen_ai.input.messages': JSON.stringify(messages) };
+    const system = { 'gen_ai.system_instructions': JSON.stringify(instructions) };
+    for (const events of [
+      [event({ ...inputs, ...system })],
+      [event(system), event(inputs)],
+      [event(inputs), event({ 'gen_ai.system_instructions': 'be brief' })],
+    ]) {
+      t.same(read(spanOf(0, { events })).payload.inputs, expected);
+    }
+    const noList = event({ 'gen_ai.input.messages': 'hi', ...system });
+    t.equal(read(spanOf(0, { events: [noList] })).payload.inputs, 'hi');
+  });
+
   t.test('have the text and tool calls of a model as one message', async (t) => {
     const calls = [{ toolCallId: 'c', toolName: 'search', args: {} }];
     const { payload } = withAttributes({
