@@ -352,6 +352,7 @@ export const TAGS = [
   'langsmith.span.tags',
   'logfire.tags',
   'ai.telemetry.metadata.tags',
+  'lmnr.association.properties.tags',
   'tags',
 ] as const;
 

@@ -69,6 +69,7 @@ t.test('tags are an array, a JSON array or a text with commas', async (t) => {
   for (const tags of [['a', 'b'], '["a","b"]', 'a, b', ' ["a", "b"]']) {
     t.same(details({ 'langsmith.span.tags': tags }), { tags: ['a', 'b'] }, String(tags));
   }
+  t.same(details({ 'lmnr.association.properties.tags': ['a'] }), { tags: ['a'] });
   const ignored = [{ path: 'attributes.tag.tags', reason: 'is no list of texts' }];
   t.same(details({ 'tag.tags': '[broken' }), { ignored });
   t.same(details({ 'tag.tags': 5 }), { ignored });
