@@ -1,3 +1,4 @@
+import { decodeCheckedText } from '../json/checked.ts';
 import type { OtlpEvent, OtlpKeyValue } from './span.ts';
 import { contentText, hasValue, membersText, objectText, valueText } from './value.ts';
 
@@ -140,9 +141,30 @@ function messageText(event: OtlpEvent, role: string | undefined): string {
   const members = new Map<string, string>();
   if (role !== undefined) members.set('role', JSON.stringify(role));
   for (const { key, value } of event.attributes ?? []) {
-    if (key !== 'gen_ai.system') members.set(key ?? '', contentText(value));
+    if (key !== 'gen_ai.system' && key !== WHOLE_MESSAGE) {
+      members.set(key ?? '', contentText(value));
+    }
   }
-  return membersText(members);
+  const whole = attributeOf(event, WHOLE_MESSAGE);
+  return hasValue(whole) ? withMessage(members, contentText(whole)) : membersText(members);
+}
+
+/** Clients of Azure have a whole message, as JSON, in one attribute. */
+const WHOLE_MESSAGE = 'gen_ai.event.content';
+
+/** The members of a message precede the others; a content that is no object is its only member. */
+function withMessage(others: Map<string, string>, message: string): string {
+  const decoded = message.trimStart().startsWith('{') ? decodeCheckedText(message) : undefined;
+  if (!isObject(decoded)) return membersText(others.set('content', message));
+  for (const key of Object.keys(decoded)) others.delete(key);
+  if (others.size === 0) return message;
+  const inner = message.slice(message.indexOf('{') + 1);
+  const isEmpty = inner.trimStart().startsWith('}');
+  return `${membersText(others).slice(0, -1)}${isEmpty ? '' : ','}${inner}`;
+}
+
+function isObject(value: unknown): value is object {
+  return typeof value === 'object' && value !== null;
 }
 
 function attributeOf(event: OtlpEvent, key: string): OtlpKeyValue['value'] {

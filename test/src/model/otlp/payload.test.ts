@@ -263,6 +263,24 @@ t.test('payloads', async (t) => {
     }
   });
 
+  t.test('have a whole message in one attribute of an event', async (t) => {
+    const messageOf = (name: string, content: unknown, more: object = {}) => {
+      const attributes = { 'gen_ai.system': 'az.ai.inference', 'gen_ai.event.content': content };
+      const event = { name, attributes: attributesOf({ ...attributes, ...more }) };
+      const { inputs, outputs } = read(spanOf(0, { events: [event] })).payload;
+      return inputs ?? outputs;
+    };
+    const said = { role: 'user', content: 'hi' };
+    t.same(messageOf('gen_ai.user.message', JSON.stringify(said)), [said]);
+    t.same(messageOf('gen_ai.user.message', ' {"content":"hi"}', { id: 'm1' }), [
+      { ...said, id: 'm1' },
+    ]);
+    t.same(messageOf('gen_ai.user.message', 'hi'), [said]);
+    t.same(messageOf('gen_ai.user.message', '{ }'), [{ role: 'user' }]);
+    const choice = { message: { content: 'yo' }, finish_reason: 'stop', index: 0 };
+    t.same(messageOf('gen_ai.choice', JSON.stringify(choice)), [choice]);
+  });
+
   t.test('have the system instructions of an event in front of its messages', async (t) => {
     const messages = [{ role: 'user', parts: [{ type: 'text', content: 'hi' }] }];
     const instructions = [{ type: 'text', content: 'be brief' }];
