@@ -19,6 +19,7 @@ export const INPUTS = [
   'input.value',
   'gen_ai.input.messages',
   'gen_ai.prompt',
+  'gen_ai.prompt_json',
   'gen_ai.prompt.*',
   'llm.input_messages.*',
   'llm.prompts',
@@ -43,6 +44,7 @@ export const INPUTS = [
   'user_prompt',
   'gen_ai.retrieval.query.text',
   'gen_ai.memory.query.text',
+  'reranker.query',
   'langfuse.trace.input',
 ] as const;
 
@@ -53,6 +55,7 @@ export const OUTPUTS = [
   'output.value',
   'gen_ai.output.messages',
   'gen_ai.completion',
+  'gen_ai.completion_json',
   'gen_ai.completion.*',
   'llm.output_messages.*',
   'llm.completions.*',
@@ -71,6 +74,7 @@ export const OUTPUTS = [
   'gcp.vertex.agent.tool_response',
   'gcp.vertex.agent.llm_response',
   'retrieval.documents.*',
+  'reranker.output_documents.*',
   'gen_ai.retrieval.documents',
   'gen_ai.memory.records',
   'tool_response',
@@ -300,6 +304,7 @@ export const DETAIL_TEXTS = {
   provider: [
     'gen_ai.provider.name',
     'gen_ai.system',
+    'gen_ai.model.provider',
     'llm.provider',
     'llm.system',
     'ai.model.provider',

@@ -44,6 +44,7 @@ export const TOKEN_KINDS = {
     attributes: [
       'gen_ai.usage.cache_read.input_tokens',
       'gen_ai.usage.cache_read_input_tokens',
+      'gen_ai.usage.cache_read_tokens',
       'gen_ai.usage.input_tokens.cached',
       'llm.token_count.prompt_details.cache_read',
       'ai.usage.cachedInputTokens',
@@ -65,6 +66,8 @@ export const TOKEN_KINDS = {
       'gen_ai.usage.cache_creation.input_tokens',
       'gen_ai.usage.cache_creation_input_tokens',
       'gen_ai.usage.cache_write_input_tokens',
+      'gen_ai.usage.cache_write_tokens',
+      'gen_ai.usage.cache_creation_tokens',
       'gen_ai.usage.input_tokens.cache_write',
       'llm.token_count.prompt_details.cache_write',
       'ai.usage.inputTokenDetails.cacheWriteTokens',

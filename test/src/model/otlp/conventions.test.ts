@@ -116,6 +116,46 @@ t.test('Google ADK: the content of a tool precedes that of its empty model call'
   t.match(payload, { inputs: { city: 'Paris' }, outputs: { weather: 'sunny' } });
 });
 
+t.test('AI Gateway of Cloudflare: messages, provider and cost', async (t) => {
+  const messages = [{ role: 'user', content: 'hi' }];
+  const { observation, payload } = withAttributes({
+    'gen_ai.request.model': 'gpt-4o',
+    'gen_ai.model.provider': 'openai',
+    'gen_ai.usage.input_tokens': 21,
+    'gen_ai.usage.output_tokens': 9,
+    'gen_ai.usage.cost': 0.5,
+    'gen_ai.prompt_json': JSON.stringify(messages),
+    'gen_ai.completion_json': '{"role":"assistant","content":"yo"}',
+  });
+  t.match(observation, {
+    kind: 'generation',
+    usage: { input_tokens: 21, output_tokens: 9, total_tokens: 30 },
+    details: { provider: 'openai', cost: { total: 500_000_000 } },
+  });
+  t.match(payload, { inputs: messages, outputs: { role: 'assistant', content: 'yo' } });
+});
+
+t.test('short names of cached tokens', async (t) => {
+  const cached = { 'gen_ai.usage.input_tokens': 30, 'gen_ai.usage.cache_read_tokens': 8 };
+  for (const written of ['cache_write_tokens', 'cache_creation_tokens']) {
+    t.match(usageOf({ ...cached, [`gen_ai.usage.${written}`]: 4 }), {
+      ...{ input_tokens: 30, cached_tokens: 8, cache_write_tokens: 4 },
+    });
+  }
+});
+
+t.test('OpenInference: a reranker without an input and output value', async (t) => {
+  const document = 'reranker.output_documents.0.document';
+  const { observation, payload } = withAttributes({
+    'openinference.span.kind': 'RERANKER',
+    'reranker.query': 'capital',
+    [`${document}.content`]: 'Paris',
+    [`${document}.score`]: 0.5,
+  });
+  t.equal(observation.kind, 'retriever');
+  t.match(payload, { inputs: 'capital', outputs: [{ content: 'Paris', score: 0.5 }] });
+});
+
 t.test('Strands Agents, by its first names: tokens that were written to a cache', async (t) => {
   t.same(usageOf({ 'gen_ai.usage.input_tokens': 30, 'gen_ai.usage.cache_write_input_tokens': 8 }), {
     input_tokens: 30,
