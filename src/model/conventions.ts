@@ -396,9 +396,12 @@ export const COSTS = {
   output: ['gen_ai.cost.output_cost', 'llm.cost.completion', 'gen_ai.usage.output_cost'],
 } as const;
 
+/** The attribute whose amounts, of any names, are the total if it has none. */
+export const LANGFUSE_COST = 'langfuse.observation.cost_details';
+
 /** Attributes with an object of amounts in USD, as JSON or as a kvlist. */
 export const COST_OBJECTS = [
-  'langfuse.observation.cost_details',
+  LANGFUSE_COST,
   'langsmith.usage_metadata',
   'langsmith.metadata.usage_metadata',
   'mlflow.llm.cost',

@@ -1,5 +1,5 @@
 import type { TimeToFirstToken } from './conventions.ts';
-import { COST_OBJECTS, COSTS, DETAIL_TEXTS, TAGS, TTFT } from './conventions.ts';
+import { COST_OBJECTS, COSTS, DETAIL_TEXTS, LANGFUSE_COST, TAGS, TTFT } from './conventions.ts';
 
 /** The rules for the attributes that give the details of an observation. The metadata keeps these attributes too. */
 
@@ -12,7 +12,8 @@ export type DetailRule =
   | { readonly role: 'tags'; readonly rank: number }
   | { readonly role: 'ttft'; readonly rank: number; readonly of: TimeToFirstToken }
   | { readonly role: 'cost'; readonly part: CostPart; readonly rank: number }
-  | { readonly role: 'costs'; readonly rank: number };
+  /** `isSummed`: the total is the sum of all amounts, if it is not sent. */
+  | { readonly role: 'costs'; readonly rank: number; readonly isSummed: boolean };
 
 /** Each attribute with its rule; an attribute may have several. */
 export function* detailRules(): Generator<[key: string, rule: DetailRule], void> {
@@ -24,5 +25,7 @@ export function* detailRules(): Generator<[key: string, rule: DetailRule], void>
   for (const [part, keys] of Object.entries(COSTS) as [CostPart, readonly string[]][]) {
     for (const [rank, key] of keys.entries()) yield [key, { role: 'cost', part, rank }];
   }
-  for (const [rank, key] of COST_OBJECTS.entries()) yield [key, { role: 'costs', rank }];
+  for (const [rank, key] of COST_OBJECTS.entries()) {
+    yield [key, { role: 'costs', rank, isSummed: key === LANGFUSE_COST }];
+  }
 }

@@ -98,7 +98,7 @@ export const TOKEN_KINDS = {
       'llm.token_count.prompt_details.audio',
       'gen_ai.usage.details.audio_input_tokens',
     ],
-    names: ['audio_input_tokens'],
+    names: ['audio_input_tokens', 'input_audio'],
   },
   output_audio_tokens: {
     attributes: [
@@ -106,7 +106,7 @@ export const TOKEN_KINDS = {
       'llm.token_count.completion_details.audio',
       'gen_ai.usage.details.audio_output_tokens',
     ],
-    names: ['audio_output_tokens'],
+    names: ['audio_output_tokens', 'output_audio'],
   },
   input_text_tokens: { attributes: ['gen_ai.usage.text.input_tokens'], names: [] },
   output_text_tokens: { attributes: ['gen_ai.usage.text.output_tokens'], names: [] },
@@ -147,7 +147,7 @@ export const NESTED_COUNTS = {
   completion_tokens_details: OUTPUT_DETAILS,
 } as const;
 
-/** The attribute whose counts exclude each other: its input is without cached tokens, its output without reasoning. */
+/** The attribute whose counts exclude each other: its input is without cached tokens and audio, its output without reasoning and audio. */
 export const LANGFUSE_USAGE = 'langfuse.observation.usage_details';
 
 /** Attributes with an object of counts, as JSON or as a kvlist. */

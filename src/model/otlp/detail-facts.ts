@@ -65,7 +65,7 @@ export class DetailFacts {
         if (!this.#takeCost(rule.part, rule.rank, scalarOf(value))) note('amount');
         break;
       case 'costs':
-        this.#takeCosts(rule.rank, value, note);
+        this.#takeCosts(rule, value, note);
         break;
     }
   }
@@ -84,14 +84,26 @@ export class DetailFacts {
     return value !== undefined;
   }
 
-  #takeCosts(rank: number, value: OtlpValue | undefined, note: NoteIgnored): void {
+  #takeCosts(
+    { rank, isSummed }: DetailRule & { role: 'costs' },
+    value: OtlpValue | undefined,
+    note: NoteIgnored,
+  ): void {
     const members = membersOfValue(value);
     if (members === undefined) note('amounts');
+    let sum = 0;
+    let hasTotal = false;
     for (const [name, amount] of members ?? []) {
       const part = COST_PARTS.get(name);
-      if (part === undefined || amount === null) continue;
-      if (!this.#takeCost(part, OBJECT_RANK + rank, amount)) note('amount', name);
+      if (amount === null) continue;
+      sum += nanosOfUsd(amount) ?? 0;
+      if (part === undefined) continue;
+      const isTaken = this.#takeCost(part, OBJECT_RANK + rank, amount);
+      if (!isTaken) note('amount', name);
+      hasTotal ||= isTaken && part === 'total';
     }
+    const isTotal = isSummed && !hasTotal && sum > 0 && Number.isSafeInteger(sum);
+    if (isTotal) offer(this.#costs, 'total', { rank: OBJECT_RANK + rank, value: sum });
   }
 
   takeToken(time: Instant): void {

@@ -85,6 +85,31 @@ t.test('Langfuse JS: input without cached tokens, output without reasoning', asy
   );
 });
 
+t.test('Langfuse Python: input and output of LangChain without audio', async (t) => {
+  const sent = {
+    ...{ input: 10, input_cache_read: 3, input_audio: 5 },
+    ...{ output: 7, output_reasoning: 1, output_audio: 2, total: 28 },
+  };
+  const expected = {
+    ...{ input_tokens: 18, output_tokens: 10, total_tokens: 28, cached_tokens: 3 },
+    ...{ reasoning_tokens: 1, input_audio_tokens: 5, output_audio_tokens: 2 },
+  };
+  t.same(usageOf({ 'langfuse.observation.usage_details': JSON.stringify(sent) }), expected);
+  const { total: _, ...withoutTotal } = sent;
+  t.same(usageOf({ 'langfuse.observation.usage_details': JSON.stringify(withoutTotal) }), expected);
+});
+
+t.test('Langfuse: costs without a total are its parts', async (t) => {
+  const costOf = (sent: object) =>
+    withAttributes({ 'langfuse.observation.cost_details': JSON.stringify(sent) }).observation
+      .details?.cost;
+  const parts = { input: 0.1, cache_read_input_tokens: 0.05, output: 0.2 };
+  const cost = { input: 100_000_000, output: 200_000_000, source: 'sent' };
+  t.same(costOf(parts), { ...cost, total: 350_000_000 });
+  t.same(costOf({ ...parts, total: 0.3 }), { ...cost, total: 300_000_000 });
+  t.same(costOf({ ...parts, total: null, note: 'free' }), { ...cost, total: 350_000_000 });
+});
+
 t.test('Langfuse Python: the nested details of the OpenAI wrapper', async (t) => {
   const sent = {
     ...{ prompt_tokens: 21, completion_tokens: 9, total_tokens: 30 },

@@ -321,7 +321,7 @@ t.test('payloads', async (t) => {
     const details = { input: 1, output: 2, input_audio: 3 };
     const text = JSON.stringify(details);
     const seen = withAttributes({ 'langfuse.observation.usage_details': text });
-    t.match(seen.observation.usage, { input_tokens: 1, output_tokens: 2 });
+    t.match(seen.observation.usage, { input_tokens: 4, output_tokens: 2, input_audio_tokens: 3 });
     t.match(seen.payload.metadata, { 'langfuse.observation.usage_details': details });
   });
 
