@@ -180,6 +180,27 @@ t.test('reads what LiteLLM sends: metadata in extra, the model in inputs and out
   t.end();
 });
 
+t.test('reads amounts as numbers or digits, and notes malformed ones', (t) => {
+  const costOf = (inOutputs: object, inMetadata: object = {}) => {
+    const metadata = { usage_metadata: inMetadata };
+    const outputs = { usage_metadata: inOutputs };
+    const { cost, ignored } = posted({ id: 'a', outputs, extra: { metadata } }).details ?? {};
+    return [cost?.total, ignored];
+  };
+  t.same(costOf({ total_cost: 0.5 }), [500_000_000, undefined]);
+  t.same(costOf({ total_cost: '0.5' }), [500_000_000, undefined]);
+  t.same(costOf({ total_cost: null }, { total_cost: 0.7 }), [700_000_000, undefined]);
+  t.same(costOf({}, { total_cost: 0.7, input_cost: 'free' }), [
+    700_000_000,
+    [{ path: 'extra.metadata.usage_metadata.input_cost', reason: 'is no amount' }],
+  ]);
+  t.same(costOf({ output_cost: -1 }), [
+    undefined,
+    [{ path: 'outputs.usage_metadata.output_cost', reason: 'is no amount' }],
+  ]);
+  t.end();
+});
+
 t.test('reads the usage in a result of LangChain before 1.2', (t) => {
   const usageOf = (outputs: object, run_type: string | null = 'llm') =>
     posted({ id: 'a', run_type, outputs }).usage;
