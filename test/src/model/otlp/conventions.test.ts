@@ -368,6 +368,19 @@ t.test('OpenInference: messages beside the JSON of a request are not repeated', 
   );
 });
 
+t.test('OpenInference: messages precede JSON of printed objects', async (t) => {
+  const printed = { messages: ["ChatMessage(role=<MessageRole.USER: 'user'>, blocks=[])"] };
+  const sent = { 'input.value': JSON.stringify(printed), 'input.mime_type': 'application/json' };
+  const message = {
+    'llm.input_messages.0.message.role': 'user',
+    'llm.input_messages.0.message.content': 'hi',
+  };
+  const { payload } = withAttributes({ ...sent, ...message });
+  t.same(payload.inputs, [{ role: 'user', content: 'hi' }]);
+  t.same(payload.metadata, { ...sent, 'otel.span.kind': 'INTERNAL' });
+  t.same(withAttributes(sent).payload.inputs, printed, 'without messages');
+});
+
 t.test('OpenInference: a text with the type of JSON is a value of JSON', async (t) => {
   const inputOf = (type: string, text: string) =>
     withAttributes({ 'input.value': text, 'input.mime_type': type }).payload.inputs;
