@@ -45,6 +45,13 @@ export const INPUTS = [
   'gen_ai.retrieval.query.text',
   'gen_ai.memory.query.text',
   'reranker.query',
+  'spring.ai.tool.call.arguments',
+  'db.vector.query.content',
+  'haystack.pipeline.input_data',
+  'haystack.component.input',
+  'haystack.agent.input',
+  'haystack.agent.step.llm.input',
+  'haystack.agent.step.tool.input',
   'langfuse.trace.input',
 ] as const;
 
@@ -79,6 +86,13 @@ export const OUTPUTS = [
   'gen_ai.memory.records',
   'tool_response',
   'final_result',
+  'spring.ai.tool.call.result',
+  'db.vector.query.response.documents',
+  'haystack.pipeline.output_data',
+  'haystack.component.output',
+  'haystack.agent.output',
+  'haystack.agent.step.llm.output',
+  'haystack.agent.step.tool.output',
   'langfuse.trace.output',
 ] as const;
 
@@ -121,6 +135,7 @@ export const SESSIONS = [
   'lmnr.association.properties.session_id',
   'mlflow.trace.session',
   'gcp.vertex.agent.session_id',
+  'spring.ai.chat.client.conversation.id',
   'thread_id',
 ] as const;
 
@@ -266,6 +281,9 @@ export const KINDS: readonly KindRule[] = [
   },
   { key: 'gen_ai.tool.name', presence: 'tool' },
   { key: 'gen_ai.tool.call.id', presence: 'tool' },
+  { key: 'spring.ai.tool.definition.name', presence: 'tool' },
+  { key: 'haystack.tool.name', presence: 'tool' },
+  { key: 'haystack.agent.max_steps', presence: 'agent' },
   { key: 'agent_name', presence: 'agent' },
   { key: 'embedding.model_name', presence: 'embedding' },
   { key: 'reranker.model_name', presence: 'retriever' },
@@ -341,7 +359,13 @@ export const DETAIL_TEXTS = {
     'langsmith.metadata.prompt_version',
     'prompt_version',
   ],
-  tool: ['gen_ai.tool.name', 'tool.name', 'ai.toolCall.name'],
+  tool: [
+    'gen_ai.tool.name',
+    'tool.name',
+    'ai.toolCall.name',
+    'spring.ai.tool.definition.name',
+    'haystack.tool.name',
+  ],
   /** Spans with one response describe one call. */
   responseId: ['gen_ai.response.id', 'ai.response.id'],
   /** The name of the trace, if a client names it apart from its root. */

@@ -160,6 +160,39 @@ t.test('AI Gateway of Cloudflare: messages, provider and cost', async (t) => {
   t.match(payload, { inputs: messages, outputs: { role: 'assistant', content: 'yo' } });
 });
 
+t.test('Spring AI: tools, searches of vectors and conversations', async (t) => {
+  const tool = withAttributes({
+    'gen_ai.operation.name': 'framework',
+    'spring.ai.tool.definition.name': 'weather',
+    'spring.ai.tool.call.arguments': '{"city":"Oslo"}',
+    'spring.ai.tool.call.result': '"sunny"',
+  });
+  t.match(tool.observation, { kind: 'tool', details: { tool: 'weather' } });
+  t.match(tool.payload, { inputs: { city: 'Oslo' }, outputs: '"sunny"' });
+  const search = {
+    'db.vector.query.content': 'capital',
+    'db.vector.query.response.documents': '["Paris"]',
+  };
+  t.match(withAttributes(search).payload, { inputs: 'capital', outputs: ['Paris'] });
+  const chat = withAttributes({ 'spring.ai.chat.client.conversation.id': 'c-1' });
+  t.equal(chat.observation.sessionId, 'c-1');
+});
+
+t.test('Haystack: pipelines, components, agents and tools', async (t) => {
+  for (const [input, output] of [
+    ['pipeline.input_data', 'pipeline.output_data'],
+    ['component.input', 'component.output'],
+    ['agent.step.llm.input', 'agent.step.llm.output'],
+  ]) {
+    const sent = { [`haystack.${input}`]: '{"q":1}', [`haystack.${output}`]: '{"a":2}' };
+    t.match(withAttributes(sent).payload, { inputs: { q: 1 }, outputs: { a: 2 } });
+  }
+  const agent = { 'haystack.agent.max_steps': 3, 'haystack.agent.input': '{}' };
+  t.match(withAttributes(agent).observation, { kind: 'agent' });
+  const tool = { 'haystack.tool.name': 'weather', 'haystack.agent.step.tool.input': '{}' };
+  t.match(withAttributes(tool).observation, { kind: 'tool', details: { tool: 'weather' } });
+});
+
 t.test('short names of cached tokens', async (t) => {
   const cached = { 'gen_ai.usage.input_tokens': 30, 'gen_ai.usage.cache_read_tokens': 8 };
   for (const written of ['cache_write_tokens', 'cache_creation_tokens']) {
