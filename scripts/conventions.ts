@@ -1,4 +1,5 @@
 import * as data from '../src/model/conventions.ts';
+import * as tokens from '../src/model/token-conventions.ts';
 
 /** The tables of docs/conventions.md, made of the mapping. */
 export function conventionTables(): string {
@@ -18,10 +19,7 @@ export function conventionTables(): string {
         ['`user_id`', listed(data.USERS)],
         ...details,
         ['`tags`', listed(data.TAGS)],
-        [
-          '`ttft_ms`',
-          data.TTFT.map(({ key, unitMs }) => `\`${key}\` (${unitOf(unitMs)})`).join(', '),
-        ],
+        ['`ttft_ms`', data.TTFT.map((each) => `\`${each.key}\` (${unitsOf(each)})`).join(', ')],
         ['`cost.total`', listed([...totalCost, ...data.COST_OBJECTS])],
         ['`cost.input`', listed([...inputCost, ...data.COST_OBJECTS])],
         ['`cost.output`', listed([...outputCost, ...data.COST_OBJECTS])],
@@ -35,18 +33,18 @@ export function conventionTables(): string {
       'Attributes with an object of counts',
       ['attribute', 'form'],
       [
-        ...data.USAGE_OBJECTS.map((key) => [`\`${key}\``, 'JSON or an object of OTLP']),
-        ...Object.entries(data.USAGE_DETAILS).map(([key, name]) => [
+        ...tokens.USAGE_OBJECTS.map((key) => [`\`${key}\``, 'JSON or an object of OTLP']),
+        ...Object.entries(tokens.USAGE_DETAILS).map(([key, name]) => [
           `\`${key}\``,
           `the object \`${name}\` below; JSON, or as Python prints it`,
         ]),
-        [`\`${data.DETAILED_USAGE}NAME\``, 'one count of the name'],
+        [`\`${tokens.DETAILED_USAGE}NAME\``, 'one count of the name'],
       ],
     ),
     section(
       'Objects within an object of counts',
       ['object', 'members'],
-      Object.entries(data.NESTED_COUNTS).map(([name, kinds]) => [
+      Object.entries(tokens.NESTED_COUNTS).map(([name, kinds]) => [
         `\`${name}\``,
         Object.entries(kinds)
           .map(([member, kind]) => `\`${member}\` → \`${kind}\``)
@@ -94,7 +92,7 @@ const EVENT_MEANINGS: Readonly<Record<data.EventRole, string>> = {
 };
 
 function tokenRows(): Row[] {
-  return Object.entries(data.TOKEN_KINDS).map(([kind, { attributes, names }]) => [
+  return Object.entries(tokens.TOKEN_KINDS).map(([kind, { attributes, names }]) => [
     `\`${kind}\``,
     listed(attributes),
     listed([kind, ...names]),
@@ -108,6 +106,11 @@ function kindRow({ key, values, presence, vercel }: data.KindRule): Row {
     value === kind ? `\`${value}\`` : `\`${value}\` → \`${kind}\``,
   );
   return [`\`${key}\``, pairs.join(', ')];
+}
+
+function unitsOf({ unitMs, except }: data.TimeToFirstToken): string {
+  if (except === undefined) return unitOf(unitMs);
+  return `${unitOf(unitMs)}; ${unitOf(except.unitMs)} in the scope \`${except.scope}\``;
 }
 
 function unitOf(unitMs: number): string {

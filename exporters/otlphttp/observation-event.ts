@@ -66,7 +66,12 @@ export function mergedSpan(events: readonly ObservationEvent[]): OwnSpan {
     return spanOfObservation(last.observation, last.payload, last.batch.receivedAt);
   }
   let merged: Observation = last.observation;
-  for (const { observation } of ordered) merged = { ...merged, ...presentFields(observation) };
+  for (const { observation } of ordered) {
+    // Events win each detail independently, too.
+    const details =
+      observation.details === null ? null : { ...merged.details, ...observation.details };
+    merged = { ...merged, ...presentFields({ ...observation, details }) };
+  }
   const payload: Payload = {};
   for (const event of ordered) {
     for (const field of PAYLOAD_FIELDS) {

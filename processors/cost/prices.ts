@@ -83,7 +83,7 @@ function bundledPrice(model: string, provider: string | undefined): TariffPrice 
 /**
  * The look-ups of a model, in order. The name decides if the library does not know the provider. A known provider that does not
  * have the model has no price for it: another provider's price would be a guess. `vendor/model`, as routers name models, is
- * the vendor's model.
+ * the vendor's model. The ids of Bedrock name their provider, which frameworks for agents do not.
  */
 function* lookups(
   model: string,
@@ -92,11 +92,18 @@ function* lookups(
   const isKnown = provider !== undefined && findProvider({ providerId: provider }) !== undefined;
   yield [model, isKnown ? provider : undefined];
   const slash = model.indexOf('/');
-  if (slash === -1) return;
-  const vendor = model.slice(0, slash);
-  const isVendor = findProvider({ providerId: vendor }) !== undefined;
-  yield [model.slice(slash + 1), isVendor ? vendor : isKnown ? provider : undefined];
+  const name = model.slice(slash + 1);
+  if (slash !== -1) {
+    const vendor = model.slice(0, slash);
+    const isVendor = findProvider({ providerId: vendor }) !== undefined;
+    yield [name, isVendor ? vendor : isKnown ? provider : undefined];
+  }
+  if (!isKnown && BEDROCK_ID.test(name)) yield [name, 'aws'];
 }
+
+/** `us.anthropic.claude-sonnet-4-5-20250929-v1:0`: a region, if any, and the vendor of the model. */
+const BEDROCK_ID =
+  /^(?:[a-z]{2,6}(?:-gov)?\.)?(?:ai21|amazon|anthropic|cohere|deepseek|meta|mistral|openai|qwen|writer)\.[a-z]/;
 
 function costOf(tokens: Tokens, { provider, flat }: TariffPrice, at: number): Cost | undefined {
   const cost = flat === undefined ? undefined : flatCostOf(flat, tokens);

@@ -1,7 +1,6 @@
 import type { EventRole, KindRule } from './conventions.ts';
 import {
   AGENT_MODELS,
-  DETAILED_USAGE,
   ERROR_MESSAGES,
   ERROR_STACKTRACES,
   ERROR_TYPES,
@@ -14,9 +13,6 @@ import {
   MODELS,
   OUTPUTS,
   SESSIONS,
-  TOKEN_KINDS,
-  USAGE_DETAILS,
-  USAGE_OBJECTS,
   USERS,
 } from './conventions.ts';
 import type { DetailRule } from './detail-attributes.ts';
@@ -24,6 +20,7 @@ import { detailRules } from './detail-attributes.ts';
 import type { ObservationKind } from './observation.ts';
 import { TRACING_VARIABLES, type TracingVariable } from './sent-twice.ts';
 import type { TextField } from './texts.ts';
+import { DETAILED_USAGE, TOKEN_KINDS, USAGE_DETAILS, USAGE_OBJECTS } from './token-conventions.ts';
 import type { TokenKind } from './usage.ts';
 import { kindOfCount } from './usage.ts';
 

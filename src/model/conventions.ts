@@ -3,8 +3,8 @@ import { OBSERVATION_KINDS } from './observation.ts';
 
 /**
  * The mapping of the conventions, as data: from span attributes and the counts of clients to the fields of an
- * observation. Every list is in order of precedence: the first attribute with a non-empty value gives the field.
- * docs/conventions.md is generated from this file.
+ * observation. Every list is in order of precedence: the first attribute with a non-empty value gives the field. The counts
+ * of tokens are in token-conventions.ts. docs/conventions.md is generated from both files.
  *
  * The conventions: tracectl's own six attributes, OpenTelemetry GenAI (current, deprecated, and its events),
  * OpenInference, OpenLLMetry (Traceloop), Vercel AI SDK, MLflow, Langfuse, LangSmith, Logfire (pydantic-ai), LiteLLM, Laminar,
@@ -19,6 +19,7 @@ export const INPUTS = [
   'input.value',
   'gen_ai.input.messages',
   'gen_ai.prompt',
+  'gen_ai.prompt_json',
   'gen_ai.prompt.*',
   'llm.input_messages.*',
   'llm.prompts',
@@ -33,8 +34,9 @@ export const INPUTS = [
   'lmnr.span.input',
   'mlflow.spanInputs',
   'genkit:input',
-  'gcp.vertex.agent.llm_request',
+  // Spans of tools have the attribute of a model call, too: with `{}`.
   'gcp.vertex.agent.tool_call_args',
+  'gcp.vertex.agent.llm_request',
   'pydantic_ai.all_messages',
   'all_messages_events',
   'tool_arguments',
@@ -42,6 +44,14 @@ export const INPUTS = [
   'user_prompt',
   'gen_ai.retrieval.query.text',
   'gen_ai.memory.query.text',
+  'reranker.query',
+  'spring.ai.tool.call.arguments',
+  'db.vector.query.content',
+  'haystack.pipeline.input_data',
+  'haystack.component.input',
+  'haystack.agent.input',
+  'haystack.agent.step.llm.input',
+  'haystack.agent.step.tool.input',
   'langfuse.trace.input',
 ] as const;
 
@@ -52,6 +62,7 @@ export const OUTPUTS = [
   'output.value',
   'gen_ai.output.messages',
   'gen_ai.completion',
+  'gen_ai.completion_json',
   'gen_ai.completion.*',
   'llm.output_messages.*',
   'llm.completions.*',
@@ -67,13 +78,21 @@ export const OUTPUTS = [
   'lmnr.span.output',
   'mlflow.spanOutputs',
   'genkit:output',
-  'gcp.vertex.agent.llm_response',
   'gcp.vertex.agent.tool_response',
+  'gcp.vertex.agent.llm_response',
   'retrieval.documents.*',
+  'reranker.output_documents.*',
   'gen_ai.retrieval.documents',
   'gen_ai.memory.records',
   'tool_response',
   'final_result',
+  'spring.ai.tool.call.result',
+  'db.vector.query.response.documents',
+  'haystack.pipeline.output_data',
+  'haystack.component.output',
+  'haystack.agent.output',
+  'haystack.agent.step.llm.output',
+  'haystack.agent.step.tool.output',
   'langfuse.trace.output',
 ] as const;
 
@@ -115,6 +134,8 @@ export const SESSIONS = [
   'traceloop.association.properties.session_id',
   'lmnr.association.properties.session_id',
   'mlflow.trace.session',
+  'gcp.vertex.agent.session_id',
+  'spring.ai.chat.client.conversation.id',
   'thread_id',
 ] as const;
 
@@ -129,169 +150,6 @@ export const USERS = [
   'langsmith.metadata.user_id',
   'mlflow.trace.user',
 ] as const;
-
-/**
- * The kinds of tokens: the names of an observation's counts, whatever the convention. Cached and cache-write tokens are part
- * of the input, tokens of reasoning are part of the output, and so are the modalities.
- *
- * `attributes` hold one count. `names` are spellings of the kind in an object of counts: the usage of a native event or run,
- * and attributes with JSON.
- */
-export const TOKEN_KINDS = {
-  input_tokens: {
-    attributes: [
-      'gen_ai.usage.input_tokens',
-      'gen_ai.usage.prompt_tokens',
-      'llm.token_count.prompt',
-      'ai.usage.inputTokens',
-      'ai.usage.promptTokens',
-      'llm.usage.prompt_tokens',
-    ],
-    names: ['prompt_tokens', 'input', 'inputTokens', 'promptTokens'],
-  },
-  output_tokens: {
-    attributes: [
-      'gen_ai.usage.output_tokens',
-      'gen_ai.usage.completion_tokens',
-      'llm.token_count.completion',
-      'ai.usage.outputTokens',
-      'ai.usage.completionTokens',
-      'llm.usage.completion_tokens',
-    ],
-    names: ['completion_tokens', 'output', 'outputTokens', 'completionTokens'],
-  },
-  total_tokens: {
-    attributes: [
-      'gen_ai.usage.total_tokens',
-      'llm.usage.total_tokens',
-      'llm.token_count.total',
-      'ai.usage.totalTokens',
-      'ai.usage.tokens',
-    ],
-    names: ['total', 'totalTokens'],
-  },
-  cached_tokens: {
-    attributes: [
-      'gen_ai.usage.cache_read.input_tokens',
-      'gen_ai.usage.cache_read_input_tokens',
-      'gen_ai.usage.input_tokens.cached',
-      'llm.token_count.prompt_details.cache_read',
-      'ai.usage.cachedInputTokens',
-      'ai.usage.inputTokenDetails.cacheReadTokens',
-      'llm.usage.cache_read_input_tokens',
-    ],
-    names: [
-      'cache_read_input_tokens',
-      'input_cached_tokens',
-      'cached_input_tokens',
-      'cache_read_tokens',
-      'input_cache_read',
-      'cachedInputTokens',
-    ],
-  },
-  cache_write_tokens: {
-    attributes: [
-      'gen_ai.usage.cache_write.input_tokens',
-      'gen_ai.usage.cache_creation.input_tokens',
-      'gen_ai.usage.cache_creation_input_tokens',
-      'gen_ai.usage.input_tokens.cache_write',
-      'llm.token_count.prompt_details.cache_write',
-      'ai.usage.inputTokenDetails.cacheWriteTokens',
-      'llm.usage.cache_creation_input_tokens',
-    ],
-    names: [
-      'cache_creation_input_tokens',
-      'cache_write_input_tokens',
-      'cache_creation_tokens',
-      'input_cache_creation',
-    ],
-  },
-  reasoning_tokens: {
-    attributes: [
-      'gen_ai.usage.reasoning.output_tokens',
-      'gen_ai.usage.reasoning_tokens',
-      'gen_ai.usage.output_tokens.reasoning',
-      'llm.token_count.completion_details.reasoning',
-      'ai.usage.reasoningTokens',
-      'ai.usage.outputTokenDetails.reasoningTokens',
-      'llm.usage.reasoning_tokens',
-    ],
-    names: ['reasoning_output_tokens', 'output_reasoning_tokens', 'output_reasoning'],
-  },
-  input_audio_tokens: {
-    attributes: [
-      'gen_ai.usage.audio.input_tokens',
-      'llm.token_count.prompt_details.audio',
-      'gen_ai.usage.details.audio_input_tokens',
-    ],
-    names: ['audio_input_tokens'],
-  },
-  output_audio_tokens: {
-    attributes: [
-      'gen_ai.usage.audio.output_tokens',
-      'llm.token_count.completion_details.audio',
-      'gen_ai.usage.details.audio_output_tokens',
-    ],
-    names: ['audio_output_tokens'],
-  },
-  input_text_tokens: { attributes: ['gen_ai.usage.text.input_tokens'], names: [] },
-  output_text_tokens: { attributes: ['gen_ai.usage.text.output_tokens'], names: [] },
-  input_image_tokens: { attributes: ['gen_ai.usage.image.input_tokens'], names: [] },
-  output_image_tokens: { attributes: ['gen_ai.usage.image.output_tokens'], names: [] },
-  input_video_tokens: { attributes: ['gen_ai.usage.video.input_tokens'], names: [] },
-  output_video_tokens: { attributes: ['gen_ai.usage.video.output_tokens'], names: [] },
-} as const;
-
-/** Objects of counts within an object of counts, with the kinds of tokens of their members. */
-const INPUT_DETAILS = {
-  cached_tokens: 'cached_tokens',
-  cache_read: 'cached_tokens',
-  cache_read_tokens: 'cached_tokens',
-  cache_creation: 'cache_write_tokens',
-  cache_write: 'cache_write_tokens',
-  cache_write_tokens: 'cache_write_tokens',
-  cache_creation_tokens: 'cache_write_tokens',
-  audio: 'input_audio_tokens',
-  audio_tokens: 'input_audio_tokens',
-  text_tokens: 'input_text_tokens',
-  image_tokens: 'input_image_tokens',
-} as const;
-const OUTPUT_DETAILS = {
-  reasoning: 'reasoning_tokens',
-  reasoning_tokens: 'reasoning_tokens',
-  audio: 'output_audio_tokens',
-  audio_tokens: 'output_audio_tokens',
-  text_tokens: 'output_text_tokens',
-  image_tokens: 'output_image_tokens',
-} as const;
-export const NESTED_COUNTS = {
-  input_token_details: INPUT_DETAILS,
-  input_tokens_details: INPUT_DETAILS,
-  prompt_tokens_details: INPUT_DETAILS,
-  output_token_details: OUTPUT_DETAILS,
-  output_tokens_details: OUTPUT_DETAILS,
-  completion_tokens_details: OUTPUT_DETAILS,
-} as const;
-
-/** The attribute whose counts exclude each other: its input is without cached tokens, its output without reasoning. */
-export const LANGFUSE_USAGE = 'langfuse.observation.usage_details';
-
-/** Attributes with an object of counts, as JSON or as a kvlist. */
-export const USAGE_OBJECTS = [
-  LANGFUSE_USAGE,
-  'langsmith.usage_metadata',
-  'langsmith.metadata.usage_metadata',
-  'mlflow.chat.tokenUsage',
-] as const;
-
-/** Attributes with the details of one side, as JSON or as Python prints them, by the name of their object. */
-export const USAGE_DETAILS = {
-  'gen_ai.usage.input_token_details': 'input_token_details',
-  'gen_ai.usage.output_token_details': 'output_token_details',
-} as const;
-
-/** Counts of pydantic-ai, `gen_ai.usage.details.NAME`, with the names of `TOKEN_KINDS`. */
-export const DETAILED_USAGE = 'gen_ai.usage.details.';
 
 /** Attributes of a span precede those of its exception events; the status message is last. */
 export const ERROR_MESSAGES = [
@@ -423,6 +281,9 @@ export const KINDS: readonly KindRule[] = [
   },
   { key: 'gen_ai.tool.name', presence: 'tool' },
   { key: 'gen_ai.tool.call.id', presence: 'tool' },
+  { key: 'spring.ai.tool.definition.name', presence: 'tool' },
+  { key: 'haystack.tool.name', presence: 'tool' },
+  { key: 'haystack.agent.max_steps', presence: 'agent' },
   { key: 'agent_name', presence: 'agent' },
   { key: 'embedding.model_name', presence: 'embedding' },
   { key: 'reranker.model_name', presence: 'retriever' },
@@ -461,6 +322,7 @@ export const DETAIL_TEXTS = {
   provider: [
     'gen_ai.provider.name',
     'gen_ai.system',
+    'gen_ai.model.provider',
     'llm.provider',
     'llm.system',
     'ai.model.provider',
@@ -497,7 +359,13 @@ export const DETAIL_TEXTS = {
     'langsmith.metadata.prompt_version',
     'prompt_version',
   ],
-  tool: ['gen_ai.tool.name', 'tool.name', 'ai.toolCall.name'],
+  tool: [
+    'gen_ai.tool.name',
+    'tool.name',
+    'ai.toolCall.name',
+    'spring.ai.tool.definition.name',
+    'haystack.tool.name',
+  ],
   /** Spans with one response describe one call. */
   responseId: ['gen_ai.response.id', 'ai.response.id'],
   /** The name of the trace, if a client names it apart from its root. */
@@ -513,17 +381,29 @@ export const TAGS = [
   'langsmith.span.tags',
   'logfire.tags',
   'ai.telemetry.metadata.tags',
+  'lmnr.association.properties.tags',
   'tags',
 ] as const;
 
-/** Times to the first token, with the milliseconds of their unit. */
-export const TTFT = [
+/** A time to the first token, with the milliseconds of its unit. */
+export type TimeToFirstToken = {
+  readonly key: string;
+  readonly unitMs: number;
+  /** An instrumentation scope with another unit. */
+  readonly except?: { readonly scope: string; readonly unitMs: number };
+};
+
+export const TTFT: readonly TimeToFirstToken[] = [
   { key: 'gen_ai.response.time_to_first_chunk', unitMs: 1000 },
   { key: 'gen_ai.client.operation.time_to_first_chunk', unitMs: 1000 },
-  { key: 'gen_ai.server.time_to_first_token', unitMs: 1000 },
+  {
+    key: 'gen_ai.server.time_to_first_token',
+    unitMs: 1000,
+    except: { scope: 'strands.telemetry.tracer', unitMs: 1 },
+  },
   { key: 'ai.response.msToFirstChunk', unitMs: 1 },
   { key: 'ttft_ms', unitMs: 1 },
-] as const;
+];
 
 /** Amounts in USD. */
 export const COSTS = {
@@ -540,9 +420,12 @@ export const COSTS = {
   output: ['gen_ai.cost.output_cost', 'llm.cost.completion', 'gen_ai.usage.output_cost'],
 } as const;
 
+/** The attribute whose amounts, of any names, are the total if it has none. */
+export const LANGFUSE_COST = 'langfuse.observation.cost_details';
+
 /** Attributes with an object of amounts in USD, as JSON or as a kvlist. */
 export const COST_OBJECTS = [
-  'langfuse.observation.cost_details',
+  LANGFUSE_COST,
   'langsmith.usage_metadata',
   'langsmith.metadata.usage_metadata',
   'mlflow.llm.cost',

@@ -24,7 +24,7 @@ const GROUP = '+ Exception Group ';
 const MAX_HEAD = 32_768;
 
 function pythonError(text: string): ObservationError | undefined {
-  const at = text.indexOf(TRACEBACK);
+  const at = tracebackIn(text);
   const before = at === -1 ? text : text.slice(0, at);
   if (before.length > MAX_HEAD) return undefined;
   const trimmed = before.trimEnd();
@@ -39,6 +39,25 @@ function pythonError(text: string): ObservationError | undefined {
   return stacktrace === null
     ? undefined
     : { ...(namedError(head) ?? messageOnly(head)), stacktrace };
+}
+
+/** Further places are not looked at. */
+const MAX_PLACES = 16;
+
+/**
+ * The place of the traceback; -1 without one. A message may have another one in it, as those of interpreters of code do: that is
+ * neither at the start of a line nor behind the parenthesis of the error.
+ */
+function tracebackIn(text: string): number {
+  const first = text.indexOf(TRACEBACK);
+  let at = first;
+  for (let places = 0; at !== -1 && places < MAX_PLACES; places++) {
+    const isOwn = at === 0 || text[at - 1] === '\n' || text[at - 1] === ')';
+    if (isOwn || text.endsWith(GROUP, at)) return at;
+    at = text.indexOf(TRACEBACK, at + 1);
+  }
+  // An error that ends with its parenthesis has nothing behind it.
+  return /^[A-Za-z_][\w.]{0,255}\(/.test(text) && text.trimEnd().endsWith(')') ? -1 : first;
 }
 
 /** The last line of a traceback: `ValueError: x`. */

@@ -1,5 +1,6 @@
-import { COST_NAMES, NESTED_COUNTS, TOKEN_KINDS } from './conventions.ts';
+import { COST_NAMES } from './conventions.ts';
 import type { TokenUsage } from './observation.ts';
+import { NESTED_COUNTS, TOKEN_KINDS } from './token-conventions.ts';
 
 export type TokenKind = keyof typeof TOKEN_KINDS;
 
@@ -147,9 +148,14 @@ const INPUT: Side = {
   parts: ['cached_tokens', 'cache_write_tokens'],
   includedAs: 'prompt_tokens',
 };
+/** The sides of Langfuse, whose counts exclude audio, too. */
 const SIDES: readonly Side[] = [
-  INPUT,
-  { side: 'output_tokens', parts: ['reasoning_tokens'], includedAs: 'completion_tokens' },
+  { ...INPUT, parts: [...INPUT.parts, 'input_audio_tokens'] },
+  {
+    side: 'output_tokens',
+    parts: ['reasoning_tokens', 'output_audio_tokens'],
+    includedAs: 'completion_tokens',
+  },
 ];
 
 const ANTHROPIC_NAMES: ReadonlySet<string> = new Set([

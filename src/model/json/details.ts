@@ -3,8 +3,16 @@ import type { Cost } from '../details.ts';
 import { clipped, nanosOfUsd, sentCost, tagsOf } from '../details.ts';
 import type { IgnoredValues } from '../ignored.ts';
 import { decodeJson } from './decode.ts';
-import { OPEN_BRACE, QUOTE } from './grammar.ts';
-import { elementsOf, findMembers, type Member, startOf, stringIn, typeAt } from './read.ts';
+import { QUOTE } from './grammar.ts';
+import {
+  elementsOf,
+  findMembers,
+  type Member,
+  startOf,
+  stringIn,
+  typeAt,
+  typeOfByte,
+} from './read.ts';
 
 /** Readers of the details of native events and runs. */
 
@@ -62,18 +70,25 @@ export function numberIn(bytes: Buffer, { start, end }: Member): number | undefi
   return typeof value === 'number' && Number.isFinite(value) ? value : undefined;
 }
 
-/** The cost in an object with these members, in USD. */
+/** The cost in an object with these members, in USD. `note` is called for each malformed one. */
 export function costIn(
   bytes: Buffer,
   found: { readonly [Part in 'input' | 'output' | 'total']: Member | undefined },
+  note?: (part: 'input' | 'output' | 'total') => void,
 ): Cost | undefined {
-  const nanos = (member: Member | undefined) => {
-    if (member === undefined || bytes[member.start] === OPEN_BRACE) return undefined;
-    return nanosOfUsd(numberIn(bytes, member));
+  const nanos = (part: 'input' | 'output' | 'total') => {
+    const member = found[part];
+    if (member === undefined) return undefined;
+    const amount = amountIn(bytes, member);
+    if (amount === undefined && typeOfByte(bytes[member.start]) !== 'null') note?.(part);
+    return amount;
   };
-  return sentCost({
-    input: nanos(found.input),
-    output: nanos(found.output),
-    total: nanos(found.total),
-  });
+  return sentCost({ input: nanos('input'), output: nanos('output'), total: nanos('total') });
+}
+
+/** An amount in USD, as a number or as digits in a text, in 10⁻⁹ USD; undefined for any other value. */
+function amountIn(bytes: Buffer, member: Member): number | undefined {
+  const { start, end } = member;
+  if (bytes[start] !== QUOTE) return nanosOfUsd(numberIn(bytes, member));
+  return end - start > LONGEST_NUMBER ? undefined : nanosOfUsd(stringIn(bytes, start, end));
 }

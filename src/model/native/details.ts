@@ -65,16 +65,23 @@ function ttftAt(index: JsonIndex, position: number, ignored: IgnoredValues): num
 function costAt(index: JsonIndex, position: number, ignored: IgnoredValues): Cost | undefined {
   const member = memberAt(index, position, NATIVE.cost);
   if (member === undefined) return undefined;
-  const cost = costOf(index, position, member);
+  const wrong: string[] = [];
+  const cost = costOf(index, position, member, (part) => wrong.push(part));
   if (cost === undefined) ignored.add('cost', 'amount');
+  else for (const part of wrong) ignored.add(`cost.${part}`, 'amount');
   return cost;
 }
 
-function costOf(index: JsonIndex, position: number, member: Member): Cost | undefined {
+function costOf(
+  index: JsonIndex,
+  position: number,
+  member: Member,
+  note: (part: string) => void,
+): Cost | undefined {
   if (typeAt(index, position, NATIVE.cost) === 'number') {
     return sentCost({ total: nanosOfUsd(numberIn(index.bytes, member)) });
   }
   const found = membersAt(index, position, NATIVE.cost, ['input', 'output', 'total']);
   const { input, output, total } = found;
-  return costIn(index.bytes, { input, output, total });
+  return costIn(index.bytes, { input, output, total }, note);
 }

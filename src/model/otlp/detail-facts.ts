@@ -1,3 +1,4 @@
+import type { TimeToFirstToken } from '../conventions.ts';
 import { COST_NAMES } from '../conventions.ts';
 import type { CostPart, DetailRule, DetailText } from '../detail-attributes.ts';
 import type { ObservationDetails } from '../details.ts';
@@ -37,7 +38,7 @@ export class DetailFacts {
   readonly #texts = new Map<DetailText, Ranked<string>>();
   readonly #costs = new Map<CostPart, Ranked<number>>();
   #tags: Ranked<readonly string[]> | undefined = undefined;
-  #ttftMs: Ranked<number> | undefined = undefined;
+  #ttft: Ranked<{ readonly amount: number; readonly of: TimeToFirstToken }> | undefined = undefined;
   /** The earliest time of an event that marks a token. */
   #firstToken: Instant | undefined = undefined;
 
@@ -54,16 +55,17 @@ export class DetailFacts {
         break;
       }
       case 'ttft': {
-        const ms = Number(scalarOf(value)) * rule.unitMs;
-        if (!(ms >= 0 && Number.isFinite(ms))) note('duration');
-        else this.#ttftMs = better(this.#ttftMs, { rank: rule.rank, value: ms });
+        const amount = Number(scalarOf(value));
+        const isDuration = amount >= 0 && Number.isFinite(amount * rule.of.unitMs);
+        if (!isDuration) note('duration');
+        else this.#ttft = better(this.#ttft, { rank: rule.rank, value: { amount, of: rule.of } });
         break;
       }
       case 'cost':
         if (!this.#takeCost(rule.part, rule.rank, scalarOf(value))) note('amount');
         break;
       case 'costs':
-        this.#takeCosts(rule.rank, value, note);
+        this.#takeCosts(rule, value, note);
         break;
     }
   }
@@ -82,14 +84,26 @@ export class DetailFacts {
     return value !== undefined;
   }
 
-  #takeCosts(rank: number, value: OtlpValue | undefined, note: NoteIgnored): void {
+  #takeCosts(
+    { rank, isSummed }: DetailRule & { role: 'costs' },
+    value: OtlpValue | undefined,
+    note: NoteIgnored,
+  ): void {
     const members = membersOfValue(value);
     if (members === undefined) note('amounts');
+    let sum = 0;
+    let hasTotal = false;
     for (const [name, amount] of members ?? []) {
       const part = COST_PARTS.get(name);
-      if (part === undefined || amount === null) continue;
-      if (!this.#takeCost(part, OBJECT_RANK + rank, amount)) note('amount', name);
+      if (amount === null) continue;
+      sum += nanosOfUsd(amount) ?? 0;
+      if (part === undefined) continue;
+      const isTaken = this.#takeCost(part, OBJECT_RANK + rank, amount);
+      if (!isTaken) note('amount', name);
+      hasTotal ||= isTaken && part === 'total';
     }
+    const isTotal = isSummed && !hasTotal && sum > 0 && Number.isSafeInteger(sum);
+    if (isTotal) offer(this.#costs, 'total', { rank: OBJECT_RANK + rank, value: sum });
   }
 
   takeToken(time: Instant): void {
@@ -125,7 +139,7 @@ export class DetailFacts {
       promptName: this.ownText('promptName'),
       promptVersion: this.ownText('promptVersion'),
       tool: this.ownText('tool'),
-      ttftMs: this.#ttftMs?.value ?? this.#untilFirstToken(start),
+      ttftMs: this.#sentTtftMs(scope) ?? this.#untilFirstToken(start),
       cost: sentCost({
         input: this.#costs.get('input')?.value,
         output: this.#costs.get('output')?.value,
@@ -138,6 +152,12 @@ export class DetailFacts {
       traceName: this.ownText('traceName'),
       ignored,
     });
+  }
+
+  #sentTtftMs(scope: string | null): number | undefined {
+    if (this.#ttft === undefined) return undefined;
+    const { amount, of } = this.#ttft.value;
+    return amount * (of.except?.scope === scope ? of.except.unitMs : of.unitMs);
   }
 
   #untilFirstToken(start: Instant | null): number | undefined {

@@ -8,7 +8,7 @@ import {
   kindOfAttribute,
   STATUS_MESSAGE_RANK,
 } from '../attributes.ts';
-import { FAILURE, LANGFUSE_USAGE } from '../conventions.ts';
+import { FAILURE } from '../conventions.ts';
 import { mergeCustomFields } from '../custom-fields.ts';
 import type { DetailRule } from '../detail-attributes.ts';
 import { errorOfText, TRACEBACK } from '../error-text.ts';
@@ -16,6 +16,7 @@ import type { IgnoredReason, IgnoredValue } from '../ignored.ts';
 import { IgnoredValues, ignoredNotesIn } from '../ignored.ts';
 import type { Instant, ObservationError, ObservationKind, TokenUsage } from '../observation.ts';
 import type { TracingVariables } from '../sent-twice.ts';
+import { LANGFUSE_USAGE } from '../token-conventions.ts';
 import { type TokenKind, UsageCounts, withTotal } from '../usage.ts';
 import { DetailFacts } from './detail-facts.ts';
 import { decodeEmbedded, type EmbeddedFields } from './embedded-observation.ts';

@@ -1,3 +1,4 @@
+import { decodeCheckedText } from '../json/checked.ts';
 import type { OtlpEvent, OtlpKeyValue } from './span.ts';
 import { contentText, hasValue, membersText, objectText, valueText } from './value.ts';
 
@@ -86,6 +87,16 @@ function unwrapped(node: Node): Node {
   return WRAPPERS.has(step) && child.children !== undefined ? child : node;
 }
 
+/** Adds instructions, which the conventions keep apart from the messages, as a system message. */
+export function withInstructions(messages: string, instructions: string): string {
+  const parts = instructions.trimStart().startsWith('[')
+    ? instructions
+    : `[{"type":"text","content":${instructions}}]`;
+  const rest = messages.slice(messages.indexOf('[') + 1);
+  const isEmpty = rest.trimStart().startsWith(']');
+  return `[{"role":"system","parts":${parts}}${isEmpty ? '' : ','}${rest}`;
+}
+
 const INPUT_MESSAGE = /^gen_ai\.(system|user|assistant|tool)\.message$/;
 
 /** The input or output in a span's events, for spans without an attribute for it; undefined if none. */
@@ -102,7 +113,9 @@ export function contentOfEvents(
     const name = event.name ?? '';
     if (name === 'gen_ai.client.inference.operation.details') {
       const value = attributeOf(event, details);
-      if (hasValue(value)) return contentText(value);
+      if (!hasValue(value)) continue;
+      const text = contentText(value);
+      return role === 'input' ? withInstructionsOf(events, text) : text;
     } else if (name === legacyEvent) {
       const value = attributeOf(event, legacyKey);
       legacy = hasValue(value) ? contentText(value) : objectText(event.attributes);
@@ -113,13 +126,45 @@ export function contentOfEvents(
   return messages.length === 0 ? legacy : `[${messages.join(',')}]`;
 }
 
+/** Messages with the instructions in the same event, or in another one; they can precede a list only. */
+function withInstructionsOf(events: readonly OtlpEvent[], messages: string): string {
+  if (!messages.trimStart().startsWith('[')) return messages;
+  for (const event of events) {
+    if (event.name !== 'gen_ai.client.inference.operation.details') continue;
+    const value = attributeOf(event, 'gen_ai.system_instructions');
+    if (hasValue(value)) return withInstructions(messages, contentText(value));
+  }
+  return messages;
+}
+
 function messageText(event: OtlpEvent, role: string | undefined): string {
   const members = new Map<string, string>();
   if (role !== undefined) members.set('role', JSON.stringify(role));
   for (const { key, value } of event.attributes ?? []) {
-    if (key !== 'gen_ai.system') members.set(key ?? '', contentText(value));
+    if (key !== 'gen_ai.system' && key !== WHOLE_MESSAGE) {
+      members.set(key ?? '', contentText(value));
+    }
   }
-  return membersText(members);
+  const whole = attributeOf(event, WHOLE_MESSAGE);
+  return hasValue(whole) ? withMessage(members, contentText(whole)) : membersText(members);
+}
+
+/** Clients of Azure have a whole message, as JSON, in one attribute. */
+const WHOLE_MESSAGE = 'gen_ai.event.content';
+
+/** The members of a message precede the others; a content that is no object is its only member. */
+function withMessage(others: Map<string, string>, message: string): string {
+  const decoded = message.trimStart().startsWith('{') ? decodeCheckedText(message) : undefined;
+  if (!isObject(decoded)) return membersText(others.set('content', message));
+  for (const key of Object.keys(decoded)) others.delete(key);
+  if (others.size === 0) return message;
+  const inner = message.slice(message.indexOf('{') + 1);
+  const isEmpty = inner.trimStart().startsWith('}');
+  return `${membersText(others).slice(0, -1)}${isEmpty ? '' : ','}${inner}`;
+}
+
+function isObject(value: unknown): value is object {
+  return typeof value === 'object' && value !== null;
 }
 
 function attributeOf(event: OtlpEvent, key: string): OtlpKeyValue['value'] {

@@ -12,7 +12,7 @@ import { checkJson } from '../json/scan.ts';
 import type { Payload, PayloadField } from '../observation.ts';
 import { EMBEDDED_PAYLOAD_KEYS, type EmbeddedFields } from './embedded-observation.ts';
 import type { SpanFacts } from './facts.ts';
-import { contentOfEvents, unflatten } from './messages.ts';
+import { contentOfEvents, unflatten, withInstructions } from './messages.ts';
 import { factsOfSpan, instantOfNanos } from './observe.ts';
 import {
   type OtlpEvent,
@@ -99,12 +99,37 @@ function content(span: OtlpSpan, facts: SpanFacts, role: 'input' | 'output'): st
   const { key, family } = facts[role];
   if (key === undefined) return contentOfEvents(span.events ?? [], role);
   if (family) return unflatten(span.attributes ?? [], key);
+  const messages = familyInstead(span, key);
+  if (messages !== undefined) return unflatten(span.attributes ?? [], messages);
   const text = attributeText(span, key, formOf(span, key));
   const companion = companionOf(span, facts, role);
   return companion === undefined || text === undefined
     ? text
     : companion.join(text, attributeText(span, companion.key) ?? 'null');
 }
+
+/**
+ * The numbered family that has the messages in place of an attribute. LlamaIndex has JSON there whose messages are texts as Python prints
+ * objects.
+ */
+function familyInstead(span: OtlpSpan, key: string): string | undefined {
+  const found = REPEATED_FAMILIES.find(({ of }) => of === key);
+  if (found === undefined) return undefined;
+  const attributes = span.attributes ?? [];
+  const text = attributes.findLast((attribute) => attribute.key === key)?.value?.stringValue ?? '';
+  if (!CONTAINER.test(text) || !PRINTED_MESSAGE.test(text)) return undefined;
+  return attributes.some((attribute) => isOfFamily(attribute, found.family))
+    ? found.family
+    : undefined;
+}
+
+function isOfFamily({ key = '', value }: OtlpKeyValue, family: string): boolean {
+  return key.startsWith(family) && attributeKey(key).rules.length > 0 && hasValue(value);
+}
+
+const CONTAINER = /^[^\S\t\n\v\f\r]*[{[]/;
+/** `"ChatMessage(role=…)"` */
+const PRINTED_MESSAGE = /"\w{0,64}Message\(/;
 
 /** The JSON in a text of inputs or outputs: any value if the convention or the attribute's type says so. */
 function formOf(span: OtlpSpan, key: string): JsonForm {
@@ -136,16 +161,6 @@ function companionOf(
       ?.trimStart()
       .startsWith('[') === true;
   return companion.join === withInstructions && !isList ? undefined : companion;
-}
-
-/** Adds instructions, which the conventions keep apart from the messages, as a system message. */
-function withInstructions(messages: string, instructions: string): string {
-  const parts = instructions.trimStart().startsWith('[')
-    ? instructions
-    : `[{"type":"text","content":${instructions}}]`;
-  const rest = messages.slice(messages.indexOf('[') + 1);
-  const isEmpty = rest.trimStart().startsWith(']');
-  return `[{"role":"system","parts":${parts}}${isEmpty ? '' : ','}${rest}`;
 }
 
 /** Joins text and tool calls to one message of the assistant. */
@@ -204,10 +219,14 @@ export function addOwnEntries(
 ): void {
   const input = companionOf(span, facts, 'input')?.key;
   const output = companionOf(span, facts, 'output')?.key;
+  const replaced = [facts.input.key, facts.output.key].filter(
+    (key) => key !== undefined && familyInstead(span, key) !== undefined,
+  );
   // Only what stays gets a text: inputs and outputs, which do not, are the longest values.
   for (const [key, value] of own) {
     if (key === input || key === output) continue;
-    if (isRepeated(key, facts) || isOfRepeatedFamily(key, own)) continue;
+    const isLeftOut = isRepeated(key, facts) && !replaced.includes(key);
+    if (isLeftOut || isOfRepeatedFamily(key, own)) continue;
     entries.set(key, metadataText(key, value));
   }
 }
@@ -257,7 +276,7 @@ function metadataText(key: string, value: OtlpValue | null | undefined): string 
 function isOfRepeatedFamily(key: string, own: OwnAttributes): boolean {
   const found = REPEATED_FAMILIES.find(({ family }) => key.startsWith(family));
   if (found === undefined) return false;
-  return /^[^\S\t\n\v\f\r]*[{[]/.test(own.get(found.of)?.stringValue ?? '');
+  return CONTAINER.test(own.get(found.of)?.stringValue ?? '');
 }
 
 /** The attribute became inputs, outputs, model, usage, context metadata or an external id. */

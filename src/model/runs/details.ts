@@ -8,7 +8,7 @@ import { COMMON } from '../json/fields.ts';
 import { OPEN_BRACE, QUOTE } from '../json/grammar.ts';
 import { metadataSlot, payloadBytes } from '../json/item.ts';
 import type { Member } from '../json/read.ts';
-import { elementsOf, findMembers, isPresent, startOf, stringIn } from '../json/read.ts';
+import { elementsOf, findMembers, isPresent, startOf, stringIn, typeOfByte } from '../json/read.ts';
 import type { Instant } from '../observation.ts';
 import { isSentTwice, TRACING_VARIABLES } from '../sent-twice.ts';
 import { attachmentsOf } from './attached.ts';
@@ -62,7 +62,7 @@ export function runDetails(
     promptName: detailText(bytes, inMetadata.prompt_name),
     promptVersion: detailScalar(bytes, inMetadata.prompt_version),
     ttftMs: millisecondsBetween(start, firstTokenAt(index, position)),
-    cost: costAt(index, position, inMetadata.usage_metadata),
+    cost: costAt(index, position, inMetadata.usage_metadata, ignored),
     inputBytes: payloadBytes(index, position, 'inputs'),
     outputBytes: payloadBytes(index, position, 'outputs'),
     ignored: ignored.list,
@@ -74,15 +74,32 @@ function costAt(
   index: JsonIndex,
   position: number,
   inMetadata: Member | undefined,
+  ignored: IgnoredValues,
 ): Cost | undefined {
   const { bytes } = index;
-  let found = membersAt(index, position, RUN['outputs.usage_metadata'], COSTS);
+  let path = 'outputs.usage_metadata';
+  let found = sentAmounts(bytes, membersAt(index, position, RUN['outputs.usage_metadata'], COSTS));
   const isEmpty = Object.keys(found).length === 0;
   if (isEmpty && inMetadata !== undefined && bytes[inMetadata.start] === OPEN_BRACE) {
-    found = findMembers(bytes, inMetadata.start, COSTS);
+    path = 'extra.metadata.usage_metadata';
+    found = sentAmounts(bytes, findMembers(bytes, inMetadata.start, COSTS));
   }
   const { input_cost: input, output_cost: output, total_cost: total } = found;
-  return costIn(bytes, { input, output, total });
+  return costIn(bytes, { input, output, total }, (part) =>
+    ignored.add(`${path}.${part}_cost`, 'amount'),
+  );
+}
+
+type Amounts = Partial<Record<(typeof COSTS)[number], Member>>;
+
+/** Clients send null for an unknown amount. */
+function sentAmounts(bytes: Buffer, found: Amounts): Amounts {
+  const sent: Amounts = {};
+  for (const name of COSTS) {
+    const member = found[name];
+    if (member !== undefined && typeOfByte(bytes[member.start]) !== 'null') sent[name] = member;
+  }
+  return sent;
 }
 
 /** Later events of a run are not looked at. */

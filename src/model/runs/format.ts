@@ -7,7 +7,7 @@ import { cutItems } from '../json/cut.ts';
 import { membersAt } from '../json/details.ts';
 import { encodeJsonText, ORIGINAL_PARENT_FIELD, reparentItem, spliceJson } from '../json/edit.ts';
 import { COMMON } from '../json/fields.ts';
-import { OPEN_BRACE, QUOTE } from '../json/grammar.ts';
+import { QUOTE } from '../json/grammar.ts';
 import { isId } from '../json/id.ts';
 import {
   customFieldsOf,
@@ -22,8 +22,6 @@ import {
   payloadMaskOf,
   payloadOfItem,
   sourceOfItem,
-  takeCounts,
-  tokenUsageAt,
   usageBytesOf,
   versionAt,
 } from '../json/item.ts';
@@ -40,12 +38,11 @@ import {
   PAYLOAD_FIELDS,
   type Payload,
   type PayloadField,
-  type TokenUsage,
 } from '../observation.ts';
-import { UsageCounts, withTotal } from '../usage.ts';
 import { attachmentBytes } from './attached.ts';
 import { isRunSentTwice, runDetails, runMetadata } from './details.ts';
 import { RUN, RUN_PATTERN, RUN_TEXTS } from './fields.ts';
+import { isModelCall, usageOf } from './usage.ts';
 
 /** Runs in LangSmith's form: `{"post":[…],"patch":[…]}`. `wrapRun` makes it of a single run. */
 export const runs: FormatModule<JsonIndex> = {
@@ -322,42 +319,6 @@ function payload(index: JsonIndex, position: number, fields: readonly PayloadFie
   if (!fields.includes('metadata') || !isBareExtra(index, position)) return found;
   return { ...found, metadata: textAt(index, position, COMMON.extra) ?? '{}' };
 }
-
-/**
- * Only model calls have usage: LangSmith's clients repeat the sums of child runs on their parents, which would
- * count them twice. The usage that a provider answered adds the kinds that the clients leave out.
- */
-function usageOf(
-  index: JsonIndex,
-  position: number,
-  runType: string | null,
-  ignored: IgnoredValues,
-): TokenUsage | null {
-  if (runType !== null && !isModelCall(runType)) return null;
-  const { bytes } = index;
-  // An update without a type may be of a chain that returns the answer of a model.
-  const answered = isModelCall(runType)
-    ? membersAt(index, position, COMMON.outputs, ['usage']).usage
-    : undefined;
-  const slot = USAGE_SLOTS.find((slot) => isPresent(index, position, slot));
-  const counts = new UsageCounts();
-  if (answered !== undefined && bytes[answered.start] === OPEN_BRACE) {
-    const notes = { ignored, path: 'outputs.usage' };
-    takeCounts(counts, bytes, answered.start, notes, slot === undefined);
-  }
-  if (slot === undefined) return counts.usage('anthropic');
-  const path = slot === USAGE_SLOTS[0] ? 'outputs.usage_metadata' : 'extra.metadata.usage_metadata';
-  const sent = tokenUsageAt(index, position, slot, 'included', { ignored, path });
-  const added = counts.size === 0 ? null : counts.record('included');
-  return sent === null && added === null ? null : withTotal({ ...added, ...sent });
-}
-
-function isModelCall(runType: string | null): boolean {
-  return runType !== null && MODEL_RUN_TYPES.has(runType);
-}
-
-const MODEL_RUN_TYPES: ReadonlySet<string> = new Set(['llm', 'embedding', 'generation', 'model']);
-const USAGE_SLOTS = [RUN['outputs.usage_metadata'], RUN['extra.metadata.usage_metadata']];
 
 /** Values without a column: an unknown run type, the session's name, the example of a data set, the id of a dropped parent. */
 function externalOf(

@@ -39,6 +39,17 @@ t.test('sends an observation as a span', async (t) => {
     await until(() => isEmpty(rig));
   });
 
+  await t.test('with the details of its start', async (t) => {
+    const rig = await rigOf(t);
+    const sent = { tags: ['beta'], provider: 'openai', environment: 'staging', release: '1' };
+    await rig.exporter.consume(nativeBatch([start('a', { ...sent, outputs: null })]));
+    await rig.exporter.consume(nativeBatch([finish('a', { inputs: null, release: '2' })]));
+    await rig.server.received(1);
+    const embedded = JSON.parse(String(attributesOf(rig, 0)['tracectl.observation']));
+    t.match(embedded.details, { ...sent, release: '2' });
+    t.match(embedded.details, { inputBytes: Number, outputBytes: Number });
+  });
+
   await t.test(
     'exactly at open_span_timeout, without an end, if it has only started',
     async (t) => {

@@ -44,7 +44,14 @@ t.test('has bundled prices by model and provider', async (t) => {
     t.match(pricing(call(fields)), { total: 12.5 * USD }, JSON.stringify(fields));
   }
   const bedrock = 'us.anthropic.claude-sonnet-4-20250514-v1:0';
-  t.match(pricing(call({ model: bedrock, provider: 'aws.bedrock' })), { source: 'computed' });
+  const ofBedrock = pricing(call({ model: bedrock, provider: 'aws.bedrock' }));
+  t.match(ofBedrock, { source: 'computed' });
+  for (const provider of ['strands-agents', undefined]) {
+    t.same(pricing(call({ model: bedrock, provider })), ofBedrock, 'the id names the provider');
+  }
+  const arn = `arn:aws:bedrock:us-east-1:1:inference-profile/${bedrock}`;
+  t.same(pricing(call({ model: arn, provider: undefined })), ofBedrock);
+  t.equal(pricing(call({ model: bedrock })), 'unknown_price', 'OpenAI has no such model');
   t.match(pricing(call({ model: 'models/gemini-2.5-pro', provider: 'google_genai' })), {
     source: 'computed',
   });

@@ -15,6 +15,18 @@ t.test('takes the error of Python apart, with and without an empty line', async 
   t.match(errorOfText(`${TRACE}  broken`), { message: '  broken', type: null });
 });
 
+t.test('takes a traceback in the message of an error of Python as a part of it', async (t) => {
+  const inner = 'code failed: Traceback (most recent call last):\\n  File "b.py"\\nKeyError: 1';
+  const message = inner.replaceAll('\\n', '\n');
+  const stacktrace = `${TRACE}RuntimeError: ${message}`;
+  const parts = { message, type: 'RuntimeError' };
+  for (const between of ['\n\n', '']) {
+    const text = `RuntimeError('${inner}')${between}${stacktrace}`;
+    t.same(errorOfText(text), { ...parts, stacktrace });
+  }
+  t.same(errorOfText(`RuntimeError('${inner}')`), { ...parts, stacktrace: null });
+});
+
 t.test('takes the arguments of an error as Python prints them', async (t) => {
   const messageOf = (text: string) => errorOfText(text).message;
   t.equal(messageOf('ValueError("it\'s")'), "it's");

@@ -179,6 +179,9 @@ t.test('leaves out details of a wrong type, and keeps the event', async (t) => {
   t.same(observe({ cost: { total: 0.5, input: { a: 1 } } }).details?.cost, {
     ...{ input: null, output: null, total: 500_000_000, source: 'sent' },
   });
+  t.same(observe({ cost: { total: 0.5, input: { a: 1 }, output: null } }).details?.ignored, [
+    { path: 'cost.input', reason: 'is no amount' },
+  ]);
 });
 
 t.test('measures inputs and outputs as compact JSON', async (t) => {

@@ -1,7 +1,8 @@
 import { readFileSync } from 'node:fs';
 import t from 'tap';
 import { attributeKey } from '../../../../src/model/attributes.ts';
-import { EVENTS, KINDS, TOKEN_KINDS } from '../../../../src/model/conventions.ts';
+import { EVENTS, KINDS } from '../../../../src/model/conventions.ts';
+import { TOKEN_KINDS } from '../../../../src/model/token-conventions.ts';
 import { attributesOf, spanOf } from '../../../helper/otlp-proto.ts';
 import { read, withAttributes } from './reading.ts';
 
@@ -84,6 +85,31 @@ t.test('Langfuse JS: input without cached tokens, output without reasoning', asy
   );
 });
 
+t.test('Langfuse Python: input and output of LangChain without audio', async (t) => {
+  const sent = {
+    ...{ input: 10, input_cache_read: 3, input_audio: 5 },
+    ...{ output: 7, output_reasoning: 1, output_audio: 2, total: 28 },
+  };
+  const expected = {
+    ...{ input_tokens: 18, output_tokens: 10, total_tokens: 28, cached_tokens: 3 },
+    ...{ reasoning_tokens: 1, input_audio_tokens: 5, output_audio_tokens: 2 },
+  };
+  t.same(usageOf({ 'langfuse.observation.usage_details': JSON.stringify(sent) }), expected);
+  const { total: _, ...withoutTotal } = sent;
+  t.same(usageOf({ 'langfuse.observation.usage_details': JSON.stringify(withoutTotal) }), expected);
+});
+
+t.test('Langfuse: costs without a total are its parts', async (t) => {
+  const costOf = (sent: object) =>
+    withAttributes({ 'langfuse.observation.cost_details': JSON.stringify(sent) }).observation
+      .details?.cost;
+  const parts = { input: 0.1, cache_read_input_tokens: 0.05, output: 0.2 };
+  const cost = { input: 100_000_000, output: 200_000_000, source: 'sent' };
+  t.same(costOf(parts), { ...cost, total: 350_000_000 });
+  t.same(costOf({ ...parts, total: 0.3 }), { ...cost, total: 300_000_000 });
+  t.same(costOf({ ...parts, total: null, note: 'free' }), { ...cost, total: 350_000_000 });
+});
+
 t.test('Langfuse Python: the nested details of the OpenAI wrapper', async (t) => {
   const sent = {
     ...{ prompt_tokens: 21, completion_tokens: 9, total_tokens: 30 },
@@ -100,6 +126,100 @@ t.test('Langfuse Python: the nested details of the OpenAI wrapper', async (t) =>
     { input_tokens: 21, output_tokens: 9, total_tokens: 30 },
     'OpenAI includes the parts, also without a total',
   );
+});
+
+t.test('Google ADK: the content of a tool precedes that of its empty model call', async (t) => {
+  const { observation, payload } = withAttributes({
+    'gen_ai.operation.name': 'execute_tool',
+    'gcp.vertex.agent.llm_request': '{}',
+    'gcp.vertex.agent.llm_response': '{}',
+    'gcp.vertex.agent.tool_call_args': '{"city": "Paris"}',
+    'gcp.vertex.agent.tool_response': '{"weather": "sunny"}',
+    'gcp.vertex.agent.session_id': 's-1',
+  });
+  t.match(observation, { kind: 'tool', sessionId: 's-1' });
+  t.match(payload, { inputs: { city: 'Paris' }, outputs: { weather: 'sunny' } });
+});
+
+t.test('AI Gateway of Cloudflare: messages, provider and cost', async (t) => {
+  const messages = [{ role: 'user', content: 'hi' }];
+  const { observation, payload } = withAttributes({
+    'gen_ai.request.model': 'gpt-4o',
+    'gen_ai.model.provider': 'openai',
+    'gen_ai.usage.input_tokens': 21,
+    'gen_ai.usage.output_tokens': 9,
+    'gen_ai.usage.cost': 0.5,
+    'gen_ai.prompt_json': JSON.stringify(messages),
+    'gen_ai.completion_json': '{"role":"assistant","content":"yo"}',
+  });
+  t.match(observation, {
+    kind: 'generation',
+    usage: { input_tokens: 21, output_tokens: 9, total_tokens: 30 },
+    details: { provider: 'openai', cost: { total: 500_000_000 } },
+  });
+  t.match(payload, { inputs: messages, outputs: { role: 'assistant', content: 'yo' } });
+});
+
+t.test('Spring AI: tools, searches of vectors and conversations', async (t) => {
+  const tool = withAttributes({
+    'gen_ai.operation.name': 'framework',
+    'spring.ai.tool.definition.name': 'weather',
+    'spring.ai.tool.call.arguments': '{"city":"Oslo"}',
+    'spring.ai.tool.call.result': '"sunny"',
+  });
+  t.match(tool.observation, { kind: 'tool', details: { tool: 'weather' } });
+  t.match(tool.payload, { inputs: { city: 'Oslo' }, outputs: '"sunny"' });
+  const search = {
+    'db.vector.query.content': 'capital',
+    'db.vector.query.response.documents': '["Paris"]',
+  };
+  t.match(withAttributes(search).payload, { inputs: 'capital', outputs: ['Paris'] });
+  const chat = withAttributes({ 'spring.ai.chat.client.conversation.id': 'c-1' });
+  t.equal(chat.observation.sessionId, 'c-1');
+});
+
+t.test('Haystack: pipelines, components, agents and tools', async (t) => {
+  for (const [input, output] of [
+    ['pipeline.input_data', 'pipeline.output_data'],
+    ['component.input', 'component.output'],
+    ['agent.step.llm.input', 'agent.step.llm.output'],
+  ]) {
+    const sent = { [`haystack.${input}`]: '{"q":1}', [`haystack.${output}`]: '{"a":2}' };
+    t.match(withAttributes(sent).payload, { inputs: { q: 1 }, outputs: { a: 2 } });
+  }
+  const agent = { 'haystack.agent.max_steps': 3, 'haystack.agent.input': '{}' };
+  t.match(withAttributes(agent).observation, { kind: 'agent' });
+  const tool = { 'haystack.tool.name': 'weather', 'haystack.agent.step.tool.input': '{}' };
+  t.match(withAttributes(tool).observation, { kind: 'tool', details: { tool: 'weather' } });
+});
+
+t.test('short names of cached tokens', async (t) => {
+  const cached = { 'gen_ai.usage.input_tokens': 30, 'gen_ai.usage.cache_read_tokens': 8 };
+  for (const written of ['cache_write_tokens', 'cache_creation_tokens']) {
+    t.match(usageOf({ ...cached, [`gen_ai.usage.${written}`]: 4 }), {
+      ...{ input_tokens: 30, cached_tokens: 8, cache_write_tokens: 4 },
+    });
+  }
+});
+
+t.test('OpenInference: a reranker without an input and output value', async (t) => {
+  const document = 'reranker.output_documents.0.document';
+  const { observation, payload } = withAttributes({
+    'openinference.span.kind': 'RERANKER',
+    'reranker.query': 'capital',
+    [`${document}.content`]: 'Paris',
+    [`${document}.score`]: 0.5,
+  });
+  t.equal(observation.kind, 'retriever');
+  t.match(payload, { inputs: 'capital', outputs: [{ content: 'Paris', score: 0.5 }] });
+});
+
+t.test('Strands Agents, by its first names: tokens that were written to a cache', async (t) => {
+  t.same(usageOf({ 'gen_ai.usage.input_tokens': 30, 'gen_ai.usage.cache_write_input_tokens': 8 }), {
+    input_tokens: 30,
+    total_tokens: 30,
+    cache_write_tokens: 8,
+  });
 });
 
 t.test('LangSmith over OpenTelemetry: usage and cost in the metadata', async (t) => {
@@ -279,6 +399,19 @@ t.test('OpenInference: messages beside the JSON of a request are not repeated', 
     { 'llm.input_messages.0.message.role': 'user' },
     'a plain text does not have all that the messages have',
   );
+});
+
+t.test('OpenInference: messages precede JSON of printed objects', async (t) => {
+  const printed = { messages: ["ChatMessage(role=<MessageRole.USER: 'user'>, blocks=[])"] };
+  const sent = { 'input.value': JSON.stringify(printed), 'input.mime_type': 'application/json' };
+  const message = {
+    'llm.input_messages.0.message.role': 'user',
+    'llm.input_messages.0.message.content': 'hi',
+  };
+  const { payload } = withAttributes({ ...sent, ...message });
+  t.same(payload.inputs, [{ role: 'user', content: 'hi' }]);
+  t.same(payload.metadata, { ...sent, 'otel.span.kind': 'INTERNAL' });
+  t.same(withAttributes(sent).payload.inputs, printed, 'without messages');
 });
 
 t.test('OpenInference: a text with the type of JSON is a value of JSON', async (t) => {

@@ -57,10 +57,19 @@ t.test(
   },
 );
 
+t.test('the unit of a time to the first token may depend on the scope', async (t) => {
+  const attributes = attributesOf({ 'gen_ai.server.time_to_first_token': 308 });
+  const ttftIn = (name: string) =>
+    read(spanOf(0, { attributes }), { scope: { name } }).observation.details?.ttftMs;
+  t.equal(ttftIn('strands.telemetry.tracer'), 308);
+  t.equal(ttftIn('another'), 308_000);
+});
+
 t.test('tags are an array, a JSON array or a text with commas', async (t) => {
   for (const tags of [['a', 'b'], '["a","b"]', 'a, b', ' ["a", "b"]']) {
     t.same(details({ 'langsmith.span.tags': tags }), { tags: ['a', 'b'] }, String(tags));
   }
+  t.same(details({ 'lmnr.association.properties.tags': ['a'] }), { tags: ['a'] });
   const ignored = [{ path: 'attributes.tag.tags', reason: 'is no list of texts' }];
   t.same(details({ 'tag.tags': '[broken' }), { ignored });
   t.same(details({ 'tag.tags': 5 }), { ignored });

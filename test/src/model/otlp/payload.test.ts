@@ -263,6 +263,45 @@ t.test('payloads', async (t) => {
     }
   });
 
+  t.test('have a whole message in one attribute of an event', async (t) => {
+    const messageOf = (name: string, content: unknown, more: object = {}) => {
+      const attributes = { 'gen_ai.system': 'az.ai.inference', 'gen_ai.event.content': content };
+      const event = { name, attributes: attributesOf({ ...attributes, ...more }) };
+      const { inputs, outputs } = read(spanOf(0, { events: [event] })).payload;
+      return inputs ?? outputs;
+    };
+    const said = { role: 'user', content: 'hi' };
+    t.same(messageOf('gen_ai.user.message', JSON.stringify(said)), [said]);
+    t.same(messageOf('gen_ai.user.message', ' {"content":"hi"}', { id: 'm1' }), [
+      { ...said, id: 'm1' },
+    ]);
+    t.same(messageOf('gen_ai.user.message', 'hi'), [said]);
+    t.same(messageOf('gen_ai.user.message', '{ }'), [{ role: 'user' }]);
+    const choice = { message: { content: 'yo' }, finish_reason: 'stop', index: 0 };
+    t.same(messageOf('gen_ai.choice', JSON.stringify(choice)), [choice]);
+  });
+
+  t.test('have the system instructions of an event in front of its messages', async (t) => {
+    const messages = [{ role: 'user', parts: [{ type: 'text', content: 'hi' }] }];
+    const instructions = [{ type: 'text', content: 'be brief' }];
+    const event = (values: Record<string, unknown>) => ({
+      name: 'gen_ai.client.inference.operation.details',
+      attributes: attributesOf(values),
+    });
+    const expected = [{ role: 'system', parts: instructions }, ...messages];
+    const inputs = { 'gen_ai.input.messages': JSON.stringify(messages) };
+    const system = { 'gen_ai.system_instructions': JSON.stringify(instructions) };
+    for (const events of [
+      [event({ ...inputs, ...system })],
+      [event(system), event(inputs)],
+      [event(inputs), event({ 'gen_ai.system_instructions': 'be brief' })],
+    ]) {
+      t.same(read(spanOf(0, { events })).payload.inputs, expected);
+    }
+    const noList = event({ 'gen_ai.input.messages': 'hi', ...system });
+    t.equal(read(spanOf(0, { events: [noList] })).payload.inputs, 'hi');
+  });
+
   t.test('have the text and tool calls of a model as one message', async (t) => {
     const calls = [{ toolCallId: 'c', toolName: 'search', args: {} }];
     const { payload } = withAttributes({
@@ -282,7 +321,7 @@ t.test('payloads', async (t) => {
     const details = { input: 1, output: 2, input_audio: 3 };
     const text = JSON.stringify(details);
     const seen = withAttributes({ 'langfuse.observation.usage_details': text });
-    t.match(seen.observation.usage, { input_tokens: 1, output_tokens: 2 });
+    t.match(seen.observation.usage, { input_tokens: 4, output_tokens: 2, input_audio_tokens: 3 });
     t.match(seen.payload.metadata, { 'langfuse.observation.usage_details': details });
   });
 

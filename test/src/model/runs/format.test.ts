@@ -180,6 +180,63 @@ t.test('reads what LiteLLM sends: metadata in extra, the model in inputs and out
   t.end();
 });
 
+t.test('reads amounts as numbers or digits, and notes malformed ones', (t) => {
+  const costOf = (inOutputs: object, inMetadata: object = {}) => {
+    const metadata = { usage_metadata: inMetadata };
+    const outputs = { usage_metadata: inOutputs };
+    const { cost, ignored } = posted({ id: 'a', outputs, extra: { metadata } }).details ?? {};
+    return [cost?.total, ignored];
+  };
+  t.same(costOf({ total_cost: 0.5 }), [500_000_000, undefined]);
+  t.same(costOf({ total_cost: '0.5' }), [500_000_000, undefined]);
+  t.same(costOf({ total_cost: null }, { total_cost: 0.7 }), [700_000_000, undefined]);
+  t.same(costOf({}, { total_cost: 0.7, input_cost: 'free' }), [
+    700_000_000,
+    [{ path: 'extra.metadata.usage_metadata.input_cost', reason: 'is no amount' }],
+  ]);
+  t.same(costOf({ output_cost: -1 }), [
+    undefined,
+    [{ path: 'outputs.usage_metadata.output_cost', reason: 'is no amount' }],
+  ]);
+  t.end();
+});
+
+t.test('reads the usage in a result of LangChain before 1.2', (t) => {
+  const usageOf = (outputs: object, run_type: string | null = 'llm') =>
+    posted({ id: 'a', run_type, outputs }).usage;
+  const said = (usage_metadata: unknown) => ({ message: { kwargs: { usage_metadata } } });
+  const sent = {
+    ...{ input_tokens: 21, output_tokens: 9, total_tokens: 30 },
+    input_token_details: { cache_read: 8 },
+  };
+  const expected = { input_tokens: 21, output_tokens: 9, total_tokens: 30, cached_tokens: 8 };
+  const token_usage = {
+    ...{ prompt_tokens: 1, completion_tokens: 2, total_tokens: 3 },
+    prompt_tokens_details: { audio_tokens: null, cached_tokens: 0 },
+  };
+  const result = { generations: [[said(sent)]], llm_output: { token_usage } };
+  t.same(usageOf(result), expected);
+  t.same(usageOf(result, null), expected, 'an update without a type has it of a model call only');
+  t.equal(usageOf(result, 'chain'), null);
+  t.match(usageOf({ generations: [[said(sent), said(sent)], [said(sent)]] }), {
+    ...{ input_tokens: 63, output_tokens: 27, total_tokens: 90, cached_tokens: 24 },
+  });
+  t.same(
+    usageOf({ generations: [[{ text: 'hi' }, 5, said(7)], 'x'], llm_output: { token_usage } }),
+    {
+      ...{ input_tokens: 1, output_tokens: 2, total_tokens: 3, cached_tokens: 0 },
+    },
+  );
+  const tokenUsage = { promptTokens: 4, completionTokens: 5, totalTokens: 9 };
+  t.same(usageOf({ generations: [], llmOutput: { tokenUsage } }), {
+    ...{ input_tokens: 4, output_tokens: 5, total_tokens: 9 },
+  });
+  const usage_metadata = { input_tokens: 1, output_tokens: 1, total_tokens: 2 };
+  t.same(usageOf({ ...result, usage_metadata }), usage_metadata);
+  t.equal(usageOf({ llm_output: { token_usage } }), null);
+  t.end();
+});
+
 t.test('reads the usage that a provider answered', (t) => {
   const usageOf = (run_type: string | null, usage: unknown) =>
     posted({ id: 'a', run_type, outputs: { usage } });

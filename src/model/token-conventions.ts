@@ -1,0 +1,168 @@
+/**
+ * The part of the conventions about tokens, as data; see conventions.ts.
+ *
+ * The kinds of tokens are the names of an observation's counts, whatever the convention. Cached and cache-write tokens are part
+ * of the input, tokens of reasoning are part of the output, and so are the modalities.
+ *
+ * `attributes` hold one count. `names` are spellings of the kind in an object of counts: the usage of a native event or run,
+ * and attributes with JSON.
+ */
+export const TOKEN_KINDS = {
+  input_tokens: {
+    attributes: [
+      'gen_ai.usage.input_tokens',
+      'gen_ai.usage.prompt_tokens',
+      'llm.token_count.prompt',
+      'ai.usage.inputTokens',
+      'ai.usage.promptTokens',
+      'llm.usage.prompt_tokens',
+    ],
+    names: ['prompt_tokens', 'input', 'inputTokens', 'promptTokens'],
+  },
+  output_tokens: {
+    attributes: [
+      'gen_ai.usage.output_tokens',
+      'gen_ai.usage.completion_tokens',
+      'llm.token_count.completion',
+      'ai.usage.outputTokens',
+      'ai.usage.completionTokens',
+      'llm.usage.completion_tokens',
+    ],
+    names: ['completion_tokens', 'output', 'outputTokens', 'completionTokens'],
+  },
+  total_tokens: {
+    attributes: [
+      'gen_ai.usage.total_tokens',
+      'llm.usage.total_tokens',
+      'llm.token_count.total',
+      'ai.usage.totalTokens',
+      'ai.usage.tokens',
+    ],
+    names: ['total', 'totalTokens'],
+  },
+  cached_tokens: {
+    attributes: [
+      'gen_ai.usage.cache_read.input_tokens',
+      'gen_ai.usage.cache_read_input_tokens',
+      'gen_ai.usage.cache_read_tokens',
+      'gen_ai.usage.input_tokens.cached',
+      'llm.token_count.prompt_details.cache_read',
+      'ai.usage.cachedInputTokens',
+      'ai.usage.inputTokenDetails.cacheReadTokens',
+      'llm.usage.cache_read_input_tokens',
+    ],
+    names: [
+      'cache_read_input_tokens',
+      'input_cached_tokens',
+      'cached_input_tokens',
+      'cache_read_tokens',
+      'input_cache_read',
+      'cachedInputTokens',
+    ],
+  },
+  cache_write_tokens: {
+    attributes: [
+      'gen_ai.usage.cache_write.input_tokens',
+      'gen_ai.usage.cache_creation.input_tokens',
+      'gen_ai.usage.cache_creation_input_tokens',
+      'gen_ai.usage.cache_write_input_tokens',
+      'gen_ai.usage.cache_write_tokens',
+      'gen_ai.usage.cache_creation_tokens',
+      'gen_ai.usage.input_tokens.cache_write',
+      'llm.token_count.prompt_details.cache_write',
+      'ai.usage.inputTokenDetails.cacheWriteTokens',
+      'llm.usage.cache_creation_input_tokens',
+    ],
+    names: [
+      'cache_creation_input_tokens',
+      'cache_write_input_tokens',
+      'cache_creation_tokens',
+      'input_cache_creation',
+    ],
+  },
+  reasoning_tokens: {
+    attributes: [
+      'gen_ai.usage.reasoning.output_tokens',
+      'gen_ai.usage.reasoning_tokens',
+      'gen_ai.usage.output_tokens.reasoning',
+      'llm.token_count.completion_details.reasoning',
+      'ai.usage.reasoningTokens',
+      'ai.usage.outputTokenDetails.reasoningTokens',
+      'llm.usage.reasoning_tokens',
+    ],
+    names: ['reasoning_output_tokens', 'output_reasoning_tokens', 'output_reasoning'],
+  },
+  input_audio_tokens: {
+    attributes: [
+      'gen_ai.usage.audio.input_tokens',
+      'llm.token_count.prompt_details.audio',
+      'gen_ai.usage.details.audio_input_tokens',
+    ],
+    names: ['audio_input_tokens', 'input_audio'],
+  },
+  output_audio_tokens: {
+    attributes: [
+      'gen_ai.usage.audio.output_tokens',
+      'llm.token_count.completion_details.audio',
+      'gen_ai.usage.details.audio_output_tokens',
+    ],
+    names: ['audio_output_tokens', 'output_audio'],
+  },
+  input_text_tokens: { attributes: ['gen_ai.usage.text.input_tokens'], names: [] },
+  output_text_tokens: { attributes: ['gen_ai.usage.text.output_tokens'], names: [] },
+  input_image_tokens: { attributes: ['gen_ai.usage.image.input_tokens'], names: [] },
+  output_image_tokens: { attributes: ['gen_ai.usage.image.output_tokens'], names: [] },
+  input_video_tokens: { attributes: ['gen_ai.usage.video.input_tokens'], names: [] },
+  output_video_tokens: { attributes: ['gen_ai.usage.video.output_tokens'], names: [] },
+} as const;
+
+/** Objects of counts within an object of counts, with the kinds of tokens of their members. */
+const INPUT_DETAILS = {
+  cached_tokens: 'cached_tokens',
+  cache_read: 'cached_tokens',
+  cache_read_tokens: 'cached_tokens',
+  cache_creation: 'cache_write_tokens',
+  cache_write: 'cache_write_tokens',
+  cache_write_tokens: 'cache_write_tokens',
+  cache_creation_tokens: 'cache_write_tokens',
+  audio: 'input_audio_tokens',
+  audio_tokens: 'input_audio_tokens',
+  text_tokens: 'input_text_tokens',
+  image_tokens: 'input_image_tokens',
+} as const;
+const OUTPUT_DETAILS = {
+  reasoning: 'reasoning_tokens',
+  reasoning_tokens: 'reasoning_tokens',
+  audio: 'output_audio_tokens',
+  audio_tokens: 'output_audio_tokens',
+  text_tokens: 'output_text_tokens',
+  image_tokens: 'output_image_tokens',
+} as const;
+export const NESTED_COUNTS = {
+  input_token_details: INPUT_DETAILS,
+  input_tokens_details: INPUT_DETAILS,
+  prompt_tokens_details: INPUT_DETAILS,
+  output_token_details: OUTPUT_DETAILS,
+  output_tokens_details: OUTPUT_DETAILS,
+  completion_tokens_details: OUTPUT_DETAILS,
+} as const;
+
+/** The attribute whose counts exclude each other: its input is without cached tokens and audio, its output without reasoning and audio. */
+export const LANGFUSE_USAGE = 'langfuse.observation.usage_details';
+
+/** Attributes with an object of counts, as JSON or as a kvlist. */
+export const USAGE_OBJECTS = [
+  LANGFUSE_USAGE,
+  'langsmith.usage_metadata',
+  'langsmith.metadata.usage_metadata',
+  'mlflow.chat.tokenUsage',
+] as const;
+
+/** Attributes with the details of one side, as JSON or as Python prints them, by the name of their object. */
+export const USAGE_DETAILS = {
+  'gen_ai.usage.input_token_details': 'input_token_details',
+  'gen_ai.usage.output_token_details': 'output_token_details',
+} as const;
+
+/** Counts of pydantic-ai, `gen_ai.usage.details.NAME`, with the names of `TOKEN_KINDS`. */
+export const DETAILED_USAGE = 'gen_ai.usage.details.';
