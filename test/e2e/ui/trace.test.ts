@@ -282,3 +282,15 @@ t.test('deletes the trace, and shows the receipt', async (t) => {
   await page.getByRole('heading', { name: 'The trace is not here' }).waitFor();
   await ui.check(t, 'no trace');
 });
+
+t.test('opens a page that threw an error again by its retry', async (t) => {
+  const malformed = '**/traces/agent?fields=tree';
+  await page.route(malformed, (route) => route.fulfill({ json: { trace: {} } }));
+  await page.goto(`${ui.daemon.adminBase}/traces/agent`);
+  const retry = page.getByRole('alert').getByRole('button', { name: 'Retry' });
+  await retry.waitFor();
+  await page.unroute(malformed);
+  await retry.click();
+  await item('assistant').waitFor();
+  t.equal(await retry.count(), 0);
+});
