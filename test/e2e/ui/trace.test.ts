@@ -34,6 +34,8 @@ t.test('shows the values of the trace, its tree and its root', async (t) => {
   for (const text of ['4.00 s', '1,050', '1,000 in, 50 out', 'ada', 's-1', 'acme', 'helpful']) {
     await head.getByText(text, { exact: false }).first().waitFor();
   }
+  const user = head.getByRole('link', { name: 'ada' });
+  t.equal(await user.getAttribute('href'), '/users/ada');
   t.equal(await tree.getByRole('treeitem').count(), 5);
   t.match(await item('assistant').getAttribute('aria-level'), '1');
   await item('broken , tool Error 180 ms').waitFor();

@@ -133,7 +133,7 @@ function labelsOf(trace: Trace): Label[] {
   const named = (name: string, value: string | null, to?: string): Label[] =>
     value === null ? [] : [{ id: name, view: <Chip name={name} value={value} to={to} /> }];
   return [
-    ...named('user', user_id, '/users'),
+    ...named('user', user_id, at`/users/${user_id ?? ''}`),
     ...named('session', session_id, at`/sessions/${session_id ?? ''}`),
     ...named('environment', environment),
     ...named('release', release),
