@@ -285,6 +285,24 @@ t.test('deletes the trace, and shows the receipt', async (t) => {
   await ui.check(t, 'no trace');
 });
 
+t.test('shows the receipt of a trace that ran', async (t) => {
+  const start_time = new Date().toISOString();
+  const begun = { operation: 'start', status: 'running', kind: 'agent', trace_id: 'endless' };
+  await ui.sendEvents([{ ...begun, id: 'endless-root', name: 'endless agent', start_time }]);
+  await ui.daemon.call({ path: '/api/v1/traces/endless?wait=20s' });
+  await ui.open('/traces/endless');
+  await page.getByRole('button', { name: 'Delete trace' }).click();
+  const dialog = page.getByRole('dialog');
+  await dialog.getByRole('button', { name: 'Delete trace' }).click();
+  // The page reads a trace that runs again, and no longer finds it.
+  await page.getByRole('heading', { name: 'The trace is not here' }).waitFor({ state: 'attached' });
+  await page.getByRole('dialog', { name: 'The trace is erased' }).waitFor({ timeout: 90_000 });
+  await dialog.getByRole('tree', { name: 'Receipt' }).getByText('ids_hash').waitFor();
+  await dialog.getByRole('button', { name: 'Close' }).click();
+  await page.waitForURL(/\/traces(\?|$)/);
+  t.pass('the dialog stayed');
+});
+
 t.test('opens a page that threw an error again by its retry', async (t) => {
   const malformed = '**/traces/agent?fields=tree';
   await page.route(malformed, (route) => route.fulfill({ json: { trace: {} } }));
