@@ -257,6 +257,24 @@ t.test('a trace that runs grows on the page', async (t) => {
   t.pass('the step and the end arrived');
 });
 
+t.test('keeps what a person opened when a trace that runs is read again', async (t) => {
+  const start_time = new Date().toISOString();
+  const begun = { operation: 'start', status: 'running', kind: 'agent', trace_id: 'reading' };
+  const inputs = { list: Array.from({ length: 300 }, (_, index) => `value ${index}`) };
+  await ui.sendEvents([{ ...begun, id: 'reading-root', name: 'reader', start_time, inputs }]);
+  await ui.daemon.call({ path: '/api/v1/traces/reading?wait=20s' });
+  await ui.open('/traces/reading');
+  await tab('JSON');
+  const list = panel.getByRole('treeitem').filter({ hasText: 'list' });
+  await list.click();
+  await panel.getByText('"value 1"').waitFor();
+  const isTree = (url: string) => url.includes('fields=tree');
+  await page.waitForResponse((answer) => isTree(answer.url()));
+  await page.waitForResponse((answer) => isTree(answer.url()));
+  t.equal(await list.getAttribute('aria-expanded'), 'true');
+  await tab('Messages');
+});
+
 t.test('downloads the trace in OTLP', async (t) => {
   await ui.open('/traces/agent');
   const [download] = await Promise.all([

@@ -1,4 +1,5 @@
 import type { ComponentChildren, JSX } from 'preact';
+import { useMemo } from 'preact/hooks';
 import type { Observation, TreeObservation } from '../../api/types.ts';
 import { bytes, cost, duration, exact, grouped } from '../../parts/format.ts';
 import { Json } from '../../parts/json.tsx';
@@ -193,25 +194,39 @@ function Events({ data }: { readonly data: Observation }): JSX.Element | null {
     <section>
       <h3>Events</h3>
       <ol class="event-list">
-        {events.map((event, index) => {
-          const { name, time, ...rest } = event;
-          const since = instantOf(typeof time === 'string' ? time : null) - start;
-          const attributes =
-            'attributes' in rest && Object.keys(rest).length === 1 ? rest['attributes'] : rest;
-          const hasMore = isRecord(attributes) && Object.keys(attributes).length > 0;
-          return (
-            <li key={index}>
-              <div class="event-head">
-                <span class="muted event-time" title={exact(textOf(time))}>
-                  {Number.isNaN(since) ? '–' : `+${duration(since)}`}
-                </span>
-                <LongText text={textOf(name) ?? 'event'} first={200} />
-              </div>
-              {hasMore && <Value value={attributes} label={`Event ${index + 1}`} />}
-            </li>
-          );
-        })}
+        {events.map((event, index) => (
+          <EventItem key={index} event={event} start={start} label={`Event ${index + 1}`} />
+        ))}
       </ol>
     </section>
   );
+}
+
+type EventProps = {
+  readonly event: Readonly<Record<string, unknown>>;
+  /** Of the observation, milliseconds since 1970. */
+  readonly start: number;
+  readonly label: string;
+};
+
+function EventItem({ event, start, label }: EventProps): JSX.Element {
+  const { name, time } = event;
+  const since = instantOf(typeof time === 'string' ? time : null) - start;
+  const attributes = useMemo(() => attributesOf(event), [event]);
+  const hasMore = isRecord(attributes) && Object.keys(attributes).length > 0;
+  return (
+    <li>
+      <div class="event-head">
+        <span class="muted event-time" title={exact(textOf(time))}>
+          {Number.isNaN(since) ? '–' : `+${duration(since)}`}
+        </span>
+        <LongText text={textOf(name) ?? 'event'} first={200} />
+      </div>
+      {hasMore && <Value value={attributes} label={label} />}
+    </li>
+  );
+}
+
+function attributesOf({ name, time, ...rest }: EventProps['event']): unknown {
+  return 'attributes' in rest && Object.keys(rest).length === 1 ? rest['attributes'] : rest;
 }
