@@ -6,6 +6,7 @@ import { Json } from '../../parts/json.tsx';
 import { LongText } from '../../parts/long-text.tsx';
 import { isRecord, textOf } from '../../parts/message-parts.ts';
 import { Value } from '../../parts/messages.tsx';
+import { exceptionsOf } from './exceptions.ts';
 import { instantOf } from './instant.ts';
 import type { TreeLayout } from './tree-layout.ts';
 
@@ -144,15 +145,13 @@ function Tree({ title, value }: { title: string; value: unknown }): JSX.Element 
   );
 }
 
-type Exception = { readonly type: unknown; readonly message: unknown; readonly stack: unknown };
-
 /** The error of the observation, and the exceptions of its events that it does not repeat. */
 function Exceptions({ data }: { readonly data: Observation }): JSX.Element | null {
   const found = exceptionsOf(data);
   if (found.length === 0) return null;
   return (
     <>
-      {found.slice(0, 20).map(({ type, message, stack }, index) => (
+      {found.map(({ type, message, stack }, index) => (
         <section key={index} class="exception">
           <h3 class="bad user-text">{(textOf(type) ?? 'Error').slice(0, 200)}</h3>
           {typeof message === 'string' && message !== '' && <LongText text={message} />}
@@ -161,22 +160,6 @@ function Exceptions({ data }: { readonly data: Observation }): JSX.Element | nul
       ))}
     </>
   );
-}
-
-function exceptionsOf({ error, events }: Observation): Exception[] {
-  const own: Exception[] =
-    error === null ? [] : [{ type: error.type, message: error.message, stack: error.stacktrace }];
-  for (const event of Array.isArray(events) ? events : []) {
-    const attributes = isRecord(event) ? event['attributes'] : undefined;
-    if (!isRecord(event) || event['name'] !== 'exception' || !isRecord(attributes)) continue;
-    const [type, message, stack] = ['type', 'message', 'stacktrace'].map(
-      (name) => attributes[`exception.${name}`],
-    );
-    const known = own.find((each) => each.message === message && (each.stack ?? stack) === stack);
-    if (known === undefined) own.push({ type, message, stack });
-    else if (known.stack === null) own[own.indexOf(known)] = { ...known, stack };
-  }
-  return own;
 }
 
 /** Events that have a row of their own. */
