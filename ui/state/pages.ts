@@ -26,7 +26,8 @@ export function usePages<T extends Page>(
   key: string | undefined,
   load: (cursor: string | undefined, signal: AbortSignal) => Promise<T>,
 ): Pages<T> {
-  const first = useResource(key, (signal) => load(undefined, signal));
+  // Later pages have the request of the first one: its range of time, which begins a while before now, is a part of its cursor.
+  const first = useResource(key, async (signal) => ({ page: await load(undefined, signal), load }));
   const [later, setLater] = useState<Later<T>>({ pages: [] });
   const inFlight = useRef<AbortController | undefined>(undefined);
   useEffect(() => {
@@ -37,15 +38,16 @@ export function usePages<T extends Page>(
     };
   }, [first.data]);
 
-  const pages = first.data && [first.data, ...later.pages];
+  const pages = first.data && [first.data.page, ...later.pages];
   const last = pages?.at(-1);
   const more = async (): Promise<void> => {
     const cursor = last?.next_cursor;
-    if (typeof cursor !== 'string' || inFlight.current !== undefined) return;
+    if (first.data === undefined || typeof cursor !== 'string') return;
+    if (inFlight.current !== undefined) return;
     const cancel = new AbortController();
     inFlight.current = cancel;
     setLater({ pages: later.pages, isLoading: true });
-    const after = await load(cursor, cancel.signal).then(
+    const after = await first.data.load(cursor, cancel.signal).then(
       (page): Later<T> => ({ pages: [...later.pages, page] }),
       (error: unknown): Later<T> => ({ pages: later.pages, failure: ApiFailure.of(error) }),
     );

@@ -323,6 +323,21 @@ t.test('shows hostile texts as texts', async (t) => {
   t.equal(await page.evaluate('globalThis.hacked'), undefined);
 });
 
+t.test('reads the further pages of a range that ends now', async (t) => {
+  const many = Array.from({ length: 60 }, (_, index) => `many ${index}`);
+  await store(many.map((name) => traceOf({ name, session: name })));
+  await ui.open('/traces?q=name:many*');
+  await rows().nth(49).scrollIntoViewIfNeeded();
+  await page.getByText('No further traces').waitFor();
+  t.equal(await rows().count(), 60);
+  await ui.open('/sessions?q=name:many*');
+  await page.getByRole('link', { name: /^many/ }).first().waitFor();
+  await page.locator('.list-end').scrollIntoViewIfNeeded();
+  await page.getByText('No further sessions').waitFor();
+  t.equal(await page.getByRole('link', { name: /^many/ }).count(), 60);
+  await ui.check(t, 'the further pages');
+});
+
 t.test('shows the message of the daemon and a retry when it fails', async (t) => {
   await page.route('**/traces?**', (route) =>
     route.fulfill({
