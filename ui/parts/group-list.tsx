@@ -51,7 +51,7 @@ export function GroupList<P extends GroupPage, R extends Row>(props: Props<P, R>
         <RangeMenu range={range} />
       </PageHead>
       <SearchBar project={id} value={text} onSearch={(q) => setQuery({ q })} />
-      {list.failure !== undefined && <Failure failure={list.failure} retry={list.reload} />}
+      {list.failure !== undefined && <Failure failure={list.failure} retry={list.retry} />}
       {isValid && rows === undefined && list.failure === undefined && <Loading />}
       {rows !== undefined && rows.length > 0 && (
         <RecordTable label={title} rows={rows} keyOf={(row) => row.id} columns={columns} />

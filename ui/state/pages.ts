@@ -19,6 +19,8 @@ export type Pages<T> = {
   readonly hasMore: boolean;
   more(): void;
   reload(): void;
+  /** Repeats what failed: the first page, or the last one that was asked for. */
+  retry(): void;
 };
 
 /** Reads a list page by page, and from its beginning when `key` changes. A key of undefined reads nothing. */
@@ -63,6 +65,7 @@ export function usePages<T extends Page>(
     hasMore: typeof last?.next_cursor === 'string',
     more: () => void more(),
     reload: first.reload,
+    retry: first.failure === undefined ? () => void more() : first.reload,
   };
 }
 

@@ -338,13 +338,42 @@ t.test('reads the further pages of a range that ends now', async (t) => {
   await ui.check(t, 'the further pages');
 });
 
+const REFUSAL = {
+  ...{ status: 503, contentType: 'application/json' },
+  body: JSON.stringify({ code: 'unavailable', message: 'The store is away.' }),
+};
+
+t.test('asks for a page that failed only when a person does', async (t) => {
+  ui.provoked.add(503);
+  let asked = 0;
+  await page.route(/\/traces\?.*cursor=/, (route) => {
+    asked += 1;
+    return route.fulfill(REFUSAL);
+  });
+  await ui.open('/traces?q=name:many*');
+  const more = page.locator('.list-end').getByRole('button', { name: 'More' });
+  await more.scrollIntoViewIfNeeded();
+  const alert = page.getByRole('alert').filter({ hasText: 'The store is away.' });
+  await alert.waitFor();
+  await more.scrollIntoViewIfNeeded();
+  // Frames in which an observer of the end of the list would have called back.
+  await page.evaluate(FRAMES);
+  t.equal(asked, 1);
+  t.equal(await rows().count(), 50);
+  await page.unrouteAll();
+  await alert.getByRole('button', { name: 'Retry' }).click();
+  await rows().nth(59).waitFor();
+  t.equal(await rows().count(), 60);
+  await ui.check(t, 'the whole list');
+});
+
+/** Resolves after 20 frames. */
+const FRAMES = `(async () => {
+  for (let frame = 0; frame < 20; frame += 1) await new Promise(requestAnimationFrame);
+})()`;
+
 t.test('shows the message of the daemon and a retry when it fails', async (t) => {
-  await page.route('**/traces?**', (route) =>
-    route.fulfill({
-      ...{ status: 503, contentType: 'application/json' },
-      body: JSON.stringify({ code: 'unavailable', message: 'The store is away.' }),
-    }),
-  );
+  await page.route('**/traces?**', (route) => route.fulfill(REFUSAL));
   await ui.open('/traces');
   await page.getByRole('alert').getByText('The store is away.').waitFor();
   await page.unroute('**/traces?**');

@@ -40,8 +40,8 @@ export function Recent({ of, keys }: Props): JSX.Element | null {
       (each) => (code === null || each.code === code) && (key === null || each.key_id === key),
     );
   if (entries === undefined || (entries.length === 0 && !list.hasMore && code === null)) {
-    const { failure, reload } = list;
-    return failure === undefined ? null : <Failure failure={failure} retry={reload} />;
+    const { failure, retry } = list;
+    return failure === undefined ? null : <Failure failure={failure} retry={retry} />;
   }
   return (
     <section class="rejected-recent" aria-labelledby="rejected-recent">
@@ -101,6 +101,7 @@ export function Recent({ of, keys }: Props): JSX.Element | null {
           { name: 'Items', isNumber: true, cell: (each) => grouped(each.count) },
         ]}
       />
+      {list.failure !== undefined && <Failure failure={list.failure} retry={list.retry} />}
       <ListEnd list={list} end="No further rejections" />
     </section>
   );

@@ -39,7 +39,7 @@ export function View({ params }: ViewProps): JSX.Element {
           Traces of this session
         </Link>
       </PageHead>
-      {list.failure !== undefined && <Failure failure={list.failure} retry={list.reload} />}
+      {list.failure !== undefined && <Failure failure={list.failure} retry={list.retry} />}
       {session === undefined && list.failure === undefined && <Loading />}
       {session !== undefined && <Head session={session} />}
       <ol class="thread">

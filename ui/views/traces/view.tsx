@@ -85,7 +85,7 @@ export function View(): JSX.Element {
       <div class="list-body" hidden={!isValid}>
         {isValid && <Facets {...{ project: id, query: text, range }} onSearch={search} />}
         <div class="list-main">
-          {list.failure !== undefined && <Failure failure={list.failure} retry={list.reload} />}
+          {list.failure !== undefined && <Failure failure={list.failure} retry={list.retry} />}
           {list.traces === undefined && list.failure === undefined && <Loading />}
           {list.traces !== undefined && list.traces.length > 0 && (
             <TraceTable
