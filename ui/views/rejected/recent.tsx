@@ -39,7 +39,8 @@ export function Recent({ of, keys }: Props): JSX.Element | null {
     .filter(
       (each) => (code === null || each.code === code) && (key === null || each.key_id === key),
     );
-  if (entries === undefined || (entries.length === 0 && !list.hasMore && code === null)) {
+  const isFiltered = code !== null || key !== null;
+  if (entries === undefined || (entries.length === 0 && !list.hasMore && !isFiltered)) {
     const { failure, retry } = list;
     return failure === undefined ? null : <Failure failure={failure} retry={retry} />;
   }
