@@ -54,7 +54,9 @@ export function GroupList<P extends GroupPage, R extends Row>(props: Props<P, R>
       {list.failure !== undefined && <Failure failure={list.failure} retry={list.retry} />}
       {isValid && rows === undefined && list.failure === undefined && <Loading />}
       {rows !== undefined && rows.length > 0 && (
-        <RecordTable label={title} rows={rows} keyOf={(row) => row.id} columns={columns} />
+        <div class={list.isStale ? 'is-stale' : ''} aria-busy={list.isStale}>
+          <RecordTable label={title} rows={rows} keyOf={(row) => row.id} columns={columns} />
+        </div>
       )}
       {hasRows && <ListEnd list={list} end={`No further ${title.toLowerCase()}`} />}
       {rows !== undefined && !hasRows && list.failure === undefined && empty}

@@ -15,6 +15,8 @@ export type Pages<T> = {
   readonly pages: readonly T[] | undefined;
   readonly failure: ApiFailure | undefined;
   readonly isLoading: boolean;
+  /** The pages are those of the former key. */
+  readonly isStale: boolean;
   readonly searchedTo: string | undefined;
   readonly hasMore: boolean;
   more(): void;
@@ -61,6 +63,7 @@ export function usePages<T extends Page>(
     pages,
     failure: first.failure ?? later.failure,
     isLoading: first.isLoading || later.isLoading === true,
+    isStale: first.isStale,
     searchedTo: last?.partial === true ? (last.searched_to ?? undefined) : undefined,
     hasMore: typeof last?.next_cursor === 'string',
     more: () => void more(),

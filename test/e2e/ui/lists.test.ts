@@ -323,6 +323,26 @@ t.test('shows hostile texts as texts', async (t) => {
   t.equal(await page.evaluate('globalThis.hacked'), undefined);
 });
 
+const REFUSAL = {
+  ...{ status: 503, contentType: 'application/json' },
+  body: JSON.stringify({ code: 'unavailable', message: 'The store is away.' }),
+};
+
+t.test('shows no rows of a former query when the daemon fails', async (t) => {
+  ui.provoked.add(503);
+  await ui.open('/traces');
+  await rows().first().waitFor();
+  await page.route(/\/traces\?.*q=name/, (route) => route.fulfill(REFUSAL));
+  await search.fill('name:beta');
+  await page.keyboard.press('Enter');
+  await page.getByRole('alert').getByText('The store is away.').waitFor();
+  t.equal(await table.count(), 0);
+  await page.unrouteAll();
+  await page.getByRole('button', { name: 'Retry' }).click();
+  await rows().filter({ hasText: 'beta' }).waitFor();
+  t.equal(await rows().count(), 1);
+});
+
 t.test('reads the further pages of a range that ends now', async (t) => {
   const many = Array.from({ length: 60 }, (_, index) => `many ${index}`);
   await store(many.map((name) => traceOf({ name, session: name })));
@@ -338,13 +358,7 @@ t.test('reads the further pages of a range that ends now', async (t) => {
   await ui.check(t, 'the further pages');
 });
 
-const REFUSAL = {
-  ...{ status: 503, contentType: 'application/json' },
-  body: JSON.stringify({ code: 'unavailable', message: 'The store is away.' }),
-};
-
 t.test('asks for a page that failed only when a person does', async (t) => {
-  ui.provoked.add(503);
   let asked = 0;
   await page.route(/\/traces\?.*cursor=/, (route) => {
     asked += 1;
