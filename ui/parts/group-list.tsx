@@ -2,7 +2,7 @@ import type { ComponentChildren, JSX } from 'preact';
 import type { QueryValues } from '../api/client.ts';
 import { usePages } from '../state/pages.ts';
 import { project } from '../state/projects.ts';
-import { rangeOf } from '../state/range.ts';
+import { rangeKey, rangeOf } from '../state/range.ts';
 import { query, setQuery } from '../state/router.ts';
 import { mistakeOf } from '../state/terms.ts';
 import { Failure } from './failure.tsx';
@@ -37,9 +37,9 @@ export function GroupList<P extends GroupPage, R extends Row>(props: Props<P, R>
   const id = project.value?.id ?? '';
   const text = query.value.get('q') ?? '';
   const range = rangeOf(query.value, Date.now());
-  const { from, to, name } = range;
+  const { from, to } = range;
   const isValid = mistakeOf(text) === undefined;
-  const key = JSON.stringify([title, id, text, name === 'custom' ? [from, to] : name]);
+  const key = JSON.stringify([title, id, text, rangeKey(range)]);
   const list = usePages(isValid ? key : undefined, (cursor, signal) =>
     load(id, { q: text, from, to, limit: PAGE, cursor }, signal),
   );

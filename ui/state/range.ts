@@ -31,6 +31,11 @@ export function rangeOf(query: URLSearchParams, now: number): Range {
   return { from: start, to: undefined, name, label };
 }
 
+/** A text that is equal for equal ranges: that of `7d` is the same a moment later. */
+export function rangeKey({ name, from, to }: Range): string {
+  return name === 'custom' ? JSON.stringify([from, to]) : name;
+}
+
 function timeOf(text: string | null): string | undefined {
   const at = Date.parse(text ?? '');
   return Number.isNaN(at) ? undefined : new Date(at).toISOString();

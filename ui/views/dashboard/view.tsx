@@ -15,7 +15,7 @@ import { SearchBar } from '../../parts/search-bar.tsx';
 import { periodsBetween } from '../../parts/series.ts';
 import { Sums } from '../../parts/sums.tsx';
 import { project } from '../../state/projects.ts';
-import { barsOf, rangeOf, STEP_MS } from '../../state/range.ts';
+import { barsOf, rangeKey, rangeOf, STEP_MS } from '../../state/range.ts';
 import { useResource } from '../../state/resource.ts';
 import { hrefOf, navigate, query, setQuery } from '../../state/router.ts';
 import { mistakeOf } from '../../state/terms.ts';
@@ -29,7 +29,7 @@ export function View(): JSX.Element {
   const text = query.value.get('q') ?? '';
   const range = rangeOf(query.value, Date.now());
   const isValid = mistakeOf(text) === undefined;
-  const key = [id, text, range.name, range.name === 'custom' ? range.from : '', range.to].join(' ');
+  const key = [id, text, rangeKey(range)].join(' ');
   const { data, failure, isLoading, reload } = useResource(
     isValid ? key : undefined,
     async (signal) => {

@@ -5,6 +5,7 @@ import type { Trace } from '../../api/types.ts';
 import type { Pages } from '../../state/pages.ts';
 import { usePages } from '../../state/pages.ts';
 import type { Range } from '../../state/range.ts';
+import { rangeKey } from '../../state/range.ts';
 import { mistakeOf } from '../../state/terms.ts';
 import { joined, withChanged } from './list.ts';
 
@@ -48,8 +49,7 @@ export function useTraces(asked: Asked, isLive: boolean): TraceList {
 }
 
 function keyOf({ project, query, range, sort, order }: Asked): string {
-  const { name, from, to } = range;
-  return JSON.stringify([project, query, name === 'custom' ? [from, to] : name, sort, order]);
+  return JSON.stringify([project, query, rangeKey(range), sort, order]);
 }
 
 /** Milliseconds between two changes of the list, so that a busy project does not redraw it all the time. */

@@ -1,6 +1,6 @@
 import t from 'tap';
 import type { Trace } from '../../../../ui/api/types.ts';
-import { barsOf, rangeOf } from '../../../../ui/state/range.ts';
+import { barsOf, rangeKey, rangeOf } from '../../../../ui/state/range.ts';
 import { barsIn, selectionOf } from '../../../../ui/views/traces/bars.ts';
 import { columnsOf, leastWidth, toggleColumn } from '../../../../ui/views/traces/columns.ts';
 import { joined, withChanged } from '../../../../ui/views/traces/list.ts';
@@ -45,6 +45,14 @@ t.test('reads the range of an address, with 7 days as the usual one', async (t) 
     ...{ name: 'custom', from: '2026-11-01T00:00:00.000Z', to: '2026-11-02T00:00:00.000Z' },
   });
   t.match(of('from=nonsense'), { name: '7d' });
+});
+
+t.test('tells ranges apart by their bounds, and relative ones by their name', async (t) => {
+  const of = (text: string, now = NOW) => rangeKey(rangeOf(new URLSearchParams(text), now));
+  t.equal(of('range=24h'), of('range=24h', NOW + 1));
+  t.not(of('range=24h'), of('range=7d'));
+  t.not(of('from=2026-11-01&to=2026-11-03'), of('from=2026-11-02&to=2026-11-03'));
+  t.not(of('from=2026-11-01&to=2026-11-02'), of('from=2026-11-01&to=2026-11-03'));
 });
 
 t.test('chooses the step of the bars by the length of the range', async (t) => {
