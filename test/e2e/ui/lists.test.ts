@@ -207,6 +207,46 @@ t.test('shows traces as they arrive', async (t) => {
   t.equal(await rows().first().locator('.cell-name').textContent(), 'just now');
 });
 
+t.test('Live begins with the traces that arrived after the list was read', async (t) => {
+  await ui.open('/traces');
+  await rows().first().waitFor();
+  await store([traceOf({ name: 'before live', hoursAgo: 0 })]);
+  t.equal(await rows().filter({ hasText: 'before live' }).count(), 0);
+  await page.getByRole('switch', { name: 'Live' }).click();
+  await rows().filter({ hasText: 'before live' }).waitFor();
+});
+
+t.test('opens a stream again that the daemon refused, and reads the list', async (t) => {
+  ui.provoked.add(429);
+  const refusal = { code: 'too_many_reads', message: 'Too many streams.' };
+  await page.route('**/traces/stream**', (route) => route.fulfill({ status: 429, json: refusal }));
+  await ui.open('/traces?live=1');
+  const broken = page.getByText('The stream is interrupted.');
+  await broken.waitFor();
+  await ui.check(t, 'an interrupted stream');
+  await onPhone(page, () => ui.check(t, 'an interrupted stream on a phone'));
+  await store([traceOf({ name: 'in the break', hoursAgo: 0 })]);
+  await page.unrouteAll();
+  await rows().filter({ hasText: 'in the break' }).waitFor();
+  await broken.waitFor({ state: 'detached' });
+});
+
+t.test('follows the stream while the page is visible', async (t) => {
+  const show = (state: string) =>
+    page.evaluate(`Object.defineProperty(document, 'visibilityState', { value: '${state}', configurable: true });
+      document.dispatchEvent(new Event('visibilitychange'))`);
+  const isStream = (each: { url(): string }) => each.url().includes('/traces/stream');
+  const opened = page.waitForResponse(isStream);
+  await ui.open('/traces?live=1');
+  await opened;
+  const ended = page.waitForEvent('requestfailed', isStream);
+  await show('hidden');
+  await ended;
+  const again = page.waitForResponse(isStream);
+  await show('visible');
+  t.equal((await again).status(), 200);
+});
+
 t.test('lists sessions and users, and opens them', async (t) => {
   await ui.open('/sessions');
   await page.getByRole('link', { name: 'chat-2' }).click();

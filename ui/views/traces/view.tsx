@@ -50,6 +50,11 @@ export function View(): JSX.Element {
   return (
     <>
       <PageHead title="Traces">
+        {list.isBroken && (
+          <span class="warn" role="status">
+            The stream is interrupted. Connecting …
+          </span>
+        )}
         <Switch
           label="Live"
           isOn={isLive}

@@ -15,16 +15,31 @@ function trace(id: string, start_time: string | null, name = ''): Trace {
 t.test('puts changed traces in the place of their start', async (t) => {
   const list = [trace('c', '2026-11-20T03:00:00Z'), trace('a', '2026-11-20T01:00:00Z')];
   const changed = [trace('b', '2026-11-20T02:00:00Z'), trace('a', '2026-11-20T01:00:00Z', 'new')];
-  const after = withChanged(list, changed);
+  const all = { from: undefined, hasMore: false };
+  const after = withChanged(list, changed, all);
   t.same(
     after.map(({ id, name }) => id + name),
     ['c', 'b', 'anew'],
   );
   t.same(
-    withChanged(list, [trace('x', null)]).map(({ id }) => id),
+    withChanged(list, [trace('x', null)], all).map(({ id }) => id),
     ['x', 'c', 'a'],
   );
-  t.same(withChanged(list, []), list);
+  t.same(withChanged(list, [], all), list);
+});
+
+t.test('takes in no trace that is older than the range or the pages that are there', async (t) => {
+  const list = [trace('c', '2026-11-20T03:00:00Z'), trace('b', '2026-11-20T02:00:00Z')];
+  const changed = [
+    trace('a', '2026-11-20T01:00:00Z'),
+    trace('b', '2026-11-20T02:00:00Z', 'new'),
+    trace('old', '2026-11-19T00:00:00Z'),
+  ];
+  const idsIn = (from: string | undefined, hasMore: boolean) =>
+    withChanged(list, changed, { from, hasMore }).map(({ id, name }) => id + name);
+  t.same(idsIn('2026-11-20T00:00:00Z', false), ['c', 'bnew', 'a']);
+  t.same(idsIn(undefined, true), ['c', 'bnew']);
+  t.same(idsIn(undefined, false), ['c', 'bnew', 'a', 'old']);
 });
 
 t.test('lists a trace once that two pages have', async (t) => {
