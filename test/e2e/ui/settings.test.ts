@@ -153,6 +153,9 @@ t.test('a rotation revokes the old key only after the use of the new one', async
   await press('Create replacement');
   const token = await page.getByLabel('New API key').innerText();
   t.equal(await dialog().getByRole('button', { name: 'Revoke' }).count(), 0);
+  await page.keyboard.press('Escape');
+  await dialog().getByRole('alert').getByText('not shown again').waitFor();
+  t.equal(await page.getByLabel('New API key').innerText(), token, 'an accident loses no token');
   await press('It is deployed');
   await dialog().getByText('Waiting for the first request').waitFor();
   t.equal(await dialog().getByRole('button', { name: 'Revoke' }).count(), 0);
