@@ -1,5 +1,6 @@
 import type { JSX } from 'preact';
 import { useEffect, useId, useMemo, useRef, useState } from 'preact/hooks';
+import { copyText } from '../state/clipboard.ts';
 import { done, failed } from '../state/toasts.ts';
 import { bytes } from './format.ts';
 import { Icon } from './icon.tsx';
@@ -164,6 +165,7 @@ type SearchProps = {
 function JsonSearch({ root, node, onShow }: SearchProps): JSX.Element {
   const [text, setText] = useState('');
   const [at, setAt] = useState(-1);
+  const place = useRef<HTMLDivElement>(null);
   const found = useMemo(() => findInJson(root, text), [root, text]);
   const step = (by: number): void => {
     if (found.length === 0) return;
@@ -174,7 +176,7 @@ function JsonSearch({ root, node, onShow }: SearchProps): JSX.Element {
   };
   const copy = async (what: string, copied: string): Promise<void> => {
     try {
-      await navigator.clipboard.writeText(copied);
+      await copyText(copied, place.current);
       done(`${what} copied.`);
     } catch {
       failed(new Error('The browser does not allow copying here.'));
@@ -182,7 +184,7 @@ function JsonSearch({ root, node, onShow }: SearchProps): JSX.Element {
   };
   const count = found.length === MATCHES ? `${MATCHES}+` : String(found.length);
   return (
-    <div class="json-tools">
+    <div class="json-tools" ref={place}>
       <input
         type="search"
         aria-label="Search in JSON"

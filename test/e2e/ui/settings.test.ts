@@ -144,6 +144,21 @@ t.test('a new key shows once, works, and is revoked', async (t) => {
   await ui.check(t, 'keys');
 });
 
+t.test('copies a key without a clipboard, as on a page without TLS', async (t) => {
+  await ui.open('/settings/keys');
+  await page.evaluate(`Object.defineProperty(navigator, 'clipboard', { value: undefined });
+    document.addEventListener('copy', ({ target }) => { globalThis.copied = target.value; })`);
+  await press('Create key');
+  await dialog().getByLabel('Name').fill('without TLS');
+  await confirm('Create key');
+  const token = await page.getByLabel('New API key').innerText();
+  await confirm('Copy');
+  await page.getByText('Copied').waitFor();
+  t.equal(await page.evaluate('globalThis.copied'), token);
+  t.equal(await page.evaluate('document.activeElement.textContent.trim()'), 'Copied');
+  await confirm('Done');
+});
+
 t.test('a rotation revokes the old key only after the use of the new one', async (t) => {
   const [first] = await projects();
   const path = `/projects/${first?.id}/keys`;
