@@ -48,6 +48,16 @@ const table = page.getByRole('table', { name: 'Traces' });
 const search = page.getByRole('searchbox', { name: 'Search traces' });
 const rows = () => table.getByRole('row').filter({ hasNot: page.getByRole('columnheader') });
 
+const REFUSAL = {
+  ...{ status: 503, contentType: 'application/json' },
+  body: JSON.stringify({ code: 'unavailable', message: 'The store is away.' }),
+};
+
+/** Resolves after 20 frames. */
+const FRAMES = `(async () => {
+  for (let frame = 0; frame < 20; frame += 1) await new Promise(requestAnimationFrame);
+})()`;
+
 const { projects } = await ui.admin<{ projects: { id: string }[] }>('GET', '/projects');
 
 /** Sends traces, and waits until the store has them. */
@@ -191,6 +201,21 @@ t.test('opens a trace by the keyboard only', async (t) => {
   await page.keyboard.press('Enter');
   await page.waitForURL(/\/traces\/t1\b/);
   t.pass('the first row is open');
+});
+
+t.test('stays on the page when the daemon refuses an export', async (t) => {
+  const exportCsv = async (): Promise<void> => {
+    await page.getByRole('button', { name: 'Export' }).click();
+    await page.getByRole('menuitem', { name: 'CSV' }).click();
+  };
+  await ui.open('/traces?q=modle:x');
+  await exportCsv();
+  await search.fill('');
+  await page.keyboard.press('Enter');
+  await rows().first().waitFor();
+  const download = page.waitForEvent('download', (each) => each.url().includes('q=') === false);
+  await exportCsv();
+  t.equal((await download).suggestedFilename(), 'traces.csv');
 });
 
 t.test('shows traces as they arrive', async (t) => {
@@ -363,11 +388,6 @@ t.test('shows hostile texts as texts', async (t) => {
   t.equal(await page.evaluate('globalThis.hacked'), undefined);
 });
 
-const REFUSAL = {
-  ...{ status: 503, contentType: 'application/json' },
-  body: JSON.stringify({ code: 'unavailable', message: 'The store is away.' }),
-};
-
 t.test('shows no rows of a former query when the daemon fails', async (t) => {
   ui.provoked.add(503);
   await ui.open('/traces');
@@ -420,11 +440,6 @@ t.test('asks for a page that failed only when a person does', async (t) => {
   t.equal(await rows().count(), 60);
   await ui.check(t, 'the whole list');
 });
-
-/** Resolves after 20 frames. */
-const FRAMES = `(async () => {
-  for (let frame = 0; frame < 20; frame += 1) await new Promise(requestAnimationFrame);
-})()`;
 
 t.test('shows the message of the daemon and a retry when it fails', async (t) => {
   await page.route('**/traces?**', (route) => route.fulfill(REFUSAL));

@@ -76,7 +76,7 @@ export function View(): JSX.Element {
           button="Export"
           items={['jsonl', 'csv', 'parquet'].map((format) => ({
             ...{ id: format, label: FORMATS[format] ?? format },
-            run: () => location.assign(exported(format)),
+            run: () => download(exported(format)),
           }))}
         />
       </PageHead>
@@ -106,6 +106,14 @@ export function View(): JSX.Element {
       </div>
     </>
   );
+}
+
+/** A link with the attribute `download` leaves the page where it is, also if the daemon refuses. */
+function download(url: string): void {
+  const link = document.createElement('a');
+  link.href = url;
+  link.download = '';
+  link.click();
 }
 
 const FORMATS: Readonly<Record<string, string>> = {
