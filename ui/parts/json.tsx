@@ -43,9 +43,11 @@ const CHARACTER = 7.3;
 export function Json({ value, label }: Props): JSX.Element {
   const root = useMemo(() => jsonDocument(value), [value]);
   const [version, setVersion] = useState(0);
-  const [active, setActive] = useState(0);
+  const [chosen, setActive] = useState(0);
   const [columns, place] = useColumns();
   const rows = useMemo(() => rowsOf(root, columns), [root, version, columns]);
+  // Another value, or longer lines, may have fewer rows.
+  const active = Math.min(chosen, rows.length - 1);
   const list = useRef<VirtualListHandle>(undefined);
   const id = useId();
   const change = (): void => setVersion((before) => before + 1);
@@ -65,6 +67,8 @@ export function Json({ value, label }: Props): JSX.Element {
   };
   const toggle = (node: JsonNode): void => {
     node.isOpen = !node.isOpen;
+    // The row of a text's line, or of an end, goes with the open value.
+    setActive(rows.findIndex((row) => row.node === node));
     change();
   };
   const onKeyDown = (event: KeyboardEvent): void => {
@@ -98,8 +102,8 @@ export function Json({ value, label }: Props): JSX.Element {
           const row = rows[index];
           if (row === undefined) return null;
           const choose = (): void => {
-            setActive(index);
             if (row.type === 'value' && canOpen(row.node)) toggle(row.node);
+            else setActive(index);
           };
           return (
             <Row row={row} id={`${id}-${index}`} isActive={index === active} onChoose={choose} />

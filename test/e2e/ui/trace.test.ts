@@ -257,6 +257,30 @@ t.test('a trace that runs grows on the page', async (t) => {
   t.pass('the step and the end arrived');
 });
 
+t.test('goes on from a value whose lines were closed by a key', async (t) => {
+  const text = Array.from({ length: 60 }, (_, index) => `line ${index}`).join('\n');
+  const event = { operation: 'finish', kind: 'llm', status: 'success', trace_id: 'lines' };
+  await ui.sendEvents([{ ...event, id: 'lines-root', name: 'lines', inputs: { text } }]);
+  await ui.daemon.call({ path: '/api/v1/traces/lines?wait=20s' });
+  await ui.open('/traces/lines');
+  await tab('JSON');
+  const json = panel.getByRole('tree', { name: 'Payloads' });
+  const active = json.getByRole('treeitem', { selected: true });
+  await json
+    .getByRole('treeitem')
+    .filter({ hasText: /^text: / })
+    .click();
+  await json.press('PageDown');
+  await json.press('PageDown');
+  await active.filter({ hasText: 'line ' }).waitFor();
+  await json.press('ArrowLeft');
+  await active.filter({ hasText: /^text: / }).waitFor();
+  t.equal(await active.getAttribute('aria-expanded'), 'false');
+  await json.press('ArrowUp');
+  await active.filter({ hasText: 'inputs' }).waitFor();
+  await tab('Messages');
+});
+
 t.test('keeps what a person opened when a trace that runs is read again', async (t) => {
   const start_time = new Date().toISOString();
   const begun = { operation: 'start', status: 'running', kind: 'agent', trace_id: 'reading' };
