@@ -80,6 +80,9 @@ t.test('chooses the step of the bars by the length of the range', async (t) => {
   t.equal(of(HOUR).from % 300_000, 0);
   const years = barsOf({ from: '0001-01-01T00:00:00.000Z', to: undefined }, NOW);
   t.ok((years.to - years.from) / (24 * HOUR) <= 367);
+  t.equal(years.days, 366, 'a part of the range');
+  t.equal(barsOf({ from: undefined, to: undefined }, NOW).days, 90);
+  t.equal(of(366 * 24 * HOUR).days, undefined);
 });
 
 t.test('makes a bar for each step, with the failed traces apart', async (t) => {
