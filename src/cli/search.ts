@@ -19,6 +19,15 @@ The index is of the whole store. The option "search" of the store turns it on:
   sqlite:
     search: {payloads: 4KiB}
 
+Fields of the JSON:
+  state          off, indexing or ready
+  payload_bytes  bytes of inputs, and of outputs, that are searched; null if off
+  progress       part of the stored observations that is in the index, 0 to 1
+  indexed        stored observations that the index has read so far
+  stored         about how many observations were stored when the index began
+  waiting        later changes of observations that are not in the index yet;
+                 10000 stands for more, too
+
 Examples:
   tracectl search status --config config/embedded.yaml
   tracectl search status --config config/worker.yaml | jq .progress`,

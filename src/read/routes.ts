@@ -223,8 +223,26 @@ async function admitted(
   permissions: readonly Permission[],
 ): Promise<Admitted> {
   const { tenant, release } = await admittedByAny(head, entrance, permissions);
-  const reader = { tenant, store: storeOf(entrance), renderRefusal: renderEnvelopeRefusal };
+  const reader = {
+    ...{ tenant, store: storeOf(entrance), renderRefusal: renderEnvelopeRefusal },
+    isStillAdmitted: () => staysAdmitted(head, entrance, permissions),
+  };
   return { reader, release };
+}
+
+/** False if the key is revoked or lost the permission. Another refusal, such as of a busy key, says nothing about that. */
+async function staysAdmitted(
+  head: RequestHead,
+  entrance: Entrance,
+  permissions: readonly Permission[],
+): Promise<boolean> {
+  try {
+    const { release } = await admittedByAny(head, entrance, permissions);
+    release();
+    return true;
+  } catch (error) {
+    return !(error instanceof Refusal && (error.status === 401 || error.status === 403));
+  }
 }
 
 async function admittedByAny(

@@ -14,6 +14,8 @@ const GATHER_MS = 200;
 const HEARTBEAT_MS = 15_000;
 /** How often a stream looks whether the listener stops. */
 const LOOK_MS = 1_000;
+/** How often the client of a stream is admitted again: its key may have been revoked. */
+const ADMIT_MS = 15_000;
 /** Changed traces that wait for a slow client. Further ones are counted; the client gets the count. */
 export const MOST_WAITING = 1_000;
 
@@ -62,8 +64,13 @@ async function streamTraces(reading: StoreReading): Promise<void> {
     response.writeHead(200, HEADERS);
     await send(exchange, ': the stream begins\n\n');
     let quietSince = exchange.clock.now();
+    let admittedAt = quietSince;
     while (!read.signal.aborted && !exchange.stopping()) {
       await gathered.some(exchange.clock, LOOK_MS);
+      if (exchange.clock.now() - admittedAt >= ADMIT_MS) {
+        if ((await reading.isStillAdmitted?.()) === false) break;
+        admittedAt = exchange.clock.now();
+      }
       const text = await events(reading, asked, gathered);
       const now = exchange.clock.now();
       if (text !== '') await send(exchange, text);

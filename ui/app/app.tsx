@@ -23,6 +23,8 @@ export function App(): JSX.Element {
     try {
       await loadProjects();
       session.value = 'in';
+      // It is no reason for a later page that asks to sign in.
+      refusal.value = undefined;
     } catch (error) {
       const cause = ApiFailure.of(error);
       if (cause.status !== 401) failure.value = cause;

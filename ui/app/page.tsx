@@ -62,9 +62,11 @@ function NotFound(): JSX.Element {
   );
 }
 
+type Caught = { readonly failure: ApiFailure | undefined };
+
 /** Keeps the frame usable when a page throws. */
-class Guard extends Component<{ children: ComponentChildren }, { failure?: ApiFailure }> {
-  override state: { failure?: ApiFailure } = {};
+class Guard extends Component<{ children: ComponentChildren }, Caught> {
+  override state: Caught = { failure: undefined };
 
   override componentDidCatch(error: unknown): void {
     this.setState({ failure: ApiFailure.of(error) });
@@ -73,6 +75,6 @@ class Guard extends Component<{ children: ComponentChildren }, { failure?: ApiFa
   override render(): ComponentChildren {
     const { failure } = this.state;
     if (failure === undefined) return this.props.children;
-    return <Failure failure={failure} retry={() => this.setState({})} />;
+    return <Failure failure={failure} retry={() => this.setState({ failure: undefined })} />;
   }
 }

@@ -15,7 +15,7 @@ type Props = {
 export function SignIn({ refusal, onSignedIn }: Props): JSX.Element {
   useTitle('Sign in');
   const [token, setToken] = useState('');
-  const [failure, setFailure] = useState(refusal);
+  const [failure, setFailure] = useState<string | undefined>(undefined);
   const [isBusy, setBusy] = useState(false);
 
   const submit = async (event: Event): Promise<void> => {
@@ -30,6 +30,8 @@ export function SignIn({ refusal, onSignedIn }: Props): JSX.Element {
     setBusy(false);
   };
 
+  // The refusal comes after this page: the answer to the code is also the sign that no session exists.
+  const said = failure ?? refusal;
   return (
     <main class="sign-in">
       <form class="card" onSubmit={(event) => void submit(event)}>
@@ -50,9 +52,9 @@ export function SignIn({ refusal, onSignedIn }: Props): JSX.Element {
             onInput={({ currentTarget }) => setToken(currentTarget.value)}
           />
         </label>
-        {failure !== undefined && (
+        {said !== undefined && (
           <p role="alert" class="bad">
-            {failure}
+            {said}
           </p>
         )}
         <button type="submit" class="primary" disabled={isBusy}>

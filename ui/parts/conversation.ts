@@ -60,7 +60,8 @@ function listed(values: readonly unknown[], depth: number): Message[] | undefine
   for (const each of values) {
     const found = messagesIn(each, depth + 1);
     if (found === undefined) return undefined;
-    messages.push(...found);
+    // One by one: a call takes only so many arguments.
+    for (const message of found) messages.push(message);
   }
   return messages;
 }

@@ -1,5 +1,6 @@
 import type { JSX } from 'preact';
-import { useEffect, useState } from 'preact/hooks';
+import { useEffect, useRef, useState } from 'preact/hooks';
+import { copyText } from '../state/clipboard.ts';
 import { failed } from '../state/toasts.ts';
 import { Icon } from './icon.tsx';
 
@@ -8,9 +9,10 @@ type Props = { readonly text: string; readonly label?: string; readonly isIconOn
 /** Milliseconds that the button says that it has copied. */
 const SAID_MS = 1_500;
 
-/** Copies a text. Pages without TLS have no clipboard except on loopback; the text is then selected for a person. */
+/** Copies a text. */
 export function CopyButton({ text, label = 'Copy', isIconOnly = false }: Props): JSX.Element {
   const [isDone, setDone] = useState(false);
+  const button = useRef<HTMLButtonElement>(null);
   useEffect(() => {
     if (!isDone) return undefined;
     const timer = setTimeout(() => setDone(false), SAID_MS);
@@ -18,7 +20,7 @@ export function CopyButton({ text, label = 'Copy', isIconOnly = false }: Props):
   }, [isDone]);
   const copy = async (): Promise<void> => {
     try {
-      await navigator.clipboard.writeText(text);
+      await copyText(text, button.current);
       setDone(true);
     } catch {
       failed(new Error('The browser does not allow copying here. Select the text and copy it.'));
@@ -26,6 +28,7 @@ export function CopyButton({ text, label = 'Copy', isIconOnly = false }: Props):
   };
   return (
     <button
+      ref={button}
       type="button"
       class={isIconOnly ? 'quiet icon-only' : ''}
       title={label}

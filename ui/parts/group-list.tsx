@@ -2,7 +2,7 @@ import type { ComponentChildren, JSX } from 'preact';
 import type { QueryValues } from '../api/client.ts';
 import { usePages } from '../state/pages.ts';
 import { project } from '../state/projects.ts';
-import { rangeOf } from '../state/range.ts';
+import { rangeKey, rangeOf } from '../state/range.ts';
 import { query, setQuery } from '../state/router.ts';
 import { mistakeOf } from '../state/terms.ts';
 import { Failure } from './failure.tsx';
@@ -37,9 +37,9 @@ export function GroupList<P extends GroupPage, R extends Row>(props: Props<P, R>
   const id = project.value?.id ?? '';
   const text = query.value.get('q') ?? '';
   const range = rangeOf(query.value, Date.now());
-  const { from, to, name } = range;
+  const { from, to } = range;
   const isValid = mistakeOf(text) === undefined;
-  const key = JSON.stringify([title, id, text, name === 'custom' ? [from, to] : name]);
+  const key = JSON.stringify([title, id, text, rangeKey(range)]);
   const list = usePages(isValid ? key : undefined, (cursor, signal) =>
     load(id, { q: text, from, to, limit: PAGE, cursor }, signal),
   );
@@ -51,10 +51,12 @@ export function GroupList<P extends GroupPage, R extends Row>(props: Props<P, R>
         <RangeMenu range={range} />
       </PageHead>
       <SearchBar project={id} value={text} onSearch={(q) => setQuery({ q })} />
-      {list.failure !== undefined && <Failure failure={list.failure} retry={list.reload} />}
+      {list.failure !== undefined && <Failure failure={list.failure} retry={list.retry} />}
       {isValid && rows === undefined && list.failure === undefined && <Loading />}
       {rows !== undefined && rows.length > 0 && (
-        <RecordTable label={title} rows={rows} keyOf={(row) => row.id} columns={columns} />
+        <div class={list.isStale ? 'is-stale' : ''} aria-busy={list.isStale}>
+          <RecordTable label={title} rows={rows} keyOf={(row) => row.id} columns={columns} />
+        </div>
       )}
       {hasRows && <ListEnd list={list} end={`No further ${title.toLowerCase()}`} />}
       {rows !== undefined && !hasRows && list.failure === undefined && empty}

@@ -28,13 +28,16 @@ export function jsonDocument(value: unknown): JsonNode {
   const root = nodeOf(undefined, value, undefined);
   let left = OPEN_AT_FIRST;
   const waiting = [root];
-  for (let next = waiting.shift(); next !== undefined; next = waiting.shift()) {
+  // The loop also takes what it appends. A long list leaves room for nothing else, so its values are not looked at.
+  for (const next of waiting) {
+    if (left <= 0) break;
     const { value: inner, depth } = next;
     const size = sizeOf(inner);
     if (!isBranch(inner) || depth > 3 || (depth > 0 && size > left)) continue;
     left -= size;
     next.isOpen = true;
-    waiting.push(...childrenOf(next));
+    // One by one: a call takes only so many arguments.
+    for (const child of childrenOf(next)) waiting.push(child);
   }
   return root;
 }

@@ -1,5 +1,6 @@
 import type { JSX } from 'preact';
 import { useEffect, useId, useMemo, useRef, useState } from 'preact/hooks';
+import { copyText } from '../state/clipboard.ts';
 import { done, failed } from '../state/toasts.ts';
 import { bytes } from './format.ts';
 import { Icon } from './icon.tsx';
@@ -42,9 +43,11 @@ const CHARACTER = 7.3;
 export function Json({ value, label }: Props): JSX.Element {
   const root = useMemo(() => jsonDocument(value), [value]);
   const [version, setVersion] = useState(0);
-  const [active, setActive] = useState(0);
+  const [chosen, setActive] = useState(0);
   const [columns, place] = useColumns();
   const rows = useMemo(() => rowsOf(root, columns), [root, version, columns]);
+  // Another value, or longer lines, may have fewer rows.
+  const active = Math.min(chosen, rows.length - 1);
   const list = useRef<VirtualListHandle>(undefined);
   const id = useId();
   const change = (): void => setVersion((before) => before + 1);
@@ -64,6 +67,8 @@ export function Json({ value, label }: Props): JSX.Element {
   };
   const toggle = (node: JsonNode): void => {
     node.isOpen = !node.isOpen;
+    // The row of a text's line, or of an end, goes with the open value.
+    setActive(rows.findIndex((row) => row.node === node));
     change();
   };
   const onKeyDown = (event: KeyboardEvent): void => {
@@ -97,8 +102,8 @@ export function Json({ value, label }: Props): JSX.Element {
           const row = rows[index];
           if (row === undefined) return null;
           const choose = (): void => {
-            setActive(index);
             if (row.type === 'value' && canOpen(row.node)) toggle(row.node);
+            else setActive(index);
           };
           return (
             <Row row={row} id={`${id}-${index}`} isActive={index === active} onChoose={choose} />
@@ -164,6 +169,7 @@ type SearchProps = {
 function JsonSearch({ root, node, onShow }: SearchProps): JSX.Element {
   const [text, setText] = useState('');
   const [at, setAt] = useState(-1);
+  const place = useRef<HTMLDivElement>(null);
   const found = useMemo(() => findInJson(root, text), [root, text]);
   const step = (by: number): void => {
     if (found.length === 0) return;
@@ -174,7 +180,7 @@ function JsonSearch({ root, node, onShow }: SearchProps): JSX.Element {
   };
   const copy = async (what: string, copied: string): Promise<void> => {
     try {
-      await navigator.clipboard.writeText(copied);
+      await copyText(copied, place.current);
       done(`${what} copied.`);
     } catch {
       failed(new Error('The browser does not allow copying here.'));
@@ -182,7 +188,7 @@ function JsonSearch({ root, node, onShow }: SearchProps): JSX.Element {
   };
   const count = found.length === MATCHES ? `${MATCHES}+` : String(found.length);
   return (
-    <div class="json-tools">
+    <div class="json-tools" ref={place}>
       <input
         type="search"
         aria-label="Search in JSON"

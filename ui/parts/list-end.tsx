@@ -5,19 +5,20 @@ import type { Pages } from '../state/pages.ts';
 import { Time } from './time.tsx';
 
 type Props = {
-  readonly list: Pick<Pages<unknown>, 'hasMore' | 'isLoading' | 'searchedTo' | 'more'>;
+  readonly list: Pick<Pages<unknown>, 'hasMore' | 'isLoading' | 'failure' | 'searchedTo' | 'more'>;
   /** The end of the list: `No further traces`. */
   readonly end: string;
 };
 
 /** Below the rows of a list: reads the next page when it comes into view, and says how far a search went. */
 export function ListEnd({ list, end }: Props): JSX.Element {
-  const { hasMore, isLoading, searchedTo, more } = list;
+  const { hasMore, isLoading, failure, searchedTo, more } = list;
+  // After a failure, and after a search that ended early, a person asks for the next page.
+  const isAutomatic = hasMore && !isLoading && failure === undefined && searchedTo === undefined;
   const place = useRef<HTMLDivElement>(null);
   useEffect(() => {
     const element = place.current;
-    // A search that ended early goes on when a person asks for it.
-    if (element === null || !hasMore || isLoading || searchedTo !== undefined) return undefined;
+    if (element === null || !isAutomatic) return undefined;
     const observer = new IntersectionObserver((entries) => {
       if (entries.some((each) => each.isIntersecting)) more();
     });

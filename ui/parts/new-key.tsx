@@ -2,6 +2,15 @@ import type { JSX } from 'preact';
 import { CopyButton } from './copy-button.tsx';
 import './new-key.css';
 
+/** Escape and a click beside a dialog are easily accidents, and its token would be lost: the first one only warns. */
+export function TokenWarning(): JSX.Element {
+  return (
+    <p role="alert" class="warn">
+      The key is not shown again. Close the dialog once it is saved.
+    </p>
+  );
+}
+
 /** A token that was just created. No other page can show it again. */
 export function NewKey({ token }: { readonly token: string }): JSX.Element {
   return (

@@ -15,10 +15,14 @@ export type Pages<T> = {
   readonly pages: readonly T[] | undefined;
   readonly failure: ApiFailure | undefined;
   readonly isLoading: boolean;
+  /** The pages are those of the former key. */
+  readonly isStale: boolean;
   readonly searchedTo: string | undefined;
   readonly hasMore: boolean;
   more(): void;
   reload(): void;
+  /** Repeats what failed: the first page, or the last one that was asked for. */
+  retry(): void;
 };
 
 /** Reads a list page by page, and from its beginning when `key` changes. A key of undefined reads nothing. */
@@ -26,7 +30,8 @@ export function usePages<T extends Page>(
   key: string | undefined,
   load: (cursor: string | undefined, signal: AbortSignal) => Promise<T>,
 ): Pages<T> {
-  const first = useResource(key, (signal) => load(undefined, signal));
+  // Later pages have the request of the first one: its range of time, which begins a while before now, is a part of its cursor.
+  const first = useResource(key, async (signal) => ({ page: await load(undefined, signal), load }));
   const [later, setLater] = useState<Later<T>>({ pages: [] });
   const inFlight = useRef<AbortController | undefined>(undefined);
   useEffect(() => {
@@ -37,15 +42,16 @@ export function usePages<T extends Page>(
     };
   }, [first.data]);
 
-  const pages = first.data && [first.data, ...later.pages];
+  const pages = first.data && [first.data.page, ...later.pages];
   const last = pages?.at(-1);
   const more = async (): Promise<void> => {
     const cursor = last?.next_cursor;
-    if (typeof cursor !== 'string' || inFlight.current !== undefined) return;
+    if (first.data === undefined || typeof cursor !== 'string') return;
+    if (inFlight.current !== undefined) return;
     const cancel = new AbortController();
     inFlight.current = cancel;
     setLater({ pages: later.pages, isLoading: true });
-    const after = await load(cursor, cancel.signal).then(
+    const after = await first.data.load(cursor, cancel.signal).then(
       (page): Later<T> => ({ pages: [...later.pages, page] }),
       (error: unknown): Later<T> => ({ pages: later.pages, failure: ApiFailure.of(error) }),
     );
@@ -57,10 +63,12 @@ export function usePages<T extends Page>(
     pages,
     failure: first.failure ?? later.failure,
     isLoading: first.isLoading || later.isLoading === true,
+    isStale: first.isStale,
     searchedTo: last?.partial === true ? (last.searched_to ?? undefined) : undefined,
     hasMore: typeof last?.next_cursor === 'string',
     more: () => void more(),
     reload: first.reload,
+    retry: first.failure === undefined ? () => void more() : first.reload,
   };
 }
 

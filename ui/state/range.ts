@@ -31,6 +31,11 @@ export function rangeOf(query: URLSearchParams, now: number): Range {
   return { from: start, to: undefined, name, label };
 }
 
+/** A text that is equal for equal ranges: that of `7d` is the same a moment later. */
+export function rangeKey({ name, from, to }: Range): string {
+  return name === 'custom' ? JSON.stringify([from, to]) : name;
+}
+
 function timeOf(text: string | null): string | undefined {
   const at = Date.parse(text ?? '');
   return Number.isNaN(at) ? undefined : new Date(at).toISOString();
@@ -53,20 +58,26 @@ export const STEP_MS: Readonly<Record<Step, number>> = {
 };
 
 /** Days of the histogram of a range without a beginning. */
-const LONGEST_DAYS = 90;
+const DAYS_OF_ALL = 90;
+const MOST_DAYS = 366;
 
-/** Beginning, end and step of the histogram of a range: at most some 200 bars. */
-export function barsOf(
-  { from, to }: Pick<Range, 'from' | 'to'>,
-  now: number,
-): { readonly from: number; readonly to: number; readonly step: Step } {
+/** Beginning, end and step of a histogram. */
+export type Bars = {
+  readonly from: number;
+  readonly to: number;
+  readonly step: Step;
+  /** The days that it has if those are only the newest ones of the range. */
+  readonly days: number | undefined;
+};
+
+/** The histogram of a range: at most some 370 bars. */
+export function barsOf({ from, to }: Pick<Range, 'from' | 'to'>, now: number): Bars {
   const end = to === undefined ? now : Date.parse(to);
-  const start = from === undefined ? end - LONGEST_DAYS * 24 * HOUR : Date.parse(from);
-  const length = end - start;
+  const most = (from === undefined ? DAYS_OF_ALL : MOST_DAYS) * 24 * HOUR;
+  const length = from === undefined ? most : end - Date.parse(from);
   const step = length <= 6 * HOUR ? '5m' : length <= 8 * 24 * HOUR ? '1h' : '1d';
-  // A range of years has its newest part.
-  const shown = Math.min(length, 366 * 24 * HOUR);
-  return { from: floor(end - shown, step), to: end, step };
+  const days = from === undefined || length > most ? most / (24 * HOUR) : undefined;
+  return { from: floor(end - Math.min(length, most), step), to: end, step, days };
 }
 
 function floor(at: number, step: Step): number {

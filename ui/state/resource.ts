@@ -1,12 +1,17 @@
 import { useCallback, useEffect, useRef, useState } from 'preact/hooks';
 import { ApiFailure } from '../api/client.ts';
 
-/** Data that a page loads. While newer data is in flight, `data` keeps the older, so the page does not jump. */
+/**
+ * Data that a page loads. While newer data is in flight, `data` keeps the older, so the page does not jump. If the newer does
+ * not come, data of a former key goes: it answers another question than the page asks.
+ */
 export type Resource<T> = {
   readonly data: T | undefined;
   /** The failure of the last attempt; undefined after a success. */
   readonly failure: ApiFailure | undefined;
   readonly isLoading: boolean;
+  /** The data is that of a former key. */
+  readonly isStale: boolean;
   reload(): void;
 };
 
@@ -35,7 +40,10 @@ export function useResource<T>(
       (error: unknown) => {
         if (signal.aborted) return;
         const failure = ApiFailure.of(error);
-        setState((before) => ({ key, attempt, failure, data: before.data }));
+        setState((before) => ({
+          ...{ key, attempt, failure },
+          data: before.key === key ? before.data : undefined,
+        }));
       },
     );
     return () => cancel.abort();
@@ -48,7 +56,8 @@ export function useResource<T>(
     const timer = setTimeout(() => whenVisible(reload), every);
     return () => clearTimeout(timer);
   }, [every, isLoading, state, reload]);
-  return { data: state.data, failure: state.failure, isLoading, reload };
+  const isStale = state.data !== undefined && state.key !== key;
+  return { data: state.data, failure: state.failure, isLoading, isStale, reload };
 }
 
 type Loaded<T> = {

@@ -19,7 +19,8 @@ export function fieldOf(name: string): Field | undefined {
 /** The values that a query asks for by equality in its terms on a field. */
 export function valuesIn(text: string, name: string): ReadonlySet<string> {
   const found = termOn(parsed(text), name);
-  return new Set(found?.values.map(({ text: value }) => value));
+  const values = found?.values.filter(({ isPrefix }) => !isPrefix) ?? [];
+  return new Set(values.map(({ text: value }) => value));
 }
 
 /** Adds a value to the term on a field, or removes it. A query with a mistake stays as it is. */

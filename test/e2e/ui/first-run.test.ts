@@ -7,6 +7,7 @@ t.setTimeout(240_000);
 
 const ui = await startUi(t);
 const { page, daemon } = ui;
+const { projects } = await ui.admin<{ projects: { id: string }[] }>('GET', '/projects');
 const snippet = () => page.getByRole('tabpanel').locator('pre').innerText();
 
 t.test('the first page of a new daemon opens the first trace when it arrives', async (t) => {
@@ -28,6 +29,25 @@ t.test('the first page of a new daemon opens the first trace when it arrives', a
   await page.waitForURL(/\/traces\/hello-\d+/);
   await ui.open('/');
   await page.waitForURL(/\/traces(\?|$)/);
+});
+
+t.test('opens the first trace of a project whose client sends all the time', async (t) => {
+  const { id } = await ui.admin<{ id: string }>('POST', '/projects', { name: 'busy' });
+  const { token } = await ui.admin<{ token: string }>('POST', `/projects/${id}/keys`, {});
+  await ui.open(`/start?project=${id}`);
+  await page.getByText('Waiting for the first trace').waitFor();
+  const event = { operation: 'finish', kind: 'llm', status: 'success', name: 'busy' };
+  // Each trace comes before the former one has shown for long enough to open.
+  for (let index = 0; index < 40 && page.url().includes('/start'); index += 1) {
+    await ui.sendEvents([{ ...event, id: `b${index}`, trace_id: `busy-${index}` }], token);
+    await page
+      .getByRole('link', { name: 'busy' })
+      .nth(Math.min(index, 4))
+      .waitFor({ timeout: 500 })
+      .catch(() => {});
+  }
+  t.match(page.url(), /\/traces\/busy-0\?/);
+  await ui.open(`/?project=${projects[0]?.id}`);
 });
 
 t.test('the page stays reachable, and lists what arrives without leaving', async (t) => {

@@ -48,6 +48,16 @@ const table = page.getByRole('table', { name: 'Traces' });
 const search = page.getByRole('searchbox', { name: 'Search traces' });
 const rows = () => table.getByRole('row').filter({ hasNot: page.getByRole('columnheader') });
 
+const REFUSAL = {
+  ...{ status: 503, contentType: 'application/json' },
+  body: JSON.stringify({ code: 'unavailable', message: 'The store is away.' }),
+};
+
+/** Resolves after 20 frames. */
+const FRAMES = `(async () => {
+  for (let frame = 0; frame < 20; frame += 1) await new Promise(requestAnimationFrame);
+})()`;
+
 const { projects } = await ui.admin<{ projects: { id: string }[] }>('GET', '/projects');
 
 /** Sends traces, and waits until the store has them. */
@@ -193,6 +203,21 @@ t.test('opens a trace by the keyboard only', async (t) => {
   t.pass('the first row is open');
 });
 
+t.test('stays on the page when the daemon refuses an export', async (t) => {
+  const exportCsv = async (): Promise<void> => {
+    await page.getByRole('button', { name: 'Export' }).click();
+    await page.getByRole('menuitem', { name: 'CSV' }).click();
+  };
+  await ui.open('/traces?q=modle:x');
+  await exportCsv();
+  await search.fill('');
+  await page.keyboard.press('Enter');
+  await rows().first().waitFor();
+  const download = page.waitForEvent('download', (each) => each.url().includes('q=') === false);
+  await exportCsv();
+  t.equal((await download).suggestedFilename(), 'traces.csv');
+});
+
 t.test('shows traces as they arrive', async (t) => {
   await ui.open('/traces');
   await rows().first().waitFor();
@@ -205,6 +230,46 @@ t.test('shows traces as they arrive', async (t) => {
     await arrived.waitFor({ timeout: 1_500 }).catch(() => {});
   }
   t.equal(await rows().first().locator('.cell-name').textContent(), 'just now');
+});
+
+t.test('Live begins with the traces that arrived after the list was read', async (t) => {
+  await ui.open('/traces');
+  await rows().first().waitFor();
+  await store([traceOf({ name: 'before live', hoursAgo: 0 })]);
+  t.equal(await rows().filter({ hasText: 'before live' }).count(), 0);
+  await page.getByRole('switch', { name: 'Live' }).click();
+  await rows().filter({ hasText: 'before live' }).waitFor();
+});
+
+t.test('opens a stream again that the daemon refused, and reads the list', async (t) => {
+  ui.provoked.add(429);
+  const refusal = { code: 'too_many_reads', message: 'Too many streams.' };
+  await page.route('**/traces/stream**', (route) => route.fulfill({ status: 429, json: refusal }));
+  await ui.open('/traces?live=1');
+  const broken = page.getByText('The stream is interrupted.');
+  await broken.waitFor();
+  await ui.check(t, 'an interrupted stream');
+  await onPhone(page, () => ui.check(t, 'an interrupted stream on a phone'));
+  await store([traceOf({ name: 'in the break', hoursAgo: 0 })]);
+  await page.unrouteAll();
+  await rows().filter({ hasText: 'in the break' }).waitFor();
+  await broken.waitFor({ state: 'detached' });
+});
+
+t.test('follows the stream while the page is visible', async (t) => {
+  const show = (state: string) =>
+    page.evaluate(`Object.defineProperty(document, 'visibilityState', { value: '${state}', configurable: true });
+      document.dispatchEvent(new Event('visibilitychange'))`);
+  const isStream = (each: { url(): string }) => each.url().includes('/traces/stream');
+  const opened = page.waitForResponse(isStream);
+  await ui.open('/traces?live=1');
+  await opened;
+  const ended = page.waitForEvent('requestfailed', isStream);
+  await show('hidden');
+  await ended;
+  const again = page.waitForResponse(isStream);
+  await show('visible');
+  t.equal((await again).status(), 200);
 });
 
 t.test('lists sessions and users, and opens them', async (t) => {
@@ -323,13 +388,61 @@ t.test('shows hostile texts as texts', async (t) => {
   t.equal(await page.evaluate('globalThis.hacked'), undefined);
 });
 
+t.test('shows no rows of a former query when the daemon fails', async (t) => {
+  ui.provoked.add(503);
+  await ui.open('/traces');
+  await rows().first().waitFor();
+  await page.route(/\/traces\?.*q=name/, (route) => route.fulfill(REFUSAL));
+  await search.fill('name:beta');
+  await page.keyboard.press('Enter');
+  await page.getByRole('alert').getByText('The store is away.').waitFor();
+  t.equal(await table.count(), 0);
+  await page.unrouteAll();
+  await page.getByRole('button', { name: 'Retry' }).click();
+  await rows().filter({ hasText: 'beta' }).waitFor();
+  t.equal(await rows().count(), 1);
+});
+
+t.test('reads the further pages of a range that ends now', async (t) => {
+  const many = Array.from({ length: 60 }, (_, index) => `many ${index}`);
+  await store(many.map((name) => traceOf({ name, session: name })));
+  await ui.open('/traces?q=name:many*');
+  await rows().nth(49).scrollIntoViewIfNeeded();
+  await page.getByText('No further traces').waitFor();
+  t.equal(await rows().count(), 60);
+  await ui.open('/sessions?q=name:many*');
+  await page.getByRole('link', { name: /^many/ }).first().waitFor();
+  await page.locator('.list-end').scrollIntoViewIfNeeded();
+  await page.getByText('No further sessions').waitFor();
+  t.equal(await page.getByRole('link', { name: /^many/ }).count(), 60);
+  await ui.check(t, 'the further pages');
+});
+
+t.test('asks for a page that failed only when a person does', async (t) => {
+  let asked = 0;
+  await page.route(/\/traces\?.*cursor=/, (route) => {
+    asked += 1;
+    return route.fulfill(REFUSAL);
+  });
+  await ui.open('/traces?q=name:many*');
+  const more = page.locator('.list-end').getByRole('button', { name: 'More' });
+  await more.scrollIntoViewIfNeeded();
+  const alert = page.getByRole('alert').filter({ hasText: 'The store is away.' });
+  await alert.waitFor();
+  await more.scrollIntoViewIfNeeded();
+  // Frames in which an observer of the end of the list would have called back.
+  await page.evaluate(FRAMES);
+  t.equal(asked, 1);
+  t.equal(await rows().count(), 50);
+  await page.unrouteAll();
+  await alert.getByRole('button', { name: 'Retry' }).click();
+  await rows().nth(59).waitFor();
+  t.equal(await rows().count(), 60);
+  await ui.check(t, 'the whole list');
+});
+
 t.test('shows the message of the daemon and a retry when it fails', async (t) => {
-  await page.route('**/traces?**', (route) =>
-    route.fulfill({
-      ...{ status: 503, contentType: 'application/json' },
-      body: JSON.stringify({ code: 'unavailable', message: 'The store is away.' }),
-    }),
-  );
+  await page.route('**/traces?**', (route) => route.fulfill(REFUSAL));
   await ui.open('/traces');
   await page.getByRole('alert').getByText('The store is away.').waitFor();
   await page.unroute('**/traces?**');

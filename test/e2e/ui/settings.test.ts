@@ -144,6 +144,21 @@ t.test('a new key shows once, works, and is revoked', async (t) => {
   await ui.check(t, 'keys');
 });
 
+t.test('copies a key without a clipboard, as on a page without TLS', async (t) => {
+  await ui.open('/settings/keys');
+  await page.evaluate(`Object.defineProperty(navigator, 'clipboard', { value: undefined });
+    document.addEventListener('copy', ({ target }) => { globalThis.copied = target.value; })`);
+  await press('Create key');
+  await dialog().getByLabel('Name').fill('without TLS');
+  await confirm('Create key');
+  const token = await page.getByLabel('New API key').innerText();
+  await confirm('Copy');
+  await page.getByText('Copied').waitFor();
+  t.equal(await page.evaluate('globalThis.copied'), token);
+  t.equal(await page.evaluate('document.activeElement.textContent.trim()'), 'Copied');
+  await confirm('Done');
+});
+
 t.test('a rotation revokes the old key only after the use of the new one', async (t) => {
   const [first] = await projects();
   const path = `/projects/${first?.id}/keys`;
@@ -153,6 +168,9 @@ t.test('a rotation revokes the old key only after the use of the new one', async
   await press('Create replacement');
   const token = await page.getByLabel('New API key').innerText();
   t.equal(await dialog().getByRole('button', { name: 'Revoke' }).count(), 0);
+  await page.keyboard.press('Escape');
+  await dialog().getByRole('alert').getByText('not shown again').waitFor();
+  t.equal(await page.getByLabel('New API key').innerText(), token, 'an accident loses no token');
   await press('It is deployed');
   await dialog().getByText('Waiting for the first request').waitFor();
   t.equal(await dialog().getByRole('button', { name: 'Revoke' }).count(), 0);

@@ -34,6 +34,8 @@ t.test('shows the values of the trace, its tree and its root', async (t) => {
   for (const text of ['4.00 s', '1,050', '1,000 in, 50 out', 'ada', 's-1', 'acme', 'helpful']) {
     await head.getByText(text, { exact: false }).first().waitFor();
   }
+  const user = head.getByRole('link', { name: 'ada' });
+  t.equal(await user.getAttribute('href'), '/users/ada');
   t.equal(await tree.getByRole('treeitem').count(), 5);
   t.match(await item('assistant').getAttribute('aria-level'), '1');
   await item('broken , tool Error 180 ms').waitFor();
@@ -255,6 +257,48 @@ t.test('a trace that runs grows on the page', async (t) => {
   t.pass('the step and the end arrived');
 });
 
+t.test('goes on from a value whose lines were closed by a key', async (t) => {
+  const text = Array.from({ length: 60 }, (_, index) => `line ${index}`).join('\n');
+  const event = { operation: 'finish', kind: 'llm', status: 'success', trace_id: 'lines' };
+  await ui.sendEvents([{ ...event, id: 'lines-root', name: 'lines', inputs: { text } }]);
+  await ui.daemon.call({ path: '/api/v1/traces/lines?wait=20s' });
+  await ui.open('/traces/lines');
+  await tab('JSON');
+  const json = panel.getByRole('tree', { name: 'Payloads' });
+  const active = json.getByRole('treeitem', { selected: true });
+  await json
+    .getByRole('treeitem')
+    .filter({ hasText: /^text: / })
+    .click();
+  await json.press('PageDown');
+  await json.press('PageDown');
+  await active.filter({ hasText: 'line ' }).waitFor();
+  await json.press('ArrowLeft');
+  await active.filter({ hasText: /^text: / }).waitFor();
+  t.equal(await active.getAttribute('aria-expanded'), 'false');
+  await json.press('ArrowUp');
+  await active.filter({ hasText: 'inputs' }).waitFor();
+  await tab('Messages');
+});
+
+t.test('keeps what a person opened when a trace that runs is read again', async (t) => {
+  const start_time = new Date().toISOString();
+  const begun = { operation: 'start', status: 'running', kind: 'agent', trace_id: 'reading' };
+  const inputs = { list: Array.from({ length: 300 }, (_, index) => `value ${index}`) };
+  await ui.sendEvents([{ ...begun, id: 'reading-root', name: 'reader', start_time, inputs }]);
+  await ui.daemon.call({ path: '/api/v1/traces/reading?wait=20s' });
+  await ui.open('/traces/reading');
+  await tab('JSON');
+  const list = panel.getByRole('treeitem').filter({ hasText: 'list' });
+  await list.click();
+  await panel.getByText('"value 1"').waitFor();
+  const isTree = (url: string) => url.includes('fields=tree');
+  await page.waitForResponse((answer) => isTree(answer.url()));
+  await page.waitForResponse((answer) => isTree(answer.url()));
+  t.equal(await list.getAttribute('aria-expanded'), 'true');
+  await tab('Messages');
+});
+
 t.test('downloads the trace in OTLP', async (t) => {
   await ui.open('/traces/agent');
   const [download] = await Promise.all([
@@ -281,4 +325,34 @@ t.test('deletes the trace, and shows the receipt', async (t) => {
   await ui.open('/traces/bad');
   await page.getByRole('heading', { name: 'The trace is not here' }).waitFor();
   await ui.check(t, 'no trace');
+});
+
+t.test('shows the receipt of a trace that ran', async (t) => {
+  const start_time = new Date().toISOString();
+  const begun = { operation: 'start', status: 'running', kind: 'agent', trace_id: 'endless' };
+  await ui.sendEvents([{ ...begun, id: 'endless-root', name: 'endless agent', start_time }]);
+  await ui.daemon.call({ path: '/api/v1/traces/endless?wait=20s' });
+  await ui.open('/traces/endless');
+  await page.getByRole('button', { name: 'Delete trace' }).click();
+  const dialog = page.getByRole('dialog');
+  await dialog.getByRole('button', { name: 'Delete trace' }).click();
+  // The page reads a trace that runs again, and no longer finds it.
+  await page.getByRole('heading', { name: 'The trace is not here' }).waitFor({ state: 'attached' });
+  await page.getByRole('dialog', { name: 'The trace is erased' }).waitFor({ timeout: 90_000 });
+  await dialog.getByRole('tree', { name: 'Receipt' }).getByText('ids_hash').waitFor();
+  await dialog.getByRole('button', { name: 'Close' }).click();
+  await page.waitForURL(/\/traces(\?|$)/);
+  t.pass('the dialog stayed');
+});
+
+t.test('opens a page that threw an error again by its retry', async (t) => {
+  const malformed = '**/traces/agent?fields=tree';
+  await page.route(malformed, (route) => route.fulfill({ json: { trace: {} } }));
+  await page.goto(`${ui.daemon.adminBase}/traces/agent`);
+  const retry = page.getByRole('alert').getByRole('button', { name: 'Retry' });
+  await retry.waitFor();
+  await page.unroute(malformed);
+  await retry.click();
+  await item('assistant').waitFor();
+  t.equal(await retry.count(), 0);
 });

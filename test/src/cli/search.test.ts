@@ -32,6 +32,10 @@ t.test('search status says how far the index is; JSON in a pipe', async (t) => {
   });
   t.match(JSON.parse(await run(true, on, '--json')), { state: 'ready' });
   t.match(JSON.parse(await run(false, on, '--project', 'default')), { state: 'ready' });
+  const help = await run(true, '--help');
+  for (const name of Object.keys(JSON.parse(await run(false, on)))) {
+    t.match(help, new RegExp(`^  ${name} +\\S`, 'm'), `the help explains ${name}`);
+  }
   const unknown = await call(false, on, '--project', 'none');
   t.not(unknown.status, 0);
   t.match(unknown.err, /no project, or more than one, matches "none"/);

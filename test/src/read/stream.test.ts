@@ -1,10 +1,14 @@
 import type { Test } from 'tap';
 import t from 'tap';
 import { offer } from '../../../src/component/capability.ts';
+import { systemClock } from '../../../src/component/clock.ts';
+import type { Clock, Pipeline } from '../../../src/component/component.ts';
+import { Refusal } from '../../../src/model/errors.ts';
 import { Gathered, MOST_WAITING } from '../../../src/read/stream.ts';
 import { ChangeFeed } from '../../../src/store/changes.ts';
 import type { Store } from '../../../src/store/store.ts';
 import { STORE } from '../../../src/store/store.ts';
+import { aTenant } from '../../helper/batches.ts';
 import { fakeClock } from '../../helper/clock.ts';
 import { aTrace, fakeTraces } from '../../helper/fake-traces.ts';
 import { testListeners, USUAL_LIMITS, urlOf } from '../../helper/http.ts';
@@ -61,12 +65,19 @@ t.test(
 );
 
 /** A listener with a store whose changes the test publishes. */
-async function streaming(t: Test, traceIds: readonly string[]) {
-  const listeners = testListeners(undefined, undefined, { streams_per_key: 2 });
+async function streaming(
+  t: Test,
+  traceIds: readonly string[],
+  { admitRead, clock }: { readonly admitRead?: Pipeline['admitRead']; readonly clock?: Clock } = {},
+) {
+  const listeners = testListeners(undefined, clock, { streams_per_key: 2 });
   const changes = new ChangeFeed();
   const traces = fakeTraces(() => 'proj_test', { traces: traceIds.map((id) => aTrace({ id })) });
   const store = { traces, changes } as unknown as Store;
-  const pipeline = sinkPipeline(createSink(), { offers: [offer(STORE, store)] });
+  const pipeline = sinkPipeline(createSink(), {
+    offers: [offer(STORE, store)],
+    ...(admitRead && { admitRead }),
+  });
   const entrance = { pipeline, fallback: undefined };
   const listener = await listeners.bind('127.0.0.1:0', USUAL_LIMITS, entrance);
   await listener.open();
@@ -138,6 +149,30 @@ t.test('a client gets an event for each changed trace, until it goes away', asyn
   first.client.abort();
   await until(() => !changes.isWatched('proj_test'));
   await until(() => listeners.reads.streams.taken === 0 && listeners.reads.heldBytes === 0);
+});
+
+t.test('a stream ends after its key was revoked, and not while its key is busy', async (t) => {
+  const tenant = aTenant();
+  let late = 0;
+  let refusal: Refusal | undefined;
+  const admitRead = () => {
+    if (refusal !== undefined) throw refusal;
+    return { tenant, release() {} };
+  };
+  const clock = { ...systemClock, now: () => systemClock.now() + late };
+  const { changes, follow } = await streaming(t, ['a', 'b'], { admitRead, clock });
+  const { hasEnded, text } = await follow();
+  await until(() => changes.isWatched(tenant.projectId));
+  refusal = new Refusal('rate_limited', 'The key is busy.');
+  late = 15_000;
+  changes.publish(tenant.projectId, ['a']);
+  await until(() => text().includes('event: trace'));
+  t.notOk(hasEnded());
+  refusal = new Refusal('unauthorized', 'The key is revoked.');
+  late = 30_000;
+  changes.publish(tenant.projectId, ['b']);
+  await until(hasEnded);
+  t.equal(text().split('event: trace').length, 2, 'nothing after the revocation was noticed');
 });
 
 t.test('a listener that stops ends its streams', async (t) => {

@@ -316,6 +316,12 @@ t.test('reads any JSON without an error', async () => {
   );
 });
 
+t.test('reads a list of 200,000 messages within a list', async (t) => {
+  const message = { role: 'user', content: 'x' };
+  const messages = conversationOf([Array.from({ length: 200_000 }, () => message)], undefined);
+  t.equal(messages?.length, 200_000);
+});
+
 t.test('only images that hold themselves in four formats below 5 MiB are safe', async (t) => {
   for (const type of ['png', 'jpeg', 'gif', 'webp']) {
     t.same(safeImage(`data:image/${type};base64,AAAA`)?.size, 3);

@@ -60,6 +60,12 @@ t.test('shows documents that are 100,000 deep and texts of megabytes', async (t)
   t.equal(rowsOf(text, 100).length, 10_001);
 });
 
+t.test('shows lists of 500,000 values', async (t) => {
+  const numbers = Array.from({ length: 500_000 }, (_, index) => index);
+  t.equal(rowsOf(jsonDocument(numbers), 100).length, 500_002);
+  t.equal(rowsOf(jsonDocument({ numbers }), 100).length, 3);
+});
+
 t.test('finds keys and values in closed parts, in the order of the document', async (t) => {
   const root = jsonDocument({ b: { Name: 'x' }, a: [{ v: 'the NAME' }], n: 1234, t: true });
   t.same(findInJson(root, 'name').map(pathOf), ['$.b.Name', '$.a[0].v']);

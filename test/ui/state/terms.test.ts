@@ -17,6 +17,11 @@ t.test('keeps prefixes, excluded values and the keys of other fields apart', asy
   t.equal(toggleValue('custom.a:x', 'custom.b', 'x'), 'custom.a:x custom.b:x');
 });
 
+t.test('finds the values that a query asks for by equality', async (t) => {
+  t.same([...valuesIn('model:x*,y -model:z', 'model')], ['y']);
+  t.same([...valuesIn('model:x*', 'model')], []);
+});
+
 t.test('leaves a query with a mistake, and an unknown field, as they are', async (t) => {
   t.equal(toggleValue('modle:x', 'model', 'y'), 'modle:x');
   t.equal(toggleValue('model:x', 'nothing', 'y'), 'model:x');

@@ -15,7 +15,8 @@ import { SearchBar } from '../../parts/search-bar.tsx';
 import { periodsBetween } from '../../parts/series.ts';
 import { Sums } from '../../parts/sums.tsx';
 import { project } from '../../state/projects.ts';
-import { barsOf, rangeOf, STEP_MS } from '../../state/range.ts';
+import type { Bars } from '../../state/range.ts';
+import { barsOf, rangeKey, rangeOf, STEP_MS } from '../../state/range.ts';
 import { useResource } from '../../state/resource.ts';
 import { hrefOf, navigate, query, setQuery } from '../../state/router.ts';
 import { mistakeOf } from '../../state/terms.ts';
@@ -29,7 +30,7 @@ export function View(): JSX.Element {
   const text = query.value.get('q') ?? '';
   const range = rangeOf(query.value, Date.now());
   const isValid = mistakeOf(text) === undefined;
-  const key = [id, text, range.name, range.name === 'custom' ? range.from : '', range.to].join(' ');
+  const key = [id, text, rangeKey(range)].join(' ');
   const { data, failure, isLoading, reload } = useResource(
     isValid ? key : undefined,
     async (signal) => {
@@ -56,6 +57,7 @@ export function View(): JSX.Element {
             step={STEP_MS[data.span.step]}
             project={id}
             asked={data.asked}
+            days={data.span.days}
           />
           {data.stats.groups.length > 0 && (
             <Groups project={id} asked={data.asked} times={timesOf(data.span)} query={text} />
@@ -68,7 +70,7 @@ export function View(): JSX.Element {
 
 const REFRESH_MS = 60_000;
 
-function timesOf({ from, to, step }: ReturnType<typeof barsOf>): readonly number[] {
+function timesOf({ from, to, step }: Bars): readonly number[] {
   return periodsBetween(from, to, STEP_MS[step]);
 }
 
@@ -80,13 +82,17 @@ type OverallProps = {
   readonly times: readonly number[];
   /** Milliseconds. */
   readonly step: number;
+  /** The days that the numbers are of if those are only the newest ones of the range. */
+  readonly days: number | undefined;
 };
 
-function Overall({ stats, times, step, project: id, asked }: OverallProps): JSX.Element {
+function Overall({ stats, times, step, project: id, asked, days }: OverallProps): JSX.Element {
   const points = stats.groups[0]?.points ?? [];
   if (points.length === 0) {
     return (
-      <Empty title="Nothing to count in this range">
+      <Empty
+        title={`Nothing to count in ${days === undefined ? 'this range' : `the last ${days} days`}`}
+      >
         <p>
           Choose a longer range, or <Link to="/start">send a first trace</Link>.
         </p>
@@ -111,6 +117,9 @@ function Overall({ stats, times, step, project: id, asked }: OverallProps): JSX.
           { name: 'Output tokens', value: count(sumOf(points, 'output_tokens')) },
         ]}
       />
+      {days !== undefined && (
+        <p class="muted">The numbers are of the last {days} days of the range.</p>
+      )}
       {stats.partial && <p class="muted">The numbers are of the newest part of the range.</p>}
       <div class="charts">
         <section class="card">

@@ -39,9 +39,10 @@ export function Recent({ of, keys }: Props): JSX.Element | null {
     .filter(
       (each) => (code === null || each.code === code) && (key === null || each.key_id === key),
     );
-  if (entries === undefined || (entries.length === 0 && !list.hasMore && code === null)) {
-    const { failure, reload } = list;
-    return failure === undefined ? null : <Failure failure={failure} retry={reload} />;
+  const isFiltered = code !== null || key !== null;
+  if (entries === undefined || (entries.length === 0 && !list.hasMore && !isFiltered)) {
+    const { failure, retry } = list;
+    return failure === undefined ? null : <Failure failure={failure} retry={retry} />;
   }
   return (
     <section class="rejected-recent" aria-labelledby="rejected-recent">
@@ -101,6 +102,7 @@ export function Recent({ of, keys }: Props): JSX.Element | null {
           { name: 'Items', isNumber: true, cell: (each) => grouped(each.count) },
         ]}
       />
+      {list.failure !== undefined && <Failure failure={list.failure} retry={list.retry} />}
       <ListEnd list={list} end="No further rejections" />
     </section>
   );

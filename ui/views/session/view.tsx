@@ -1,5 +1,6 @@
 import './view.css';
 import type { JSX } from 'preact';
+import { useMemo } from 'preact/hooks';
 import { readSession } from '../../api/reading.ts';
 import type { Session, SessionTrace } from '../../api/types.ts';
 import type { ViewProps } from '../../app/routes.ts';
@@ -38,7 +39,7 @@ export function View({ params }: ViewProps): JSX.Element {
           Traces of this session
         </Link>
       </PageHead>
-      {list.failure !== undefined && <Failure failure={list.failure} retry={list.reload} />}
+      {list.failure !== undefined && <Failure failure={list.failure} retry={list.retry} />}
       {session === undefined && list.failure === undefined && <Loading />}
       {session !== undefined && <Head session={session} />}
       <ol class="thread">
@@ -80,7 +81,7 @@ function Head({ session }: { readonly session: Session }): JSX.Element {
 
 function Turn({ trace }: { readonly trace: SessionTrace }): JSX.Element {
   const { id, name, status, state, start_time, latency_ms, usage, input, output } = trace;
-  const messages = conversationOf(input, output);
+  const messages = useMemo(() => conversationOf(input, output), [input, output]);
   return (
     <li class="turn">
       <div class="turn-head">

@@ -35,8 +35,8 @@ export function ErasureList(): JSX.Element {
   );
   const erasures = list.pages?.flatMap((page) => page.erasures);
   if (erasures === undefined) {
-    const { failure, reload } = list;
-    return failure === undefined ? <Loading /> : <Failure failure={failure} retry={reload} />;
+    const { failure, retry } = list;
+    return failure === undefined ? <Loading /> : <Failure failure={failure} retry={retry} />;
   }
   if (erasures.length === 0) {
     return (
@@ -77,6 +77,7 @@ export function ErasureList(): JSX.Element {
           },
         ]}
       />
+      {list.failure !== undefined && <Failure failure={list.failure} retry={list.retry} />}
       <ListEnd list={list} end="No further erasures" />
       {shown !== undefined && <Receipt of={shown} onClose={() => setShown(undefined)} />}
     </>

@@ -57,8 +57,8 @@ function Changes(): JSX.Element {
     audit.map((entry, index) => ({ ...entry, id: `${page} ${index}` })),
   );
   if (entries === undefined) {
-    const { failure, reload } = list;
-    return failure === undefined ? <Loading /> : <Failure failure={failure} retry={reload} />;
+    const { failure, retry } = list;
+    return failure === undefined ? <Loading /> : <Failure failure={failure} retry={retry} />;
   }
   if (entries.length === 0) return <Empty title="Nothing was changed yet" />;
   return (
@@ -89,7 +89,7 @@ function Changes(): JSX.Element {
           },
         ]}
       />
-      {list.failure !== undefined && <Failure failure={list.failure} retry={list.more} />}
+      {list.failure !== undefined && <Failure failure={list.failure} retry={list.retry} />}
       <ListEnd list={list} end="No further changes" />
     </>
   );

@@ -4,7 +4,7 @@ import { at, send } from '../../api/client.ts';
 import type { CreatedKey, Key, Project } from '../../api/types.ts';
 import { Confirm } from '../../parts/confirm.tsx';
 import { Dialog } from '../../parts/dialog.tsx';
-import { NewKey } from '../../parts/new-key.tsx';
+import { NewKey, TokenWarning } from '../../parts/new-key.tsx';
 import { Snippets } from '../../parts/snippets.tsx';
 
 type Props = {
@@ -84,7 +84,6 @@ type TokenProps = { readonly created: CreatedKey; readonly onClose: () => void }
 
 function TokenDialog({ created, onClose }: TokenProps): JSX.Element {
   const [wasWarned, setWarned] = useState(false);
-  // Escape and a click beside the dialog are easily accidents, and the token would be lost.
   const close = (): void => (wasWarned ? onClose() : setWarned(true));
   return (
     <Dialog title="Save the new key" onClose={close}>
@@ -93,11 +92,7 @@ function TokenDialog({ created, onClose }: TokenProps): JSX.Element {
         <summary>Settings to paste: curl, Python, LangSmith, OpenTelemetry, …</summary>
         <Snippets token={created.token} />
       </details>
-      {wasWarned && (
-        <p role="alert" class="warn">
-          The key is not shown again. Close the dialog once it is saved.
-        </p>
-      )}
+      {wasWarned && <TokenWarning />}
       <div class="dialog-foot">
         <button type="button" class="primary" onClick={onClose}>
           Done

@@ -4,7 +4,7 @@ import { ApiFailure, at, send } from '../../api/client.ts';
 import type { CreatedKey, Key } from '../../api/types.ts';
 import { Dialog } from '../../parts/dialog.tsx';
 import { keyName } from '../../parts/key-name.ts';
-import { NewKey } from '../../parts/new-key.tsx';
+import { NewKey, TokenWarning } from '../../parts/new-key.tsx';
 import { Refusal } from '../../parts/refusal.tsx';
 import { Snippets } from '../../parts/snippets.tsx';
 import { Time } from '../../parts/time.tsx';
@@ -25,6 +25,7 @@ export function RotateKey({ old, keys, projectId, reload, onClose }: Props): JSX
   const [created, setCreated] = useState<CreatedKey | undefined>(undefined);
   const [chosenId, setChosenId] = useState<string | undefined>(undefined);
   const [isDeployed, setDeployed] = useState(false);
+  const [wasWarned, setWarned] = useState(false);
   const { failure, isBusy, attempt } = useAttempt();
 
   const replacement = keys.find(({ id }) => id === (created?.id ?? chosenId)) ?? created;
@@ -47,8 +48,11 @@ export function RotateKey({ old, keys, projectId, reload, onClose }: Props): JSX
     onClose();
   });
 
+  const showsToken = step === 2 && created !== undefined;
+  const close = (): void => (showsToken && !wasWarned ? setWarned(true) : onClose());
+
   return (
-    <Dialog title={`Rotate ${keyName(old)}`} onClose={onClose}>
+    <Dialog title={`Rotate ${keyName(old)}`} onClose={close}>
       <ol class="steps">
         <Step number={1} current={step} title="Create a replacement in the same project">
           <p class="muted">It gets the same name and permissions.</p>
@@ -60,7 +64,7 @@ export function RotateKey({ old, keys, projectId, reload, onClose }: Props): JSX
           <Others old={old} keys={keys} onChoose={choose} />
         </Step>
         <Step number={2} current={step} title="Deploy the new secret">
-          {created !== undefined && (
+          {showsToken && (
             <>
               <NewKey token={created.token} />
               <details class="paste">
@@ -95,6 +99,7 @@ export function RotateKey({ old, keys, projectId, reload, onClose }: Props): JSX
           </div>
         </Step>
       </ol>
+      {showsToken && wasWarned && <TokenWarning />}
       {failure !== undefined && <Refusal failure={failure} />}
       <div class="dialog-foot">
         <button type="button" onClick={onClose}>

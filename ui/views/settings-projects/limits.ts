@@ -14,14 +14,20 @@ const UNITS: Readonly<Record<string, number>> = {
   tib: 1024 ** 4,
 };
 
-/** `1,000,000`, `1.5M`, `512 MiB`. Null for an empty text, which is no limit; undefined if it is no whole number from 1. */
+/** A number with or without commas, a fraction, a unit. */
+const LIMIT = /^(\d+|\d{1,3}(?:,\d{3})+)(\.\d+)?([a-z]*)$/;
+
+/**
+ * `1,000,000`, `1.5M`, `512 MiB`. Null for an empty text, which is no limit; undefined if it is no whole number from 1, or if its
+ * separators have another meaning in some countries, as in `50.000` and `1,5M`.
+ */
 export function parseLimit(text: string): number | null | undefined {
-  const wanted = text.replaceAll(/[\s,_]/g, '').toLowerCase();
+  const wanted = text.replaceAll(/[\s_]/g, '').toLowerCase();
   if (wanted === '') return null;
-  const [, digits = '', unit = ''] = /^(\d+(?:\.\d+)?)([a-z]*)$/.exec(wanted) ?? [];
+  const [, digits = '', fraction = '', unit = ''] = LIMIT.exec(wanted) ?? [];
   const size = Object.hasOwn(UNITS, unit) ? UNITS[unit] : undefined;
-  if (digits === '' || size === undefined) return undefined;
-  const value = Number(digits) * size;
+  if (digits === '' || size === undefined || (fraction !== '' && unit === '')) return undefined;
+  const value = Number(digits.replaceAll(',', '') + fraction) * size;
   return Number.isSafeInteger(value) && value >= 1 ? value : undefined;
 }
 

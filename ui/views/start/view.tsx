@@ -1,5 +1,5 @@
 import type { JSX } from 'preact';
-import { useEffect, useState } from 'preact/hooks';
+import { useEffect, useRef, useState } from 'preact/hooks';
 import { at, get, send } from '../../api/client.ts';
 import type { CreatedKey, Project, Rejections, Trace } from '../../api/types.ts';
 import { Empty } from '../../parts/empty.tsx';
@@ -30,15 +30,17 @@ function Start({ of }: { readonly of: Project }): JSX.Element {
   // The value of the moment when the page opened: the first trace changes it.
   const [wasEmpty] = useState(of.retained_traces === 0);
   const { traces, isListening } = useArrivals(of.id, wasEmpty);
-  const first = traces[0];
+  const hasTrace = traces.length > 0;
   useEffect(() => {
+    const first = traces.at(-1);
     if (first === undefined || !wasEmpty) return undefined;
     const open = (): void => navigate(hrefOf(traceHref(first)));
     const timer = setTimeout(open, OPEN_MS);
     // The page that opens at `/` depends on the number of traces.
     loadProjects().catch(failed);
     return () => clearTimeout(timer);
-  }, [first?.id, wasEmpty]);
+    // Not at each trace: a client that sends all the time would put off the opening.
+  }, [hasTrace, wasEmpty]);
   const note = (
     <>
       Send a trace to <strong class="user-text">{of.name}</strong>. This page sees it arrive.
@@ -137,14 +139,16 @@ function Waiting({ isFirst, isListening, traces }: WaitingProps): JSX.Element {
 
 /** A refused request shows no trace: this says why. */
 function Refused({ projectId }: { readonly projectId: string }): JSX.Element | null {
-  const [since] = useState(() => new Date().toISOString());
   const { data } = useResource(
     projectId,
     (signal) =>
       get<Rejections>(at`/projects/${projectId}/rejections`, { query: { limit: 3 }, signal }),
     { every: REJECTIONS_MS },
   );
-  const recent = data?.rejections.filter(({ at: time }) => time >= since) ?? [];
+  // The clock of the daemon may be another one: later than the newest one of the first answer.
+  const since = useRef<string | undefined>(undefined);
+  if (data !== undefined) since.current ??= data.rejections[0]?.at ?? '';
+  const recent = data?.rejections.filter(({ at: time }) => time > (since.current ?? '')) ?? [];
   if (recent.length === 0) return null;
   return (
     <div class="start-refused" role="alert">

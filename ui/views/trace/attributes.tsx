@@ -1,10 +1,12 @@
 import type { ComponentChildren, JSX } from 'preact';
+import { useMemo } from 'preact/hooks';
 import type { Observation, TreeObservation } from '../../api/types.ts';
 import { bytes, cost, duration, exact, grouped } from '../../parts/format.ts';
 import { Json } from '../../parts/json.tsx';
 import { LongText } from '../../parts/long-text.tsx';
 import { isRecord, textOf } from '../../parts/message-parts.ts';
 import { Value } from '../../parts/messages.tsx';
+import { exceptionsOf } from './exceptions.ts';
 import { instantOf } from './instant.ts';
 import type { TreeLayout } from './tree-layout.ts';
 
@@ -143,15 +145,13 @@ function Tree({ title, value }: { title: string; value: unknown }): JSX.Element 
   );
 }
 
-type Exception = { readonly type: unknown; readonly message: unknown; readonly stack: unknown };
-
 /** The error of the observation, and the exceptions of its events that it does not repeat. */
 function Exceptions({ data }: { readonly data: Observation }): JSX.Element | null {
   const found = exceptionsOf(data);
   if (found.length === 0) return null;
   return (
     <>
-      {found.slice(0, 20).map(({ type, message, stack }, index) => (
+      {found.map(({ type, message, stack }, index) => (
         <section key={index} class="exception">
           <h3 class="bad user-text">{(textOf(type) ?? 'Error').slice(0, 200)}</h3>
           {typeof message === 'string' && message !== '' && <LongText text={message} />}
@@ -160,22 +160,6 @@ function Exceptions({ data }: { readonly data: Observation }): JSX.Element | nul
       ))}
     </>
   );
-}
-
-function exceptionsOf({ error, events }: Observation): Exception[] {
-  const own: Exception[] =
-    error === null ? [] : [{ type: error.type, message: error.message, stack: error.stacktrace }];
-  for (const event of Array.isArray(events) ? events : []) {
-    const attributes = isRecord(event) ? event['attributes'] : undefined;
-    if (!isRecord(event) || event['name'] !== 'exception' || !isRecord(attributes)) continue;
-    const [type, message, stack] = ['type', 'message', 'stacktrace'].map(
-      (name) => attributes[`exception.${name}`],
-    );
-    const known = own.find((each) => each.message === message && (each.stack ?? stack) === stack);
-    if (known === undefined) own.push({ type, message, stack });
-    else if (known.stack === null) own[own.indexOf(known)] = { ...known, stack };
-  }
-  return own;
 }
 
 /** Events that have a row of their own. */
@@ -193,25 +177,39 @@ function Events({ data }: { readonly data: Observation }): JSX.Element | null {
     <section>
       <h3>Events</h3>
       <ol class="event-list">
-        {events.map((event, index) => {
-          const { name, time, ...rest } = event;
-          const since = instantOf(typeof time === 'string' ? time : null) - start;
-          const attributes =
-            'attributes' in rest && Object.keys(rest).length === 1 ? rest['attributes'] : rest;
-          const hasMore = isRecord(attributes) && Object.keys(attributes).length > 0;
-          return (
-            <li key={index}>
-              <div class="event-head">
-                <span class="muted event-time" title={exact(textOf(time))}>
-                  {Number.isNaN(since) ? '–' : `+${duration(since)}`}
-                </span>
-                <LongText text={textOf(name) ?? 'event'} first={200} />
-              </div>
-              {hasMore && <Value value={attributes} label={`Event ${index + 1}`} />}
-            </li>
-          );
-        })}
+        {events.map((event, index) => (
+          <EventItem key={index} event={event} start={start} label={`Event ${index + 1}`} />
+        ))}
       </ol>
     </section>
   );
+}
+
+type EventProps = {
+  readonly event: Readonly<Record<string, unknown>>;
+  /** Of the observation, milliseconds since 1970. */
+  readonly start: number;
+  readonly label: string;
+};
+
+function EventItem({ event, start, label }: EventProps): JSX.Element {
+  const { name, time } = event;
+  const since = instantOf(typeof time === 'string' ? time : null) - start;
+  const attributes = useMemo(() => attributesOf(event), [event]);
+  const hasMore = isRecord(attributes) && Object.keys(attributes).length > 0;
+  return (
+    <li>
+      <div class="event-head">
+        <span class="muted event-time" title={exact(textOf(time))}>
+          {Number.isNaN(since) ? '–' : `+${duration(since)}`}
+        </span>
+        <LongText text={textOf(name) ?? 'event'} first={200} />
+      </div>
+      {hasMore && <Value value={attributes} label={label} />}
+    </li>
+  );
+}
+
+function attributesOf({ name, time, ...rest }: EventProps['event']): unknown {
+  return 'attributes' in rest && Object.keys(rest).length === 1 ? rest['attributes'] : rest;
 }

@@ -10,17 +10,19 @@ import { Status } from '../../parts/status.tsx';
 import { beginning, visible } from '../../parts/text-pieces.ts';
 import { Time } from '../../parts/time.tsx';
 import { curlOf } from './curl.ts';
-import { DeleteTrace } from './delete-trace.tsx';
 import { scoreText, tokensOf } from './values.ts';
 
-type Props = { readonly projectId: string; readonly trace: Trace };
+type Props = {
+  readonly projectId: string;
+  readonly trace: Trace;
+  readonly onDelete: () => void;
+};
 
 /** Characters of a text of a client in the head. */
 const SHORT = 200;
 
 /** The values of the whole trace, and the actions on it. */
-export function TraceHead({ projectId, trace }: Props): JSX.Element {
-  const [isDeleting, setDeleting] = useState(false);
+export function TraceHead({ projectId, trace, onDelete }: Props): JSX.Element {
   const path = at`/projects/${projectId}/traces/${trace.id}`;
   const request = curlOf(location.origin + apiPath(path, { fields: 'tree' }));
   return (
@@ -34,16 +36,13 @@ export function TraceHead({ projectId, trace }: Props): JSX.Element {
           <a class="button" href={apiPath(`${path}/otlp`)} download={`${fileName(trace.id)}.json`}>
             <Icon name="download" /> Download
           </a>
-          <button type="button" onClick={() => setDeleting(true)}>
+          <button type="button" onClick={onDelete}>
             <Icon name="trash" /> Delete trace
           </button>
         </div>
       </div>
       <Numbers trace={trace} />
       <Labels trace={trace} />
-      {isDeleting && (
-        <DeleteTrace projectId={projectId} trace={trace} onClose={() => setDeleting(false)} />
-      )}
     </header>
   );
 }
@@ -133,7 +132,7 @@ function labelsOf(trace: Trace): Label[] {
   const named = (name: string, value: string | null, to?: string): Label[] =>
     value === null ? [] : [{ id: name, view: <Chip name={name} value={value} to={to} /> }];
   return [
-    ...named('user', user_id, '/users'),
+    ...named('user', user_id, at`/users/${user_id ?? ''}`),
     ...named('session', session_id, at`/sessions/${session_id ?? ''}`),
     ...named('environment', environment),
     ...named('release', release),

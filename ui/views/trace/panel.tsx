@@ -1,5 +1,5 @@
 import type { JSX } from 'preact';
-import { useEffect, useRef, useState } from 'preact/hooks';
+import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { apiPath, at, get } from '../../api/client.ts';
 import type { Observation, Trace, TreeObservation } from '../../api/types.ts';
 import { conversationOf } from '../../parts/conversation.ts';
@@ -154,21 +154,19 @@ function Content({ tab, data, ...props }: Props & { tab: Tab; data: Observation 
 }
 
 function Payloads({ data }: { readonly data: Observation }): JSX.Element {
-  const { inputs, outputs, events, metadata, context_metadata } = data;
-  return (
-    <Json
-      key={data.updated_at}
-      label="Payloads"
-      value={{ inputs, outputs, events, metadata, context_metadata }}
-    />
-  );
+  // The same object for the same data: a new one closes what a person opened.
+  const value = useMemo(() => {
+    const { inputs, outputs, events, metadata, context_metadata } = data;
+    return { inputs, outputs, events, metadata, context_metadata };
+  }, [data]);
+  return <Json key={data.updated_at} label="Payloads" value={value} />;
 }
 
 type ConversationProps = { readonly data: Observation; readonly node: TreeObservation };
 
 function Conversation({ data, node }: ConversationProps): JSX.Element {
   const { inputs, outputs } = data;
-  const messages = conversationOf(inputs, outputs);
+  const messages = useMemo(() => conversationOf(inputs, outputs), [inputs, outputs]);
   if (messages !== undefined) return <Messages messages={messages} />;
   const hasNothing = isNothing(inputs) && isNothing(outputs);
   if (hasNothing) {

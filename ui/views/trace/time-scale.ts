@@ -90,6 +90,22 @@ export function ticksOf(length: number, most: number): number[] {
   return ticks;
 }
 
+const MOST_TICKS = 5;
+
+/** As many round times as have room beside each other on an axis of `width` pixels; `widthOf` is that of a label. */
+export function ticksWithRoom(
+  length: number,
+  width: number,
+  widthOf: (tick: number) => number,
+): number[] {
+  for (let most = MOST_TICKS; most > 1; most--) {
+    const ticks = ticksOf(length, most);
+    const distance = ((ticks[1] ?? length) / length) * width;
+    if (ticks.every((tick) => widthOf(tick) <= distance)) return ticks;
+  }
+  return [0];
+}
+
 const MINUTE = 60_000;
 const HOUR = 3_600_000;
 const DAY = 86_400_000;
@@ -106,5 +122,6 @@ function stepFrom(rough: number): number {
   const unit = rough > 500 ? DAY : 1;
   const power = 10 ** Math.floor(Math.log10(rough / unit));
   const factor = [1, 2, 5, 10].find((each) => each * power * unit >= rough * (1 - 1e-9)) ?? 10;
-  return factor * power * unit;
+  // Labels have no finer unit.
+  return Math.max(factor * power * unit, SHORTEST_MS);
 }

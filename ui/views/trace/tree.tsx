@@ -1,10 +1,10 @@
 import type { JSX } from 'preact';
-import { useId, useMemo } from 'preact/hooks';
+import { useId, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
 import type { Trace } from '../../api/types.ts';
 import { duration } from '../../parts/format.ts';
 import { VirtualList } from '../../parts/virtual-list.tsx';
 import { criticalPath } from './critical-path.ts';
-import { ticksOf, timeScaleOf } from './time-scale.ts';
+import { ticksWithRoom, timeScaleOf } from './time-scale.ts';
 import type { TreeLayout } from './tree-layout.ts';
 import { observationAt } from './tree-layout.ts';
 import { TreeRow } from './tree-row.tsx';
@@ -44,7 +44,7 @@ export function Tree(props: Props): JSX.Element {
         onCollapse={state.toggleAll}
         isCollapsed={collapsed.size > 0}
       />
-      <Axis length={scale.length} most={isNarrow ? 4 : 5} />
+      <Axis length={scale.length} />
       <VirtualList
         class="tree-rows"
         count={visible.rows.length}
@@ -82,13 +82,30 @@ export function Tree(props: Props): JSX.Element {
   );
 }
 
-function Axis({ length, most }: { readonly length: number; readonly most: number }): JSX.Element {
+/** Pixels of a character, and of the line and the gap beside a label. */
+const CHARACTER = 7;
+const LABEL_GAP = 8;
+
+function Axis({ length }: { readonly length: number }): JSX.Element {
+  const lane = useRef<HTMLDivElement>(null);
+  const [width, setWidth] = useState(0);
+  useLayoutEffect(() => {
+    const element = lane.current;
+    if (element === null) return undefined;
+    const measure = (): void => setWidth(element.clientWidth);
+    measure();
+    const observer = new ResizeObserver(measure);
+    observer.observe(element);
+    return () => observer.disconnect();
+  }, []);
+  const widthOf = (tick: number): number => duration(tick).length * CHARACTER + LABEL_GAP;
   return (
     <div class="axis" aria-hidden="true">
-      <div class="axis-lane">
-        {ticksOf(length, most).map((tick) => (
+      <div class="axis-lane" ref={lane}>
+        {ticksWithRoom(length, width, widthOf).map((tick) => (
           <span key={tick} class="axis-tick" style={{ left: `${(tick / length) * 100}%` }}>
-            {duration(tick)}
+            {/* The edge would cut it. */}
+            {(tick / length) * width + widthOf(tick) <= width && duration(tick)}
           </span>
         ))}
       </div>

@@ -2,7 +2,7 @@ import type { JSX } from 'preact';
 import { useEffect, useMemo, useState } from 'preact/hooks';
 import type { ApiFailure } from '../../api/client.ts';
 import { at, get } from '../../api/client.ts';
-import type { TraceTree } from '../../api/types.ts';
+import type { Trace, TraceTree } from '../../api/types.ts';
 import type { ViewProps } from '../../app/routes.ts';
 import { Failure } from '../../parts/failure.tsx';
 import { Link } from '../../parts/link.tsx';
@@ -11,6 +11,7 @@ import { project } from '../../state/projects.ts';
 import { useResource } from '../../state/resource.ts';
 import { query, setQuery } from '../../state/router.ts';
 import { useTitle } from '../../state/title.ts';
+import { DeleteTrace } from './delete-trace.tsx';
 import { TraceHead } from './head.tsx';
 import { Panel } from './panel.tsx';
 import './trace.css';
@@ -27,6 +28,7 @@ export function View({ params }: ViewProps): JSX.Element {
   const traceId = params['id'] ?? '';
   const projectId = project.value?.id;
   const [every, setEvery] = useState<number | undefined>(undefined);
+  const [deleting, setDeleting] = useState<Trace | undefined>(undefined);
   const path = projectId && at`/projects/${projectId}/traces/${traceId}`;
   const { data, failure, reload } = useResource<TraceTree>(
     path,
@@ -39,12 +41,35 @@ export function View({ params }: ViewProps): JSX.Element {
   useTitle(data?.trace.name ?? 'Trace');
 
   if (projectId === undefined) return <NoProject />;
-  if (failure?.status === 404) return <NotFound id={traceId} />;
-  if (data === undefined) {
-    return failure === undefined ? <Loading /> : <Failure failure={failure} retry={reload} />;
-  }
   return (
-    <Loaded key={traceId} projectId={projectId} tree={data} failure={failure} retry={reload} />
+    <>
+      {failure?.status === 404 ? (
+        <NotFound id={traceId} />
+      ) : data === undefined ? (
+        failure !== undefined ? (
+          <Failure failure={failure} retry={reload} />
+        ) : (
+          <Loading />
+        )
+      ) : (
+        <Loaded
+          key={traceId}
+          projectId={projectId}
+          tree={data}
+          failure={failure}
+          retry={reload}
+          onDelete={() => setDeleting(data.trace)}
+        />
+      )}
+      {/* Not a part of the trace: the receipt comes after the trace is gone. */}
+      {deleting !== undefined && (
+        <DeleteTrace
+          projectId={projectId}
+          trace={deleting}
+          onClose={() => setDeleting(undefined)}
+        />
+      )}
+    </>
   );
 }
 
@@ -53,9 +78,10 @@ type LoadedProps = {
   readonly tree: TraceTree;
   readonly failure: ApiFailure | undefined;
   readonly retry: () => void;
+  readonly onDelete: () => void;
 };
 
-function Loaded({ projectId, tree, failure, retry }: LoadedProps): JSX.Element {
+function Loaded({ projectId, tree, failure, retry, onDelete }: LoadedProps): JSX.Element {
   const { trace, observations } = tree;
   const layout = useMemo(() => layoutOf(observations), [observations]);
   const isNarrow = useIsNarrow();
@@ -68,7 +94,7 @@ function Loaded({ projectId, tree, failure, retry }: LoadedProps): JSX.Element {
 
   return (
     <div class="trace">
-      <TraceHead projectId={projectId} trace={trace} />
+      <TraceHead projectId={projectId} trace={trace} onDelete={onDelete} />
       {failure !== undefined && <Failure failure={failure} retry={retry} />}
       {named !== undefined && row === undefined && (
         <p class="trace-note" role="status">

@@ -3,6 +3,7 @@ import { useState } from 'preact/hooks';
 import { readFacet } from '../../api/reading.ts';
 import { count } from '../../parts/format.ts';
 import type { Range } from '../../state/range.ts';
+import { rangeKey } from '../../state/range.ts';
 import { useResource } from '../../state/resource.ts';
 import { toggleValue, valuesIn } from '../../state/terms.ts';
 
@@ -57,7 +58,7 @@ function Facet(props: FacetProps): JSX.Element {
   // The values beside a chosen one count too: a click on one of them adds it.
   const others = [...chosen].reduce((text, value) => toggleValue(text, field, value), query);
   const { data, failure, isLoading } = useResource(
-    isOpen ? [project, field, others, range.name, range.to, limit].join(' ') : undefined,
+    isOpen ? [project, field, others, rangeKey(range), limit].join(' ') : undefined,
     (signal) => {
       const { from, to } = range;
       return readFacet(project, { field, q: others, from, to, limit: limit + 1 }, signal);

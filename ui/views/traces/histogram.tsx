@@ -3,7 +3,7 @@ import { useRef, useState } from 'preact/hooks';
 import { readStats } from '../../api/reading.ts';
 import type { Stats } from '../../api/types.ts';
 import { grouped } from '../../parts/format.ts';
-import type { Range } from '../../state/range.ts';
+import type { Bars, Range } from '../../state/range.ts';
 import { barsOf, STEP_MS } from '../../state/range.ts';
 import { useResource } from '../../state/resource.ts';
 import type { Bar } from './bars.ts';
@@ -35,9 +35,9 @@ export function Histogram({ project, query, range, onSelect }: Props): JSX.Eleme
   return (
     <figure class={isLoading ? 'histogram is-loading' : 'histogram'} aria-label="Traces over time">
       <figcaption class="muted">
-        {failure === undefined ? said(data?.stats, total, failed) : failure.message}
+        {failure === undefined ? said(data, total, failed) : failure.message}
       </figcaption>
-      <Bars
+      <BarsDrawn
         bars={bars}
         step={data === undefined ? 1 : STEP_MS[data.span.step]}
         onSelect={onSelect}
@@ -46,12 +46,16 @@ export function Histogram({ project, query, range, onSelect }: Props): JSX.Eleme
   );
 }
 
-function said(stats: Stats | undefined, total: number, failed: number): JSX.Element {
-  if (stats === undefined) return <span>…</span>;
+type Counted = { readonly span: Bars; readonly stats: Stats };
+
+function said(data: Counted | undefined, total: number, failed: number): JSX.Element {
+  if (data === undefined) return <span>…</span>;
+  const { span, stats } = data;
   return (
     <>
       <strong>{grouped(total)}</strong> {total === 1 ? 'trace' : 'traces'}
       {failed > 0 && <span class="bad"> · {grouped(failed)} failed</span>}
+      {span.days !== undefined && ` · of the last ${span.days} days of the range`}
       {stats.partial && ' · of the newest part of the range'}
     </>
   );
@@ -64,7 +68,7 @@ type BarsProps = {
   readonly onSelect: (from: string, to: string) => void;
 };
 
-function Bars({ bars, step, onSelect }: BarsProps): JSX.Element {
+function BarsDrawn({ bars, step, onSelect }: BarsProps): JSX.Element {
   const place = useRef<SVGSVGElement>(null);
   const [drag, setDrag] = useState<{ readonly from: number; readonly to: number } | undefined>();
   const most = Math.max(1, ...bars.map(({ traces }) => traces));

@@ -1,15 +1,34 @@
 import type { Trace } from '../../api/types.ts';
 
-/** Traces in the order of their start, newest first, after some of them changed. A trace that is new comes in. */
-export function withChanged(traces: readonly Trace[], changed: readonly Trace[]): readonly Trace[] {
+/** The part of a list that is there. */
+type Bounds = {
+  /** The beginning of its range; undefined without one. */
+  readonly from: string | undefined;
+  /** Further pages have the traces behind the last one. */
+  readonly hasMore: boolean;
+};
+
+/**
+ * Traces in the order of their start, newest first, after some of them changed. A trace that is new comes in, unless it is
+ * older than the range or than the pages that are there.
+ */
+export function withChanged(
+  traces: readonly Trace[],
+  changed: readonly Trace[],
+  { from, hasMore }: Bounds,
+): readonly Trace[] {
   const newest = new Map(changed.map((each) => [each.id, each]));
   const kept = traces.map((each) => {
     const now = newest.get(each.id);
     newest.delete(each.id);
     return now ?? each;
   });
-  if (newest.size === 0) return kept;
-  return [...newest.values(), ...kept].sort((a, b) => startOf(b) - startOf(a));
+  const oldest = [from, hasMore ? traces.at(-1)?.start_time : undefined]
+    .map((time) => Date.parse(time ?? ''))
+    .filter((time) => !Number.isNaN(time));
+  const added = [...newest.values()].filter((each) => startOf(each) >= Math.max(...oldest));
+  if (added.length === 0) return kept;
+  return [...added, ...kept].sort((a, b) => startOf(b) - startOf(a));
 }
 
 function startOf({ start_time }: Trace): number {

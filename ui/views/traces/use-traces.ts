@@ -1,11 +1,13 @@
-import { useEffect, useState } from 'preact/hooks';
-import { apiPath, at } from '../../api/client.ts';
+import { useEffect, useRef, useState } from 'preact/hooks';
 import { readTraces } from '../../api/reading.ts';
+import { followTraces } from '../../api/trace-stream.ts';
 import type { Trace } from '../../api/types.ts';
 import type { Pages } from '../../state/pages.ts';
 import { usePages } from '../../state/pages.ts';
 import type { Range } from '../../state/range.ts';
+import { rangeKey } from '../../state/range.ts';
 import { mistakeOf } from '../../state/terms.ts';
+import { useIsVisible } from '../../state/visible.ts';
 import { joined, withChanged } from './list.ts';
 
 export type Asked = {
@@ -19,62 +21,93 @@ export type Asked = {
 export type TraceList = Omit<Pages<never>, 'pages'> & {
   /** Undefined until the first page is there. */
   readonly traces: readonly Trace[] | undefined;
+  /** The list is live, but no change reaches it at this moment. */
+  readonly isBroken: boolean;
 };
 
 const PAGE = 50;
 
 /**
  * The list of a query, page by page; nothing for a query with a mistake. With `isLive`, traces that are new or change
- * come in.
+ * come in while the page is visible: a browser opens only a few connections to a host, and the daemon a few streams.
  */
 export function useTraces(asked: Asked, isLive: boolean): TraceList {
   const { project, query, range, sort, order } = asked;
   const key = mistakeOf(query) === undefined ? keyOf(asked) : undefined;
-  const { pages, ...list } = usePages(key, (cursor, signal) => {
+  /** The number of the last change that the stream brought. */
+  const last = useRef(0);
+  const { pages, ...list } = usePages(key, async (cursor, signal) => {
     const { from, to } = range;
-    return readTraces(project, { q: query, from, to, sort, order, limit: PAGE, cursor }, signal);
+    const since = last.current;
+    const asked = { q: query, from, to, sort, order, limit: PAGE, cursor };
+    return { ...(await readTraces(project, asked, signal)), since };
   });
-  const [changed, setChanged] = useState<readonly Trace[]>([]);
-  const first = pages?.[0];
-  useEffect(() => setChanged([]), [first]);
+  const [changes, setChanges] = useState<readonly Change[]>([]);
+  const [isBroken, setBroken] = useState(false);
+  const isFollowing = useIsVisible() && isLive && key !== undefined;
   useEffect(() => {
-    if (!isLive || key === undefined) return undefined;
-    const put = (traces: readonly Trace[]): void =>
-      setChanged((before) => [...before, ...traces].slice(-MOST_CHANGED));
-    return follow(asked, put, list.reload);
-  }, [key, isLive]);
+    if (!isFollowing) return undefined;
+    return follow(project, query, {
+      number: () => ++last.current,
+      put: (news) => setChanges((before) => [...before, ...news].slice(-MOST_CHANGES)),
+      reload: list.reload,
+      setBroken,
+    });
+  }, [key, isFollowing]);
   const loaded = pages?.reduce<readonly Trace[]>((all, page) => joined(all, page.traces), []);
-  return { ...list, traces: loaded && withChanged(loaded, changed) };
+  // The first page has the changes from before it was asked for.
+  const since = pages?.[0]?.since ?? 0;
+  const changed = changes.filter(({ number }) => number > since).map(({ trace }) => trace);
+  const bounds = { from: range.from, hasMore: list.hasMore };
+  return {
+    ...list,
+    traces: loaded && withChanged(loaded, changed, bounds),
+    isBroken: isFollowing && isBroken,
+  };
 }
 
 function keyOf({ project, query, range, sort, order }: Asked): string {
-  const { name, from, to } = range;
-  return JSON.stringify([project, query, name === 'custom' ? [from, to] : name, sort, order]);
+  return JSON.stringify([project, query, rangeKey(range), sort, order]);
 }
+
+type Change = { readonly number: number; readonly trace: Trace };
 
 /** Milliseconds between two changes of the list, so that a busy project does not redraw it all the time. */
 const GATHER_MS = 500;
-/** Traces that a live list takes in before the oldest of them leave it. */
-const MOST_CHANGED = 1_000;
+/** Changes that a live list takes in before the oldest of them leave it. */
+const MOST_CHANGES = 1_000;
+
+type Receiver = {
+  /** The number of the next change. */
+  readonly number: () => number;
+  readonly put: (changes: readonly Change[]) => void;
+  readonly reload: () => void;
+  readonly setBroken: (isBroken: boolean) => void;
+};
 
 function follow(
-  { project, query }: Asked,
-  put: (changed: readonly Trace[]) => void,
-  reload: () => void,
+  project: string,
+  query: string,
+  { number, put, reload, setBroken }: Receiver,
 ): () => void {
-  let gathered: Trace[] = [];
-  const source = new EventSource(apiPath(at`/projects/${project}/traces/stream`, { q: query }));
-  source.addEventListener('trace', ({ data }: MessageEvent<string>) => {
-    gathered.push(JSON.parse(data));
+  let gathered: Change[] = [];
+  const end = followTraces(project, query, {
+    onTrace: (trace) => gathered.push({ number: number(), trace }),
+    // The list may be older than the stream.
+    onOpen: () => {
+      setBroken(false);
+      reload();
+    },
+    onBroken: () => setBroken(true),
+    onLagged: reload,
   });
-  source.addEventListener('lagged', reload);
   const timer = setInterval(() => {
     if (gathered.length === 0) return;
     put(gathered);
     gathered = [];
   }, GATHER_MS);
   return () => {
-    source.close();
+    end();
     clearInterval(timer);
   };
 }

@@ -50,6 +50,11 @@ export function View(): JSX.Element {
   return (
     <>
       <PageHead title="Traces">
+        {list.isBroken && (
+          <span class="warn" role="status">
+            The stream is interrupted. Connecting …
+          </span>
+        )}
         <Switch
           label="Live"
           isOn={isLive}
@@ -71,7 +76,7 @@ export function View(): JSX.Element {
           button="Export"
           items={['jsonl', 'csv', 'parquet'].map((format) => ({
             ...{ id: format, label: FORMATS[format] ?? format },
-            run: () => location.assign(exported(format)),
+            run: () => download(exported(format)),
           }))}
         />
       </PageHead>
@@ -84,8 +89,8 @@ export function View(): JSX.Element {
       )}
       <div class="list-body" hidden={!isValid}>
         {isValid && <Facets {...{ project: id, query: text, range }} onSearch={search} />}
-        <div class="list-main">
-          {list.failure !== undefined && <Failure failure={list.failure} retry={list.reload} />}
+        <div class={list.isStale ? 'list-main is-stale' : 'list-main'} aria-busy={list.isStale}>
+          {list.failure !== undefined && <Failure failure={list.failure} retry={list.retry} />}
           {list.traces === undefined && list.failure === undefined && <Loading />}
           {list.traces !== undefined && list.traces.length > 0 && (
             <TraceTable
@@ -101,6 +106,14 @@ export function View(): JSX.Element {
       </div>
     </>
   );
+}
+
+/** A link with the attribute `download` leaves the page where it is, also if the daemon refuses. */
+function download(url: string): void {
+  const link = document.createElement('a');
+  link.href = url;
+  link.download = '';
+  link.click();
 }
 
 const FORMATS: Readonly<Record<string, string>> = {

@@ -1,7 +1,12 @@
 import fc from 'fast-check';
 import t from 'tap';
 import { instantOf } from '../../../../ui/views/trace/instant.ts';
-import { barOf, ticksOf, timeScaleOf } from '../../../../ui/views/trace/time-scale.ts';
+import {
+  barOf,
+  ticksOf,
+  ticksWithRoom,
+  timeScaleOf,
+} from '../../../../ui/views/trace/time-scale.ts';
 import { layoutOf } from '../../../../ui/views/trace/tree-layout.ts';
 import { anyObservations, observation } from './trees.ts';
 
@@ -68,9 +73,21 @@ t.test('bars stay inside of the scale', async () => {
   );
 });
 
+t.test('an axis has the ticks whose labels have room beside each other', async (t) => {
+  const ticks = (width: number) => ticksWithRoom(1_000, width, () => 50);
+  t.same(ticks(250), [0, 500, 1_000]);
+  t.same(ticks(100), [0, 500, 1_000]);
+  t.same(ticks(99), [0, 1_000]);
+  t.same(ticks(50), [0, 1_000]);
+  t.same(ticks(49), [0]);
+  t.same(ticks(0), [0]);
+});
+
 t.test('ticks are round and few', async (t) => {
   t.same(ticksOf(1_000, 6), [0, 200, 400, 600, 800, 1_000]);
   t.same(ticksOf(65_000, 6), [0, 15_000, 30_000, 45_000, 60_000]);
+  t.same(ticksOf(1_000, 1), [0]);
+  t.same(ticksOf(0.001, 6), [0, 0.001]);
   t.same(ticksOf(0, 6), [0]);
   t.same(ticksOf(Number.NaN, 6), [0]);
   fc.assert(

@@ -1,6 +1,6 @@
 import t from 'tap';
 import type { Trace } from '../../../../ui/api/types.ts';
-import { barsOf, rangeOf } from '../../../../ui/state/range.ts';
+import { barsOf, rangeKey, rangeOf } from '../../../../ui/state/range.ts';
 import { barsIn, selectionOf } from '../../../../ui/views/traces/bars.ts';
 import { columnsOf, leastWidth, toggleColumn } from '../../../../ui/views/traces/columns.ts';
 import { joined, withChanged } from '../../../../ui/views/traces/list.ts';
@@ -15,16 +15,31 @@ function trace(id: string, start_time: string | null, name = ''): Trace {
 t.test('puts changed traces in the place of their start', async (t) => {
   const list = [trace('c', '2026-11-20T03:00:00Z'), trace('a', '2026-11-20T01:00:00Z')];
   const changed = [trace('b', '2026-11-20T02:00:00Z'), trace('a', '2026-11-20T01:00:00Z', 'new')];
-  const after = withChanged(list, changed);
+  const all = { from: undefined, hasMore: false };
+  const after = withChanged(list, changed, all);
   t.same(
     after.map(({ id, name }) => id + name),
     ['c', 'b', 'anew'],
   );
   t.same(
-    withChanged(list, [trace('x', null)]).map(({ id }) => id),
+    withChanged(list, [trace('x', null)], all).map(({ id }) => id),
     ['x', 'c', 'a'],
   );
-  t.same(withChanged(list, []), list);
+  t.same(withChanged(list, [], all), list);
+});
+
+t.test('takes in no trace that is older than the range or the pages that are there', async (t) => {
+  const list = [trace('c', '2026-11-20T03:00:00Z'), trace('b', '2026-11-20T02:00:00Z')];
+  const changed = [
+    trace('a', '2026-11-20T01:00:00Z'),
+    trace('b', '2026-11-20T02:00:00Z', 'new'),
+    trace('old', '2026-11-19T00:00:00Z'),
+  ];
+  const idsIn = (from: string | undefined, hasMore: boolean) =>
+    withChanged(list, changed, { from, hasMore }).map(({ id, name }) => id + name);
+  t.same(idsIn('2026-11-20T00:00:00Z', false), ['c', 'bnew', 'a']);
+  t.same(idsIn(undefined, true), ['c', 'bnew']);
+  t.same(idsIn(undefined, false), ['c', 'bnew', 'a', 'old']);
 });
 
 t.test('lists a trace once that two pages have', async (t) => {
@@ -47,6 +62,14 @@ t.test('reads the range of an address, with 7 days as the usual one', async (t) 
   t.match(of('from=nonsense'), { name: '7d' });
 });
 
+t.test('tells ranges apart by their bounds, and relative ones by their name', async (t) => {
+  const of = (text: string, now = NOW) => rangeKey(rangeOf(new URLSearchParams(text), now));
+  t.equal(of('range=24h'), of('range=24h', NOW + 1));
+  t.not(of('range=24h'), of('range=7d'));
+  t.not(of('from=2026-11-01&to=2026-11-03'), of('from=2026-11-02&to=2026-11-03'));
+  t.not(of('from=2026-11-01&to=2026-11-02'), of('from=2026-11-01&to=2026-11-03'));
+});
+
 t.test('chooses the step of the bars by the length of the range', async (t) => {
   const of = (ms: number) => barsOf({ from: new Date(NOW - ms).toISOString(), to: undefined }, NOW);
   t.equal(of(6 * HOUR).step, '5m');
@@ -57,6 +80,9 @@ t.test('chooses the step of the bars by the length of the range', async (t) => {
   t.equal(of(HOUR).from % 300_000, 0);
   const years = barsOf({ from: '0001-01-01T00:00:00.000Z', to: undefined }, NOW);
   t.ok((years.to - years.from) / (24 * HOUR) <= 367);
+  t.equal(years.days, 366, 'a part of the range');
+  t.equal(barsOf({ from: undefined, to: undefined }, NOW).days, 90);
+  t.equal(of(366 * 24 * HOUR).days, undefined);
 });
 
 t.test('makes a bar for each step, with the failed traces apart', async (t) => {

@@ -1,0 +1,41 @@
+import { apiPath, at, get } from './client.ts';
+import type { Trace } from './types.ts';
+
+type Follower = {
+  readonly onTrace: (trace: Trace) => void;
+  /** Also when the stream opens again after a break. Changes before it are in no event. */
+  readonly onOpen: () => void;
+  readonly onBroken: () => void;
+  /** The daemon left out changes, because they came faster than the page reads. */
+  readonly onLagged?: () => void;
+};
+
+/** Milliseconds until a stream that the daemon refused is opened again. */
+const RETRY_MS = 3_000;
+
+/** Follows the traces of a project that are new or change, and match the query. Returns the function that ends it. */
+export function followTraces(project: string, query: string, follower: Follower): () => void {
+  const { onTrace, onOpen, onBroken, onLagged } = follower;
+  let source: EventSource | undefined;
+  let retry: ReturnType<typeof setTimeout> | undefined;
+  const open = (): void => {
+    const stream = new EventSource(apiPath(at`/projects/${project}/traces/stream`, { q: query }));
+    source = stream;
+    stream.onopen = onOpen;
+    stream.onerror = () => {
+      onBroken();
+      // The browser connects again after a broken connection, but not after a refusal.
+      if (stream.readyState !== EventSource.CLOSED) return;
+      retry = setTimeout(open, RETRY_MS);
+      // An event source hides the status. If the session has ended, this answer says so to the page.
+      get('/service').catch(() => undefined);
+    };
+    stream.addEventListener('trace', ({ data }: MessageEvent<string>) => onTrace(JSON.parse(data)));
+    if (onLagged !== undefined) stream.addEventListener('lagged', onLagged);
+  };
+  open();
+  return () => {
+    clearTimeout(retry);
+    source?.close();
+  };
+}

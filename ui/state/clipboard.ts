@@ -1,0 +1,24 @@
+/**
+ * Copies a text. `near` is an element of the same dialog, or of the page. Rejects if the browser does not allow it. A page that
+ * came without TLS has no clipboard, except on loopback; the browser copies a selected text there, too.
+ */
+export async function copyText(text: string, near: Element | null): Promise<void> {
+  const { clipboard } = navigator as { readonly clipboard?: Clipboard };
+  if (clipboard !== undefined) await clipboard.writeText(text);
+  else if (!copySelected(text, near)) throw new Error('The browser does not copy');
+}
+
+function copySelected(text: string, near: Element | null): boolean {
+  const before = document.activeElement;
+  const field = document.createElement('textarea');
+  field.className = 'unseen';
+  field.readOnly = true;
+  field.value = text;
+  // While a modal dialog is open, no element outside of it takes the focus.
+  (near?.closest('dialog') ?? document.body).append(field);
+  field.select();
+  const isCopied = document.execCommand('copy');
+  field.remove();
+  if (before instanceof HTMLElement) before.focus();
+  return isCopied;
+}
