@@ -256,9 +256,9 @@ t.test('commands print the answers of the API', async (t) => {
     stderr: /^error: /,
   });
   t.match(await daemon.cli('projects', 'rename', 'none', 'x'), { code: 1 });
-  t.match(await daemon.cli('usage', 'history', '--from', 'yesterday'), { code: 1 });
-  t.match(await daemon.cli('usage', 'history', '--by', 'week'), { code: 1 });
-  t.match(await daemon.cli('audit', 'list', '--from', 'yesterday'), { code: 1 });
+  t.match(await daemon.cli('usage', 'history', '--from', 'yesterday'), { code: 64 });
+  t.match(await daemon.cli('usage', 'history', '--by', 'week'), { code: 64 });
+  t.match(await daemon.cli('audit', 'list', '--from', 'yesterday'), { code: 64 });
   t.match(await daemon.cli('rejections', 'list', '--limit', 'x'), { code: 64 });
 });
 
