@@ -162,8 +162,10 @@ class BullmqQueue implements RedisQueue {
     const { id } = job;
     if (rest === undefined || id === undefined) return;
     const items = itemsIn(job.data) - rest.items;
-    if (rest.items === 0) while (!(await this.#remove(id))) yield;
-    else if (!(await this.#replace(id, job, rest))) return;
+    if (rest.items === 0) {
+      if ((yield* this.#endOfDelivery(id)) === 'unknown') return;
+      while (!(await this.#remove(id))) yield;
+    } else if (!(await this.#replace(id, job, rest))) return;
     this.dropped({ branch: this.#name, items, reason: 'erasure', wasDead: false });
     yield* this.#endOfDelivery(id);
   }
@@ -179,9 +181,13 @@ class BullmqQueue implements RedisQueue {
     }
   }
 
-  /** Ends when no worker delivers the job. A delivery that begins later has the rest only. */
-  async *#endOfDelivery(id: string): AsyncGenerator<undefined, void, undefined> {
-    while ((await this.#stateOf(id)) === 'active') yield;
+  /** Ends when no worker delivers the job, and returns its state. */
+  async *#endOfDelivery(id: string): AsyncGenerator<undefined, JobState | 'unknown', undefined> {
+    for (;;) {
+      const state = await this.#stateOf(id);
+      if (state !== 'active') return state;
+      yield;
+    }
   }
 
   #stateOf(id: string): Promise<JobState | 'unknown'> {

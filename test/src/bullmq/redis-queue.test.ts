@@ -55,7 +55,7 @@ async function rig(t: Test) {
       return read(...args);
     }) as typeof client.hmget;
   }
-  /** A worker takes a job; `end` fails its delivery, so that the job waits to be retried. */
+  /** A worker takes a job; `end` fails its delivery, so that the job waits to be retried; `succeed` ends it for good. */
   async function deliver() {
     const connection = redis.duplicate();
     connection.on('error', () => {});
@@ -67,7 +67,11 @@ async function rig(t: Test) {
     const job = await worker.getNextJob('token');
     const id = job?.id;
     if (job === undefined || id === undefined) throw new Error('no job waits');
-    return { job: id, end: () => queue.jobs.giveBack(id, 'token') };
+    return {
+      job: id,
+      end: () => queue.jobs.giveBack(id, 'token'),
+      succeed: () => job.moveToCompleted(null, 'token', false),
+    };
   }
   return { queue, redis, drops, erase, noted: () => found, deliver, betweenReads };
 }
@@ -123,6 +127,17 @@ t.test('an erasure cuts its items out of a job in delivery', async (t) => {
   t.equal(await erased, 2);
   t.equal(batchIn((await queue.jobs.bull.getJob(job))?.data)?.items, 1);
   t.match(await queue.deadLetters(), [{ items: 1 }]);
+});
+
+t.test('an erasure drops nothing of a job whose delivery succeeds', async (t) => {
+  const { queue, drops, erase, noted, deliver } = await rig(t);
+  await queue.append(batchOf('gone'));
+  const { succeed } = await deliver();
+  const erased = erase();
+  await until(() => noted() === 1);
+  await succeed();
+  t.equal(await erased, 1);
+  t.same(drops, []);
 });
 
 t.test('an erasure goes on if a job is delivered before it cuts its items out', async (t) => {
