@@ -16,6 +16,8 @@ const ROLLUPS_MS = 2_000;
 const SUMMARIES_MS = 2_000;
 /** The next round of summaries begins after so many times the length of the last one: a trace that grows is read again in each. */
 const REST_FACTOR = 10;
+/** A round may be long because it has many traces, such as all that an earlier version stored, or because the clock was set. */
+const LONGEST_REST_MS = 60_000;
 
 export type TraceKeeper = {
   /** Does what is due now. */
@@ -45,7 +47,7 @@ export function traceKeeper(
     keeper(postgres, clock, logger, {
       name: 'summaries',
       work: (database) => summarizeStale(database, terms, changes),
-      restMs: (tookMs) => Math.max(SUMMARIES_MS, REST_FACTOR * tookMs),
+      restMs: (tookMs) => Math.max(SUMMARIES_MS, Math.min(REST_FACTOR * tookMs, LONGEST_REST_MS)),
       failure: 'Trace could not be summarized; retrying',
     }),
     keeper(postgres, clock, logger, {

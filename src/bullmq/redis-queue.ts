@@ -1,4 +1,4 @@
-import type { Job, JobType } from 'bullmq';
+import type { Job, JobState, JobType } from 'bullmq';
 import type { Clock, Logger } from '../component/component.ts';
 import type { Waits } from '../component/waits.ts';
 import type { SealedBatch } from '../model/batch.ts';
@@ -117,8 +117,8 @@ class BullmqQueue implements RedisQueue {
 
   /**
    * A replay moves a batch from the dead letters to the jobs, and a delivery that fails moves it back, to the end of the dead letters.
-   * A worker has the items of a job in delivery in memory: the store of the erasure refuses them. If all items of the job are erased, the
-   * erasure waits for the end of the delivery.
+   * A worker has the items of a job in delivery in memory: the store of the erasure refuses them. The erasure waits for the end of the
+   * delivery, which may make a dead letter of them.
    *
    *   dead letters ─▶ jobs ─▶ dead letters that are new since then
    */
@@ -162,9 +162,36 @@ class BullmqQueue implements RedisQueue {
     const { id } = job;
     if (rest === undefined || id === undefined) return;
     const items = itemsIn(job.data) - rest.items;
-    if (rest.items === 0) while (!(await this.#remove(id))) yield;
-    else await this.#redis.run(() => job.updateData({ ...job.data, ...jobPayload(rest) }));
+    if (rest.items === 0) {
+      if ((yield* this.#endOfDelivery(id)) === 'unknown') return;
+      while (!(await this.#remove(id))) yield;
+    } else if (!(await this.#replace(id, job, rest))) return;
     this.dropped({ branch: this.#name, items, reason: 'erasure', wasDead: false });
+    yield* this.#endOfDelivery(id);
+  }
+
+  /** Resolves with whether the job was there: a worker may have delivered it. */
+  async #replace(id: string, job: Job, rest: SealedBatch): Promise<boolean> {
+    try {
+      await this.#redis.run(() => job.updateData({ ...job.data, ...jobPayload(rest) }));
+      return true;
+    } catch (error) {
+      if ((await this.#stateOf(id)) === 'unknown') return false;
+      throw error;
+    }
+  }
+
+  /** Ends when no worker delivers the job, and returns its state. */
+  async *#endOfDelivery(id: string): AsyncGenerator<undefined, JobState | 'unknown', undefined> {
+    for (;;) {
+      const state = await this.#stateOf(id);
+      if (state !== 'active') return state;
+      yield;
+    }
+  }
+
+  #stateOf(id: string): Promise<JobState | 'unknown'> {
+    return this.#redis.run(() => this.jobs.bull.getJobState(id));
   }
 
   /** Resolves with false while a worker delivers the job. */

@@ -54,7 +54,9 @@ async function list(queues: Queues, args: unknown): Promise<{ dead_letters: Show
       return letters.map((letter) => shown(id, letter));
     }),
   );
-  return { dead_letters: oldestFirst(found.flat()).slice(0, limit) };
+  const letters = found.flat();
+  // Those of one queue keep the order of their ids, by which a client pages: a letter that failed again has a higher id.
+  return { dead_letters: meant.length === 1 ? letters : oldestFirst(letters).slice(0, limit) };
 }
 
 /** Letters of several queues in one list. */

@@ -45,8 +45,9 @@ async function deadLetters(workers: readonly WorkerHandle[], request: ControlReq
     const args = { ...rest, queue: meant.queue };
     return shown(await ask(worker, { ...request, arguments: args }), worker);
   }
-  if (request.command === 'dead_letters.list') return listAll(workers, request);
-  const { ids } = rest;
+  const { ids, after } = rest;
+  if (request.command === 'dead_letters.list' && after === undefined)
+    return listAll(workers, request);
   if (ids === 'all') return changeAll(workers, request);
   throw unknownQueue(
     'several workers have queues: name one with --queue, as the list shows it, e.g. worker-1/otlphttp',
@@ -88,11 +89,17 @@ async function changeAll(workers: readonly WorkerHandle[], request: ControlReque
   return sums;
 }
 
-/** Adds the worker to the queue's name of a dead letter; returns other values unchanged. */
-function shown<T>(answer: T, { index }: WorkerHandle): T {
-  const { queue } = (answer ?? {}) as { queue?: unknown };
+/** Adds the worker to the queue's name of a dead letter, or of each one of a list; returns other values unchanged. */
+function shown<T>(answer: T, worker: WorkerHandle): T {
+  const { queue, dead_letters: letters } = (answer ?? {}) as {
+    queue?: unknown;
+    dead_letters?: readonly unknown[];
+  };
+  if (letters !== undefined) {
+    return { ...answer, dead_letters: letters.map((letter) => shown(letter, worker)) };
+  }
   if (typeof queue !== 'string') return answer;
-  return { ...answer, queue: `worker-${index}/${queue}` };
+  return { ...answer, queue: `worker-${worker.index}/${queue}` };
 }
 
 /** The first worker, if it runs. */

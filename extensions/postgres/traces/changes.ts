@@ -161,7 +161,7 @@ const FIRST_PAIR = 2 + WRITTEN_COLUMNS.length;
 const FIRST_POSTING = FIRST_PAIR + PAIR_COLUMNS.length;
 const FIRST_TRACE = FIRST_POSTING + POSTING_COLUMNS.length;
 /** Beside the columns of a summary. */
-const IS_SUMMARIZED = `terms = g.posted::bigint[], stale_changes = -abs(t.stale_changes),
+const IS_SUMMARIZED = `terms = g.posted::bigint[], stale_changes = 0,
   model_usage = NULL, other_usage = NULL`;
 const UPDATE_TRACES = `
   UPDATE traces t SET ${assignments(withoutNumber(TRACE_SUMMARY_COLUMNS))},
@@ -309,8 +309,11 @@ export function savePriced(entries: readonly PricedEntry[]): Statement {
   return [SAVE_PRICED, [...columnParameters(PRICED_COLUMNS, entries), ...days]];
 }
 
-/** See `STATE_COLUMNS`. Begins again at 1 after the largest integer. */
-export const MARKED_STALE = 'stale_changes = abs(t.stale_changes) % 2147483647 + 1';
+/**
+ * See `STATE_COLUMNS`. A number of the transaction. A summary leaves 0 behind, because processes of a version before, which count, mark a
+ * trace by adding 1.
+ */
+export const MARKED_STALE = 'stale_changes = (txid_current() % 2147483647 + 1)::integer';
 const SAVE_STATES = `
   UPDATE traces t SET ${assignments(withoutNumber(TRACE_STATE_COLUMNS))}, ${MARKED_STALE}
   FROM ${unnest(TRACE_STATE_COLUMNS, 1)} AS g (${namesOf(TRACE_STATE_COLUMNS)}) WHERE ${byNumber(1)}`;

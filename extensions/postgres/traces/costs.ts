@@ -155,7 +155,7 @@ function saveSummarized(n: number, locked: LockedTrace, entries: readonly Entry[
   return [saveSummary(locked.stale_changes, trace), ...insertDelta(project, delta)];
 }
 
-const MARK_STALE = `UPDATE traces t SET ${MARKED_STALE} WHERE n = $1`;
+const MARK_STALE = `UPDATE traces SET ${MARKED_STALE} WHERE n = $1`;
 
 function withChanges(found: readonly Entry[], changed: readonly Entry[]): Entry[] {
   const byNumber = new Map(changed.map((entry) => [entry.n, entry]));

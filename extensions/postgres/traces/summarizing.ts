@@ -96,7 +96,7 @@ async function save(
   const delta = new RollupDelta();
   const rollup = delta.replace(found.rollup, contribution);
   await client.query(...saveSummary(changes, { ...trace, rollup }));
-  const saved = await row(client, 'SELECT 1 FROM traces WHERE n = $1 AND stale_changes < 0', [
+  const saved = await row(client, 'SELECT 1 FROM traces WHERE n = $1 AND stale_changes = 0', [
     trace.n,
   ]);
   if (saved !== undefined) await client.commit(insertDelta(found.project, delta));

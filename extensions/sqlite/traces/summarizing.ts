@@ -12,6 +12,8 @@ const BETWEEN_MS = 5;
 const ROUND_MS = 500;
 /** The next round begins after so many times the work of the last one, so that a trace that grows takes little of a thread. */
 const REST_FACTOR = 20;
+/** A round may be long because it has many traces, such as all that an earlier version stored. */
+const LONGEST_REST_MS = 60_000;
 
 /** A write wakes it when it left a trace without its summary. */
 export type Summarizing = Rounds;
@@ -46,7 +48,7 @@ export function summarizing(
     const n = await database.search('traces.nextStale', [after]);
     after = n ?? 0;
     if (n === null) {
-      restMs = Math.max(ROUND_MS, REST_FACTOR * workMs);
+      restMs = Math.max(ROUND_MS, Math.min(REST_FACTOR * workMs, LONGEST_REST_MS));
       return false;
     }
     const summary = await database.search('traces.summarize', [n]);

@@ -35,9 +35,9 @@ export type TraceColumn<Trace> = {
 };
 
 /**
- * The columns of `traces` that every write of a trace sets. Beside them, `stale_changes` counts the writes that left the summary
- * to the background. It is negative once the summary is made, and never returns to a value: a summary is saved only if the trace has the count
- * that it had before its observations were read.
+ * The columns of `traces` that every write of a trace sets. Beside them, `stale_changes` is above 0 while the background has to make the
+ * summary. Each write that leaves the summary to it sets a number that the trace did not have before: a summary is saved only if the trace
+ * has the number that it had before its observations were read.
  */
 export const STATE_COLUMNS = [
   { name: 'observations', type: 'integer', of: ({ count }) => count },

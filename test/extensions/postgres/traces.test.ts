@@ -184,6 +184,22 @@ t.test('a summary is not saved after writes that made another one in between', a
   t.equal((await postgres.query(stale)).rows.length, 0);
 });
 
+t.test('a trace waits for a summary again after a write of the version before', async (t) => {
+  const { traces, postgres } = await traceDatabase(t, await server.database());
+  const large = Array.from({ length: MAX_SUMMARIZED + 1 }, (_, i) => anObservation({ id: `${i}` }));
+  await traces.write(batchWith(large));
+  const round = async () => {
+    for await (const _ of summarizeStale(postgres, { leftOut() {} }, { publish() {} }));
+    const stale = 'SELECT 1 FROM traces WHERE stale_changes > 0';
+    return (await postgres.query(stale)).rows.length;
+  };
+  t.equal(await round(), 0);
+  await postgres.query('UPDATE traces SET stale_changes = stale_changes + 1');
+  const { rows } = await postgres.query('SELECT 1 FROM traces WHERE stale_changes > 0');
+  t.equal(rows.length, 1);
+  t.equal(await round(), 0);
+});
+
 t.test('returns and finds text that Postgres cannot store as it was sent', async (t) => {
   const { traces } = await traceDatabase(t, await server.database());
   const hostile = [

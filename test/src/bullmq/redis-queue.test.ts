@@ -55,7 +55,7 @@ async function rig(t: Test) {
       return read(...args);
     }) as typeof client.hmget;
   }
-  /** A worker takes a job; `end` fails its delivery, so that the job waits to be retried. */
+  /** A worker takes a job; `end` fails its delivery, so that the job waits to be retried; `succeed` ends it for good. */
   async function deliver() {
     const connection = redis.duplicate();
     connection.on('error', () => {});
@@ -67,7 +67,11 @@ async function rig(t: Test) {
     const job = await worker.getNextJob('token');
     const id = job?.id;
     if (job === undefined || id === undefined) throw new Error('no job waits');
-    return { job: id, end: () => queue.jobs.giveBack(id, 'token') };
+    return {
+      job: id,
+      end: () => queue.jobs.giveBack(id, 'token'),
+      succeed: () => job.moveToCompleted(null, 'token', false),
+    };
   }
   return { queue, redis, drops, erase, noted: () => found, deliver, betweenReads };
 }
@@ -111,12 +115,43 @@ t.test('an erasure finds a batch whose dead letter is replayed before it reads i
 
 t.test('an erasure cuts its items out of a job in delivery', async (t) => {
   const { queue, drops, erase, deliver } = await rig(t);
-  await queue.append(batchOf('gone', 'kept'));
+  const batch = batchOf('gone', 'kept');
+  await queue.append(batch);
   const { job, end } = await deliver();
-  t.equal(await erase(), 1);
-  t.equal(batchIn((await queue.jobs.bull.getJob(job))?.data)?.items, 1);
+  const erased = erase();
+  await until(() => drops.length === 1);
   t.match(drops, [{ items: 1, reason: 'erasure' }]);
+  // The delivery has the items that it began with.
+  await queue.deadLetter('b', batch, REASON);
   await end();
+  t.equal(await erased, 2);
+  t.equal(batchIn((await queue.jobs.bull.getJob(job))?.data)?.items, 1);
+  t.match(await queue.deadLetters(), [{ items: 1 }]);
+});
+
+t.test('an erasure drops nothing of a job whose delivery succeeds', async (t) => {
+  const { queue, drops, erase, noted, deliver } = await rig(t);
+  await queue.append(batchOf('gone'));
+  const { succeed } = await deliver();
+  const erased = erase();
+  await until(() => noted() === 1);
+  await succeed();
+  t.equal(await erased, 1);
+  t.same(drops, []);
+});
+
+t.test('an erasure goes on if a job is delivered before it cuts its items out', async (t) => {
+  const { queue, drops, erase } = await rig(t);
+  await queue.append(batchOf('gone', 'kept'));
+  const { bull } = queue.jobs;
+  const read = bull.getJobs.bind(bull);
+  bull.getJobs = async (...args) => {
+    const found = await read(...args);
+    for (const job of found) await job.remove();
+    return found;
+  };
+  t.equal(await erase(), 1);
+  t.same(drops, []);
 });
 
 t.test('an erasure waits for the delivery of a job without further items', async (t) => {

@@ -261,8 +261,8 @@ t.test(
   async (t) => {
     const handle = handlerFor({
       queues: [
-        ['q1', fakeQueue([7, 8, 9], 2000)],
-        ['q2', fakeQueue([1], 1000)],
+        ['q1', fakeQueue([7, 8, 9], () => 2000)],
+        ['q2', fakeQueue([1], () => 1000)],
       ],
     });
     const list = (args: object) =>
@@ -274,6 +274,18 @@ t.test(
     t.match(await list({ queue: 'q1', after: 7 }), { dead_letters: rest });
   },
 );
+
+t.test('lists the dead letters of one queue by id, also those that failed again', async (t) => {
+  // As in Redis, where a letter that failed again gets a new id and keeps its time.
+  const queue = fakeQueue([7, 8, 9], (id) => 1000 - id);
+  const handle = handlerFor({ queues: [['q', queue]] });
+  const list = async (args: object) => {
+    const found = await handle({ command: 'dead_letters.list', arguments: { limit: 2, ...args } });
+    return (found as { dead_letters: { id: number }[] }).dead_letters.map(({ id }) => id);
+  };
+  t.same(await list({}), [7, 8]);
+  t.same(await list({ after: 8 }), [9]);
+});
 
 t.test('a removed queue is not found', async (t) => {
   const queues = createQueues();
@@ -326,7 +338,7 @@ function fakeStore(projects: readonly string[]): Store {
   return partial as unknown as Store;
 }
 
-function fakeQueue(ids: readonly number[], failedAt = 0): QueueAdmin {
+function fakeQueue(ids: readonly number[], failedAt = (_id: number) => 0): QueueAdmin {
   let left = ids.map(
     (id): DeadLetter => ({
       id,
@@ -336,7 +348,7 @@ function fakeQueue(ids: readonly number[], failedAt = 0): QueueAdmin {
       items: 1,
       bytes: 10,
       reason: { code: 'broken', message: 'It is broken.' },
-      failedAt,
+      failedAt: failedAt(id),
     }),
   );
   const take = async (wanted: readonly number[] | 'all') => {

@@ -175,6 +175,28 @@ t.test('a stream ends after its key was revoked, and not while its key is busy',
   t.equal(text().split('event: trace').length, 2, 'nothing after the revocation was noticed');
 });
 
+t.test(
+  'a stream goes on to look at its key and to send signs of life when the clock is set back',
+  async (t) => {
+    const tenant = aTenant();
+    let late = 0;
+    let isRevoked = false;
+    const admitRead = () => {
+      if (isRevoked) throw new Refusal('unauthorized', 'The key is revoked.');
+      return { tenant, release() {} };
+    };
+    const clock = { ...systemClock, now: () => systemClock.now() + late };
+    const { changes, follow } = await streaming(t, [], { admitRead, clock });
+    const { hasEnded, text } = await follow();
+    await until(() => changes.isWatched(tenant.projectId));
+    late = -3_600_000;
+    await until(() => text().includes(': alive'));
+    isRevoked = true;
+    late = -7_200_000;
+    await until(hasEnded);
+  },
+);
+
 t.test('a listener that stops ends its streams', async (t) => {
   const { follow, stop } = await streaming(t, []);
   const { hasEnded } = await follow();

@@ -55,6 +55,15 @@ t.test('lists the dead letters of all workers, each with its worker', async (t) 
   t.equal(at(processes, 2).questions.length, 0);
 });
 
+t.test('lists a further page of dead letters for one named queue only', async (t) => {
+  const { processes, command } = workersOf(2);
+  await t.rejects(command('dead_letters.list', { after: 4 }), { code: 'unknown_queue' });
+  const listed = command('dead_letters.list', { after: 4, queue: 'worker-2/otlphttp' });
+  at(processes, 2).answer({ dead_letters: [letter('otlphttp', 5, 'x')] });
+  t.same(await listed, { dead_letters: [letter('worker-2/otlphttp', 5, 'x')] });
+  t.equal(at(processes, 1).questions.length, 0);
+});
+
 function letter(queue: string, id: number, batch: string, failedAt = 1000) {
   return { queue, id, batch_id: batch, failed_at: new Date(failedAt).toISOString() };
 }
