@@ -22,10 +22,13 @@ export function usageOf(
 ): TokenUsage | null {
   if (runType !== null && !isModelCall(runType)) return null;
   const { bytes } = index;
-  const outputs = membersAt(index, position, COMMON.outputs, OUTPUTS_READ);
-  // An update without a type may be of a chain that returns the answer of a model.
-  const answered = isModelCall(runType) ? outputs.usage : undefined;
   const slot = USAGE_SLOTS.find((slot) => isPresent(index, position, slot));
+  const isCall = isModelCall(runType);
+  // Finding members reads all outputs.
+  const outputs =
+    isCall || slot === undefined ? membersAt(index, position, COMMON.outputs, OUTPUTS_READ) : {};
+  // An update without a type may be of a chain that returns the answer of a model.
+  const answered = isCall ? outputs.usage : undefined;
   const counts = new UsageCounts();
   if (answered !== undefined && bytes[answered.start] === OPEN_BRACE) {
     const notes = { ignored, path: 'outputs.usage' };
@@ -48,8 +51,8 @@ const MODEL_RUN_TYPES: ReadonlySet<string> = new Set(['llm', 'embedding', 'gener
 const USAGE_SLOTS = [RUN['outputs.usage_metadata'], RUN['extra.metadata.usage_metadata']];
 const OUTPUTS_READ = ['usage', 'generations', 'llm_output', 'llmOutput'] as const;
 
-/** Further generations are not looked at. */
-const MAX_GENERATIONS = 64;
+/** Further generations are not looked at. A call of OpenAI has at most 128 for each prompt. */
+const MAX_GENERATIONS = 1000;
 
 /**
  * The usage in a result of LangChain, the only place that older versions have it in: that of its messages, else that of the model. Only
@@ -64,17 +67,13 @@ function usageOfResult(
 ): TokenUsage | null {
   if (generations === undefined) return null;
   const sums: Record<string, number> = {};
-  let read = 0;
-  for (const batch of elementsOf(bytes, generations.start)) {
-    for (const { start } of elementsOf(bytes, batch.start)) {
-      if (read++ === MAX_GENERATIONS) break;
-      const message = objectIn(bytes, start, 'message');
-      const fields = objectIn(bytes, message, 'kwargs');
-      const path = 'outputs.generations.message.kwargs.usage_metadata';
-      const counts = countsAt(bytes, objectIn(bytes, fields, 'usage_metadata'), { ignored, path });
-      for (const [kind, count] of Object.entries(counts)) {
-        sums[kind] = Math.min((sums[kind] ?? 0) + count, Number.MAX_SAFE_INTEGER);
-      }
+  for (const start of generationsIn(bytes, generations.start)) {
+    const message = objectIn(bytes, start, 'message');
+    const fields = objectIn(bytes, message, 'kwargs');
+    const path = 'outputs.generations.message.kwargs.usage_metadata';
+    const counts = countsAt(bytes, objectIn(bytes, fields, 'usage_metadata'), { ignored, path });
+    for (const [kind, count] of Object.entries(counts)) {
+      sums[kind] = Math.min((sums[kind] ?? 0) + count, Number.MAX_SAFE_INTEGER);
     }
   }
   if (Object.keys(sums).length > 0) return withTotal(sums);
@@ -87,6 +86,17 @@ function usageOfResult(
     if (Object.keys(counts).length > 0) return withTotal(counts);
   }
   return null;
+}
+
+/** The starts of the generations of all prompts. */
+function* generationsIn(bytes: Buffer, start: number): Generator<number, void> {
+  let read = 0;
+  for (const ofPrompt of elementsOf(bytes, start)) {
+    for (const generation of elementsOf(bytes, ofPrompt.start)) {
+      if (read++ === MAX_GENERATIONS) return;
+      yield generation.start;
+    }
+  }
 }
 
 /** The start of a member that is an object; undefined for any other, and if `start` is not that of an object. */

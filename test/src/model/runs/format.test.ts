@@ -237,6 +237,18 @@ t.test('reads the usage in a result of LangChain before 1.2', (t) => {
   t.end();
 });
 
+t.test('sums the usage of 1,000 generations, however many prompts they are of', (t) => {
+  const generation = { message: { kwargs: { usage_metadata: { input_tokens: 1 } } } };
+  for (const count of [999, 1000, 1001, 2000]) {
+    const all = Array.from({ length: count }, () => generation);
+    for (const generations of [all.map((one) => [one]), [all]]) {
+      const { usage } = posted({ id: 'a', run_type: 'llm', outputs: { generations } });
+      t.match(usage, { input_tokens: Math.min(count, 1000) }, `${count} in ${generations.length}`);
+    }
+  }
+  t.end();
+});
+
 t.test('reads the usage that a provider answered', (t) => {
   const usageOf = (run_type: string | null, usage: unknown) =>
     posted({ id: 'a', run_type, outputs: { usage } });
