@@ -116,7 +116,7 @@ function firstTokenAt(index: JsonIndex, position: number): Instant | undefined {
     const { name, time } = findMembers(bytes, start, ['name', 'time']);
     if (!isText(bytes, name) || !isText(bytes, time)) continue;
     if (stringIn(bytes, name.start, name.end) !== 'new_token') continue;
-    return instantIn(bytes, time.start + 1, time.end - 1);
+    return instantIn(bytes, time.start + 1, time.end - 1, true);
   }
   return undefined;
 }

@@ -134,6 +134,27 @@ t.test('reads times in seconds, as LiteLLM sends them, and in milliseconds', (t)
   t.end();
 });
 
+t.test('reads times as Python prints them', (t) => {
+  const sent = {
+    ...{
+      id: 'a',
+      start_time: '2026-01-15 11:59:59',
+      end_time: '2026-01-15\\u002013:00:00.5+01:00',
+    },
+    events: [{ name: 'new_token', time: '2026-01-15 11:59:59.250000' }],
+  };
+  const text = JSON.stringify({ post: [sent] }).replace('\\\\u', '\\u');
+  t.match(runs.observe(scan(text), 0, 0), {
+    startTime: { ms: Date.UTC(2026, 0, 15, 11, 59, 59), ns: 0 },
+    endTime: { ms: Date.UTC(2026, 0, 15, 12, 0, 0, 500), ns: 0 },
+    details: { ttftMs: 250, ignored: undefined },
+  });
+  for (const start_time of ['2026-01-15  1:59:59', '2026-01-15_11:59:59', '2026-01-15 11:59']) {
+    t.equal(posted({ id: 'a', start_time }).startTime, null, start_time);
+  }
+  t.end();
+});
+
 t.test('keeps the tags and the example of a run, also of an update', (t) => {
   const sent = { id: 'a', tags: ['t1'], reference_example_id: 'example-1' };
   for (const run of [posted(sent), patched(sent)]) {
