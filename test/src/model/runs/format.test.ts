@@ -163,9 +163,9 @@ t.test('keeps the tags and the example of a run, also of an update', (t) => {
       external: { reference_example_id: 'example-1' },
     });
   }
-  t.same(posted({ id: 'a', tags: 't1' }).details, {
-    ignored: [{ path: 'tags', reason: 'is no list of texts' }],
-  });
+  const ignored = [{ path: 'tags', reason: 'is no list of texts' }];
+  t.same(posted({ id: 'a', tags: 't1' }).details, { ignored });
+  t.same(posted({ id: 'a', tags: [2, 't1'] }).details, { tags: ['t1'], ignored });
   t.end();
 });
 
