@@ -196,6 +196,12 @@ t.test('init writes a valid file, and never overwrites one', async (t) => {
   writeFileSync(join(cwd, 'mine.yaml'), 'mine');
   t.match(await cli(cwd, ['init', 'mine.yaml']), { status: 1, err: /exists and is left as it is/ });
   t.equal(readFileSync(join(cwd, 'mine.yaml'), 'utf8'), 'mine');
+  const refused = (file: string, reason: string) => ({
+    ...{ status: 1, out: '' },
+    err: `error: ${file} cannot be written: its directory ${reason}`,
+  });
+  t.match(await cli(cwd, ['init', 'none/x.yaml']), refused('none/x.yaml', 'does not exist'));
+  t.match(await cli(cwd, ['init', 'mine.yaml/x']), refused('mine.yaml/x', 'is a file'));
 });
 
 t.test(
