@@ -2,6 +2,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import {
   existsSync,
+  mkdirSync,
   mkdtempSync,
   readdirSync,
   readFileSync,
@@ -384,6 +385,22 @@ t.test('a first start that fails behind the store says where its key is', async 
   const ended = once(daemon.child, 'exit');
   daemon.child.kill('SIGTERM');
   t.same(await ended, [0, null]);
+});
+
+t.test('a start that fails says its error also if the key cannot be saved', async (t) => {
+  const cwd = workDirectory(t);
+  writeFileSync(join(cwd, 'tracectl.yaml'), readFileSync(EMBEDDED));
+  mkdirSync(join(cwd, 'data', 'first-key.new'), { recursive: true });
+  const taken = createServer().listen(0, '127.0.0.1');
+  await once(taken, 'listening');
+  t.teardown(() => taken.close());
+  const { port } = taken.address() as AddressInfo;
+  const failing = startDaemon(t, cwd, `--set=extensions.admin.endpoint=127.0.0.1:${port}`);
+  t.same(await once(failing.child, 'close'), [1, null]);
+  t.match(
+    failing.stderr(),
+    /Key of the new store could not be saved.*EISDIR.*\nerror: .*EADDRINUSE.*\n$/s,
+  );
 });
 
 function startDaemon(t: Test, cwd: string, ...more: readonly string[]) {
