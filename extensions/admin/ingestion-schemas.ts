@@ -78,7 +78,9 @@ const run = z
     start_time: z
       .union([z.string(), z.number()])
       .nullish()
-      .describe('ISO 8601, or a number of seconds or milliseconds since the epoch.'),
+      .describe(
+        'ISO 8601, also with a space in place of the `T`, or a number of seconds or milliseconds since the epoch.',
+      ),
     end_time: z.union([z.string(), z.number()]).nullish(),
     parent_run_id: z.string().nullish(),
     inputs: payload.optional(),

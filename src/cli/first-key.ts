@@ -1,4 +1,5 @@
 import { join } from 'node:path';
+import type { Logger } from '../component/component.ts';
 import type { ServiceConfig } from '../config/config.ts';
 import { writePrivateFile } from '../control/private-file.ts';
 import type { FirstProject } from '../tenancy/bootstrap.ts';
@@ -33,10 +34,7 @@ export async function placeFirstKey(
   return { project, token, file };
 }
 
-/**
- * Says on stderr where the key of a new store is, for a command, or a daemon whose start fails behind the store: no later start
- * knows the key.
- */
+/** Says on stderr where the key of a new store is: no later start knows it. */
 export async function sayFirstKey(
   first: FirstProject,
   config: ServiceConfig,
@@ -51,6 +49,22 @@ export async function sayFirstKey(
   terminal.err(
     `The store is new. Created the project ${project.name} (${project.id}) with ${place}`,
   );
+}
+
+/** As `sayFirstKey`, for a daemon that ends before it is ready; `first` is undefined for a store that was there. */
+export async function sayKeyOfFailedStart(
+  first: FirstProject | undefined,
+  config: ServiceConfig,
+  options: ConfigOptions,
+  terminal: Terminal,
+  logger: Logger,
+): Promise<void> {
+  try {
+    if (first !== undefined) await sayFirstKey(first, config, options, terminal);
+  } catch (error) {
+    // The error of the start is the one to show.
+    logger.warn({ err: error }, 'Key of the new store could not be saved');
+  }
 }
 
 /** The key as a word of a POSIX shell. The value of a file stays out of the printed text. */

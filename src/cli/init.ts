@@ -1,8 +1,9 @@
-import { constants, copyFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import type { Command } from 'commander';
 import { DEFAULT_FILE } from './configuration.ts';
 import { CommandError, EXIT } from './exit-status.ts';
+import { fileRefusal } from './file-error.ts';
 import { packageRoot } from './package-root.ts';
 import type { Terminal } from './terminal.ts';
 
@@ -15,13 +16,16 @@ export function addInit(program: Command, terminal: Terminal) {
 }
 
 function init(file: string, terminal: Terminal): void {
-  const starter = join(packageRoot(), 'config', 'embedded.yaml');
+  const starter = readFileSync(join(packageRoot(), 'config', 'embedded.yaml'));
   try {
-    copyFileSync(starter, resolve(terminal.cwd, file), constants.COPYFILE_EXCL);
+    writeFileSync(resolve(terminal.cwd, file), starter, { flag: 'wx' });
   } catch (error) {
     const code = error instanceof Error && 'code' in error ? error.code : undefined;
-    if (code !== 'EEXIST') throw error;
-    throw new CommandError(EXIT.failed, `${file} exists and is left as it is; name another file`);
+    const message =
+      code === 'EEXIST'
+        ? `${file} exists and is left as it is; name another file`
+        : `${file} cannot be written: ${fileRefusal(error)}`;
+    throw new CommandError(EXIT.failed, message);
   }
   const option = file === DEFAULT_FILE ? '' : ` --config ${file}`;
   terminal.out(`Wrote ${file}. Start with: tracectl run${option}`);

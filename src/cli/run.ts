@@ -26,7 +26,7 @@ import {
 import { type ConfigOptions, loadAgain, loadOrFail, withConfigOptions } from './configuration.ts';
 import { makeControlDirectory } from './daemon.ts';
 import { EXIT } from './exit-status.ts';
-import { placeFirstKey, sayFirstKey } from './first-key.ts';
+import { placeFirstKey, sayKeyOfFailedStart } from './first-key.ts';
 import { tuneHeap } from './heap.ts';
 import { packageVersion } from './package-root.ts';
 import { type Ending, watchProcess } from './process-events.ts';
@@ -167,12 +167,7 @@ class Daemon {
 
   async #notStarted(error: unknown): Promise<never> {
     const { service, config, options, terminal, logger } = this.#parts;
-    const { first } = shownOf(service);
-    try {
-      if (first !== undefined) await sayFirstKey(first, config, options, terminal);
-    } catch (failure) {
-      logger.warn({ err: failure }, 'Key of the new store could not be saved');
-    }
+    await sayKeyOfFailedStart(shownOf(service).first, config, options, terminal, logger);
     throw error;
   }
 

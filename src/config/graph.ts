@@ -9,7 +9,7 @@ import type {
 import type { Declared, PipelineConfig } from './config.ts';
 import type { Draft } from './draft.ts';
 import { checkProjects } from './projects.ts';
-import type { Path } from './tree.ts';
+import { type ConfigNode, isNull, nodeAt, type Path } from './tree.ts';
 
 /** Checks that pipelines name declared components, that connectors join them, and that the parts fit together. */
 export function checkGraph(draft: Draft): void {
@@ -84,7 +84,11 @@ function checkPipeline(draft: Draft, pipeline: PipelineConfig): boolean {
   for (const role of ['receivers', 'processors', 'exporters'] as const) {
     const seen = new Set<string>();
     if (role !== 'processors' && pipeline[role].length === 0) {
-      fail(pathOf(pipeline), `has no ${SINGULAR[role]}; a pipeline needs at least one`);
+      isComplete = false;
+      // A malformed list is reported at its place.
+      if (!hasContent(nodeAt(draft.root, pathOf(pipeline, role)))) {
+        fail(pathOf(pipeline), `has no ${SINGULAR[role]}; a pipeline needs at least one`);
+      }
     }
     for (const [index, id] of pipeline[role].entries()) {
       const path = pathOf(pipeline, role, index);
@@ -94,6 +98,12 @@ function checkPipeline(draft: Draft, pipeline: PipelineConfig): boolean {
     }
   }
   return isComplete;
+}
+
+/** The file has any value there but an empty list. */
+function hasContent(node: ConfigNode | undefined): boolean {
+  if (node === undefined || isNull(node)) return false;
+  return node.kind !== 'list' || node.items.length > 0;
 }
 
 /** From the file, not from the valid components, so that an invalid component is reported only once, at its place. */

@@ -12,15 +12,18 @@ const YEAR_9999_END_MS = 253_402_300_799_999;
 const MINUTE_MS = 60_000;
 const MAX_FRACTION_DIGITS = 30;
 
-/** Undefined for any other text, and for instants outside the years 0000 to 9999 in UTC. */
-export function parseInstant(text: string): Instant | undefined {
+/**
+ * Undefined for any other text, and for instants outside the years 0000 to 9999 in UTC. With `takesSpace`, a space may stand for the
+ * `T`: so Python prints times.
+ */
+export function parseInstant(text: string, takesSpace = false): Instant | undefined {
   if (text.length > LONGEST) return undefined;
   for (let at = 0; at < text.length; at++) {
     const code = text.charCodeAt(at);
     if (code > 0x7f) return undefined;
     SCRATCH[at] = code;
   }
-  return instantIn(SCRATCH, 0, text.length);
+  return instantIn(SCRATCH, 0, text.length, takesSpace);
 }
 
 /** 19 characters, a fraction of 31 and an offset of 6. */
@@ -29,9 +32,16 @@ const LONGEST = 56;
 const SCRATCH = new Uint8Array(LONGEST);
 
 /** As `parseInstant`, for the text at [start, end) of a body. */
-export function instantIn(bytes: Uint8Array, start: number, end: number): Instant | undefined {
+export function instantIn(
+  bytes: Uint8Array,
+  start: number,
+  end: number,
+  takesSpace = false,
+): Instant | undefined {
   const days = dateIn(bytes, start);
-  if (days === undefined || end - start < 19 || bytes[start + 10] !== LETTER_T) return undefined;
+  if (days === undefined || end - start < 19) return undefined;
+  const separator = bytes[start + 10];
+  if (separator !== LETTER_T && !(takesSpace && separator === SPACE)) return undefined;
   if (bytes[start + 13] !== COLON || bytes[start + 16] !== COLON) return undefined;
   const hour = digits(bytes, start + 11, 2);
   const minute = digits(bytes, start + 14, 2);
@@ -53,6 +63,7 @@ export function instantIn(bytes: Uint8Array, start: number, end: number): Instan
   return withinYears(ms, nanos % 1_000_000);
 }
 
+const SPACE = 0x20;
 const COMMA = 0x2c;
 const MINUS = 0x2d;
 const DOT = 0x2e;

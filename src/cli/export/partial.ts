@@ -1,6 +1,7 @@
 import type { FileHandle } from 'node:fs/promises';
 import { open, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { CommandError, EXIT } from '../exit-status.ts';
+import { fileRefusal } from '../file-error.ts';
 
 /** How far an export is: what its file has, and where it goes on. */
 export type ExportState = {
@@ -42,7 +43,7 @@ export class PartialFile {
       throw new CommandError(EXIT.usage, `${path} is a partial export: ${advice}`);
     }
     const handle = await open(path, isResumed ? 'r+' : 'w').catch((error: unknown) => {
-      throw new CommandError(EXIT.failed, `${path} cannot be written: ${reasonOf(error)}`);
+      throw new CommandError(EXIT.failed, `${path} cannot be written: ${fileRefusal(error)}`);
     });
     await handle.truncate(state?.bytes ?? 0);
     return new PartialFile(path, handle, state);
@@ -92,23 +93,7 @@ async function readState(path: string): Promise<ExportState | undefined> {
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
     if (code === 'ENOENT' || code === 'ENOTDIR') return undefined;
-    const why = code === undefined ? 'remove it and begin again' : reasonOf(error);
+    const why = code === undefined ? 'remove it and begin again' : fileRefusal(error);
     throw new CommandError(EXIT.failed, `${statePath(path)} cannot be read: ${why}`);
-  }
-}
-
-/** The reason why the system refuses a file. */
-function reasonOf(error: unknown): string {
-  switch ((error as NodeJS.ErrnoException).code) {
-    case 'ENOENT':
-      return 'its directory does not exist';
-    case 'ENOTDIR':
-      return 'its directory is a file';
-    case 'EACCES':
-      return 'permission denied';
-    case 'EISDIR':
-      return 'it is a directory';
-    default:
-      return error instanceof Error ? error.message : String(error);
   }
 }

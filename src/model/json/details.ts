@@ -3,7 +3,7 @@ import type { Cost } from '../details.ts';
 import { clipped, nanosOfUsd, sentCost, tagsOf } from '../details.ts';
 import type { IgnoredValues } from '../ignored.ts';
 import { decodeJson } from './decode.ts';
-import { QUOTE } from './grammar.ts';
+import { OPEN_BRACKET, QUOTE } from './grammar.ts';
 import {
   elementsOf,
   findMembers,
@@ -39,24 +39,28 @@ export function detailScalar(bytes: Buffer, member: Member | undefined): string 
   return number === undefined ? detailText(bytes, member) : String(number);
 }
 
-/** The tags in an array of strings that starts at `start`. */
-export function tagsIn(bytes: Buffer, start: number): readonly string[] | undefined {
-  return tagsOf(textsIn(bytes, start));
+/** The tags in an array of strings that starts at `start`. With `ignored`, any other value, also in the array, is noted. */
+export function tagsIn(
+  bytes: Buffer,
+  start: number,
+  ignored?: IgnoredValues,
+): readonly string[] | undefined {
+  if (bytes[start] !== OPEN_BRACKET) ignored?.add('tags', 'tags');
+  return tagsOf(textsIn(bytes, start, ignored));
 }
 
-/** Notes the tags in a field that is no array. */
-export function noteTags(
-  index: JsonIndex,
-  position: number,
-  slot: number,
-  ignored: IgnoredValues,
-): void {
-  if (typeAt(index, position, slot) !== 'array') ignored.add('tags', 'tags');
-}
-
-function* textsIn(bytes: Buffer, start: number): Generator<string, void> {
+function* textsIn(
+  bytes: Buffer,
+  start: number,
+  ignored: IgnoredValues | undefined,
+): Generator<string, void> {
+  let isNoted = false;
   for (const { start: at, end } of elementsOf(bytes, start)) {
     if (bytes[at] === QUOTE) yield stringIn(bytes, at, end);
+    else if (!isNoted && typeOfByte(bytes[at]) !== 'null') {
+      ignored?.add('tags', 'tags');
+      isNoted = true;
+    }
   }
 }
 

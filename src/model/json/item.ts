@@ -103,22 +103,24 @@ export function metadataText(index: JsonIndex, position: number, key: string): s
     : bytes.toString('utf8', found.start, found.end);
 }
 
-/** An instant as ISO 8601 text or, with `takesNumber`, as a number of seconds or milliseconds. */
+/**
+ * An instant as ISO 8601 text. If `isLenient`, also with a space in place of the `T`, or as a number of seconds or milliseconds.
+ */
 export function instantAt(
   index: JsonIndex,
   position: number,
   slot: number,
-  takesNumber: boolean,
+  isLenient: boolean,
 ): Instant | undefined {
   const start = startOf(index, position, slot);
   if (start !== 0 && index.bytes[start] === QUOTE) {
     const end = endOf(index, position, slot);
-    const plain = instantIn(index.bytes, start + 1, end - 1);
+    const plain = instantIn(index.bytes, start + 1, end - 1, isLenient);
     // A short text that is no instant may still be one that is spelled with escapes.
     if (plain !== undefined || end - start > LONGEST_ESCAPED) return plain;
-    return parseInstant(stringIn(index.bytes, start, end));
+    return parseInstant(stringIn(index.bytes, start, end), isLenient);
   }
-  if (!takesNumber || typeAt(index, position, slot) !== 'number') return undefined;
+  if (!isLenient || typeAt(index, position, slot) !== 'number') return undefined;
   if (lengthAt(index, position, slot) > LONGEST_ESCAPED) return undefined;
   return instantFromNumber(textAt(index, position, slot) ?? '');
 }

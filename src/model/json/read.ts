@@ -140,9 +140,7 @@ export function* membersOf(bytes: Buffer, start: number): Generator<Member, void
   let at = spaceFrom(text, start + 1);
   while (bytes[at] === QUOTE) {
     const keyEnd = skipString(text, at + 1);
-    const key = hasBackslash(bytes, at + 1, keyEnd - 1)
-      ? stringIn(bytes, at, keyEnd)
-      : repeatedTextAt(bytes, at + 1, keyEnd - 1);
+    const key = keyIn(bytes, at, keyEnd);
     const valueStart = skipColon(text, keyEnd);
     const end = skipValue(text, valueStart, 1);
     yield { key, start: valueStart, end };
@@ -150,6 +148,13 @@ export function* membersOf(bytes: Buffer, start: number): Generator<Member, void
     if (bytes[at] === CLOSE_BRACE) break;
     if (bytes[at] === COMMA) at = spaceFrom(text, at + 1);
   }
+}
+
+/** The key at [start, end), quotes included. */
+export function keyIn(bytes: Buffer, start: number, end: number): string {
+  return hasBackslash(bytes, start + 1, end - 1)
+    ? stringIn(bytes, start, end)
+    : repeatedTextAt(bytes, start + 1, end - 1);
 }
 
 /** The last member with each name. */

@@ -2,15 +2,7 @@ import type { JsonIndex } from '../batch-index.ts';
 import type { Cost, ObservationDetails } from '../details.ts';
 import { clipped, detailsOf, nanosOfUsd, sentCost } from '../details.ts';
 import type { IgnoredValues } from '../ignored.ts';
-import {
-  costIn,
-  detailScalar,
-  detailText,
-  membersAt,
-  noteTags,
-  numberIn,
-  tagsIn,
-} from '../json/details.ts';
+import { costIn, detailScalar, detailText, membersAt, numberIn, tagsIn } from '../json/details.ts';
 import { metadataSlot, payloadBytes } from '../json/item.ts';
 import type { Member } from '../json/read.ts';
 import { endOf, isPresent, startOf, stringAt, typeAt } from '../json/read.ts';
@@ -29,13 +21,13 @@ export function nativeDetails(
   const inMetadata = membersAt(index, position, metadataSlot(index, position), IN_METADATA);
   const prompt = membersAt(index, position, NATIVE.prompt, ['name', 'version']);
   const own = (slot: number) => clipped(stringAt(index, position, slot));
-  const tags = memberAt(index, position, NATIVE.tags) ?? inMetadata.tags;
-  if (isPresent(index, position, NATIVE.tags)) noteTags(index, position, NATIVE.tags, ignored);
+  const ownTags = memberAt(index, position, NATIVE.tags);
+  const tags = ownTags ?? inMetadata.tags;
   return detailsOf({
     provider: own(NATIVE.provider),
     environment: own(NATIVE.environment) ?? detailText(bytes, inMetadata.environment),
     release: own(NATIVE.release) ?? detailText(bytes, inMetadata.release),
-    tags: tags === undefined ? undefined : tagsIn(bytes, tags.start),
+    tags: tags === undefined ? undefined : tagsIn(bytes, tags.start, ownTags && ignored),
     promptName: detailText(bytes, prompt.name) ?? detailText(bytes, inMetadata.prompt_name),
     promptVersion:
       detailScalar(bytes, prompt.version) ?? detailScalar(bytes, inMetadata.prompt_version),

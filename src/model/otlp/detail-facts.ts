@@ -49,7 +49,7 @@ export class DetailFacts {
         break;
       case 'tags': {
         const sent = tagsIn(value);
-        if (sent === undefined) note('tags');
+        if (sent === undefined || !sent.every(isTextOrAbsent)) note('tags');
         const tags = tagsOf(sent ?? []);
         if (tags !== undefined) this.#tags = better(this.#tags, { rank: rule.rank, value: tags });
         break;
@@ -175,6 +175,10 @@ function offer<Name, T>(found: Map<Name, Ranked<T>>, name: Name, value: Ranked<T
 
 function better<T>(found: Ranked<T> | undefined, value: Ranked<T>): Ranked<T> {
   return found === undefined || value.rank <= found.rank ? value : found;
+}
+
+function isTextOrAbsent(value: unknown): boolean {
+  return typeof value === 'string' || value === null || value === undefined;
 }
 
 /** Tags as an array, as a JSON array in a text, or as a text with commas; undefined for any other value. */

@@ -3,7 +3,7 @@ import type { Cost, ObservationDetails } from '../details.ts';
 import { detailsOf, millisecondsBetween } from '../details.ts';
 import type { IgnoredValues } from '../ignored.ts';
 import { instantIn } from '../instant.ts';
-import { costIn, detailScalar, detailText, membersAt, noteTags, tagsIn } from '../json/details.ts';
+import { costIn, detailScalar, detailText, membersAt, tagsIn } from '../json/details.ts';
 import { COMMON } from '../json/fields.ts';
 import { OPEN_BRACE, QUOTE } from '../json/grammar.ts';
 import { metadataSlot, payloadBytes } from '../json/item.ts';
@@ -49,16 +49,14 @@ export function runDetails(
   ignored: IgnoredValues,
 ): ObservationDetails | null {
   const { bytes } = index;
-  const tags = isPresent(index, position, RUN.tags)
-    ? startOf(index, position, RUN.tags)
-    : inMetadata.tags?.start;
-  if (isPresent(index, position, RUN.tags)) noteTags(index, position, RUN.tags, ignored);
+  const hasTags = isPresent(index, position, RUN.tags);
+  const tags = hasTags ? startOf(index, position, RUN.tags) : inMetadata.tags?.start;
   const attachments = attachmentsOf(index, position, ignored);
   return detailsOf({
     provider: detailText(bytes, inMetadata.ls_provider),
     environment: detailText(bytes, inMetadata.environment),
     release: detailText(bytes, inMetadata.release),
-    tags: tags === undefined ? undefined : tagsIn(bytes, tags),
+    tags: tags === undefined ? undefined : tagsIn(bytes, tags, hasTags ? ignored : undefined),
     promptName: detailText(bytes, inMetadata.prompt_name),
     promptVersion: detailScalar(bytes, inMetadata.prompt_version),
     ttftMs: millisecondsBetween(start, firstTokenAt(index, position)),
@@ -116,7 +114,7 @@ function firstTokenAt(index: JsonIndex, position: number): Instant | undefined {
     const { name, time } = findMembers(bytes, start, ['name', 'time']);
     if (!isText(bytes, name) || !isText(bytes, time)) continue;
     if (stringIn(bytes, name.start, name.end) !== 'new_token') continue;
-    return instantIn(bytes, time.start + 1, time.end - 1);
+    return instantIn(bytes, time.start + 1, time.end - 1, true);
   }
   return undefined;
 }

@@ -4,8 +4,9 @@ import { membersAt } from '../json/details.ts';
 import { COMMON } from '../json/fields.ts';
 import { OPEN_BRACE } from '../json/grammar.ts';
 import { takeCounts, tokenUsageAt } from '../json/item.ts';
+import { placesAt } from '../json/places.ts';
 import type { Member } from '../json/read.ts';
-import { elementsOf, findMembers, isPresent } from '../json/read.ts';
+import { endOf, findMembers, isPresent, startOf } from '../json/read.ts';
 import type { TokenUsage } from '../observation.ts';
 import { UsageCounts, withTotal } from '../usage.ts';
 import { RUN } from './fields.ts';
@@ -22,10 +23,12 @@ export function usageOf(
 ): TokenUsage | null {
   if (runType !== null && !isModelCall(runType)) return null;
   const { bytes } = index;
-  const outputs = membersAt(index, position, COMMON.outputs, OUTPUTS_READ);
-  // An update without a type may be of a chain that returns the answer of a model.
-  const answered = isModelCall(runType) ? outputs.usage : undefined;
   const slot = USAGE_SLOTS.find((slot) => isPresent(index, position, slot));
+  const isCall = isModelCall(runType);
+  const isRead = isCall || (slot === undefined && mayBeResult(index, position));
+  const outputs = isRead ? membersAt(index, position, COMMON.outputs, OUTPUTS_READ) : {};
+  // An update without a type may be of a chain that returns the answer of a model.
+  const answered = isCall ? outputs.usage : undefined;
   const counts = new UsageCounts();
   if (answered !== undefined && bytes[answered.start] === OPEN_BRACE) {
     const notes = { ignored, path: 'outputs.usage' };
@@ -40,6 +43,14 @@ export function usageOf(
   return sent === null && added === null ? null : withTotal({ ...added, ...sent });
 }
 
+/** Hot path: most updates have no type, and to find a member takes longer than to find a text. */
+function mayBeResult(index: JsonIndex, position: number): boolean {
+  const start = startOf(index, position, COMMON.outputs);
+  return index.bytes.subarray(start, endOf(index, position, COMMON.outputs)).includes(GENERATIONS);
+}
+
+const GENERATIONS = Buffer.from('"generations"');
+
 export function isModelCall(runType: string | null): boolean {
   return runType !== null && MODEL_RUN_TYPES.has(runType);
 }
@@ -48,8 +59,10 @@ const MODEL_RUN_TYPES: ReadonlySet<string> = new Set(['llm', 'embedding', 'gener
 const USAGE_SLOTS = [RUN['outputs.usage_metadata'], RUN['extra.metadata.usage_metadata']];
 const OUTPUTS_READ = ['usage', 'generations', 'llm_output', 'llmOutput'] as const;
 
-/** Further generations are not looked at. */
-const MAX_GENERATIONS = 64;
+/** Of the messages of all generations for all prompts. */
+const USAGE_OF_MESSAGES = ['*', '*', 'message', 'kwargs', 'usage_metadata'];
+/** The usage of further generations is not looked at. A call of OpenAI has at most 128 for each prompt. */
+const MAX_GENERATIONS = 1000;
 
 /**
  * The usage in a result of LangChain, the only place that older versions have it in: that of its messages, else that of the model. Only
@@ -64,17 +77,11 @@ function usageOfResult(
 ): TokenUsage | null {
   if (generations === undefined) return null;
   const sums: Record<string, number> = {};
-  let read = 0;
-  for (const batch of elementsOf(bytes, generations.start)) {
-    for (const { start } of elementsOf(bytes, batch.start)) {
-      if (read++ === MAX_GENERATIONS) break;
-      const message = objectIn(bytes, start, 'message');
-      const fields = objectIn(bytes, message, 'kwargs');
-      const path = 'outputs.generations.message.kwargs.usage_metadata';
-      const counts = countsAt(bytes, objectIn(bytes, fields, 'usage_metadata'), { ignored, path });
-      for (const [kind, count] of Object.entries(counts)) {
-        sums[kind] = Math.min((sums[kind] ?? 0) + count, Number.MAX_SAFE_INTEGER);
-      }
+  for (const start of placesAt(bytes, generations.start, USAGE_OF_MESSAGES, MAX_GENERATIONS)) {
+    const path = 'outputs.generations.message.kwargs.usage_metadata';
+    const counts = countsAt(bytes, start, { ignored, path });
+    for (const [kind, count] of Object.entries(counts)) {
+      sums[kind] = Math.min((sums[kind] ?? 0) + count, Number.MAX_SAFE_INTEGER);
     }
   }
   if (Object.keys(sums).length > 0) return withTotal(sums);
@@ -83,17 +90,12 @@ function usageOfResult(
     ['llmOutput', 'tokenUsage'],
   ] as const) {
     const notes = { ignored, path: `outputs.${output}.${name}` };
-    const counts = countsAt(bytes, objectIn(bytes, outputs[output]?.start, name), notes);
+    const result = outputs[output];
+    if (result === undefined || bytes[result.start] !== OPEN_BRACE) continue;
+    const counts = countsAt(bytes, findMembers(bytes, result.start, [name])[name]?.start, notes);
     if (Object.keys(counts).length > 0) return withTotal(counts);
   }
   return null;
-}
-
-/** The start of a member that is an object; undefined for any other, and if `start` is not that of an object. */
-function objectIn(bytes: Buffer, start: number | undefined, name: string): number | undefined {
-  if (start === undefined || bytes[start] !== OPEN_BRACE) return undefined;
-  const member = findMembers(bytes, start, [name])[name];
-  return member !== undefined && bytes[member.start] === OPEN_BRACE ? member.start : undefined;
 }
 
 function countsAt(
@@ -102,6 +104,7 @@ function countsAt(
   notes: { readonly ignored: IgnoredValues; readonly path: string },
 ): TokenUsage {
   const counts = new UsageCounts();
-  if (start !== undefined) takeCounts(counts, bytes, start, notes, false);
+  if (start !== undefined && bytes[start] === OPEN_BRACE)
+    takeCounts(counts, bytes, start, notes, false);
   return counts.record('included');
 }

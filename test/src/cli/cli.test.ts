@@ -2,6 +2,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import {
   existsSync,
+  mkdirSync,
   mkdtempSync,
   readdirSync,
   readFileSync,
@@ -196,6 +197,12 @@ t.test('init writes a valid file, and never overwrites one', async (t) => {
   writeFileSync(join(cwd, 'mine.yaml'), 'mine');
   t.match(await cli(cwd, ['init', 'mine.yaml']), { status: 1, err: /exists and is left as it is/ });
   t.equal(readFileSync(join(cwd, 'mine.yaml'), 'utf8'), 'mine');
+  const refused = (file: string, reason: string) => ({
+    ...{ status: 1, out: '' },
+    err: `error: ${file} cannot be written: its directory ${reason}`,
+  });
+  t.match(await cli(cwd, ['init', 'none/x.yaml']), refused('none/x.yaml', 'does not exist'));
+  t.match(await cli(cwd, ['init', 'mine.yaml/x']), refused('mine.yaml/x', 'is a file'));
 });
 
 t.test(
@@ -378,6 +385,22 @@ t.test('a first start that fails behind the store says where its key is', async 
   const ended = once(daemon.child, 'exit');
   daemon.child.kill('SIGTERM');
   t.same(await ended, [0, null]);
+});
+
+t.test('a start that fails says its error also if the key cannot be saved', async (t) => {
+  const cwd = workDirectory(t);
+  writeFileSync(join(cwd, 'tracectl.yaml'), readFileSync(EMBEDDED));
+  mkdirSync(join(cwd, 'data', 'first-key.new'), { recursive: true });
+  const taken = createServer().listen(0, '127.0.0.1');
+  await once(taken, 'listening');
+  t.teardown(() => taken.close());
+  const { port } = taken.address() as AddressInfo;
+  const failing = startDaemon(t, cwd, `--set=extensions.admin.endpoint=127.0.0.1:${port}`);
+  t.same(await once(failing.child, 'close'), [1, null]);
+  t.match(
+    failing.stderr(),
+    /Key of the new store could not be saved.*EISDIR.*\nerror: .*EADDRINUSE.*\n$/s,
+  );
 });
 
 function startDaemon(t: Test, cwd: string, ...more: readonly string[]) {

@@ -43,6 +43,15 @@ t.test('reads extended dates and times of ISO 8601', (t) => {
   t.end();
 });
 
+t.test('reads a space in place of the T only if a caller takes it', (t) => {
+  const instant = { ms: 1704067200000, ns: 500_000 };
+  t.same(parseInstant('2024-01-01 00:00:00.0005Z', true), instant);
+  t.same(parseInstant('2024-01-01T00:00:00.0005', true), instant);
+  t.equal(parseInstant('2024-01-01 00:00:00Z'), undefined);
+  t.equal(parseInstant('2024-01-01_00:00:00Z', true), undefined);
+  t.end();
+});
+
 t.test('rejects all other texts', (t) => {
   const bad = [
     ...['', ' ', '1', '1704067200', 'Jan 1 2024', '2024', '2024-01-01', '2024-01-01T00:00Z'],

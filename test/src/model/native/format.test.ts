@@ -28,7 +28,7 @@ t.test('observes an event with all its fields', (t) => {
       provider: 'openai',
       environment: 'production',
       release: '1.4.0',
-      tags: ['beta', '', 'beta', 5, ' search '],
+      tags: ['beta', '', 'beta', null, ' search '],
       prompt: { name: 'answer', version: 3 },
       ttft_ms: 120.5,
       cost: { input: 0.001, output: 0.002 },
@@ -166,6 +166,12 @@ t.test('leaves out details of a wrong type, and keeps the event', async (t) => {
     { path: 'cost', reason: 'is no amount' },
   ];
   t.same(observe({ ...wrong, metadata: [] }).details, { ...SIZES, ignored });
+  t.same(observe({ tags: ['a', 5, null, {}] }).details, {
+    ...{ ...SIZES, tags: ['a'] },
+    ignored: [{ path: 'tags', reason: 'is no list of texts' }],
+  });
+  t.same(observe({ tags: ['a', null] }).details, { ...SIZES, tags: ['a'] });
+  t.same(observe({ metadata: { tags: [5] } }).details, SIZES, 'metadata may have any value');
   t.same(observe({ cost: -1 }).details, {
     ...SIZES,
     ignored: [{ path: 'cost', reason: 'is no amount' }],

@@ -73,6 +73,10 @@ t.test('tags are an array, a JSON array or a text with commas', async (t) => {
   const ignored = [{ path: 'attributes.tag.tags', reason: 'is no list of texts' }];
   t.same(details({ 'tag.tags': '[broken' }), { ignored });
   t.same(details({ 'tag.tags': 5 }), { ignored });
+  for (const tags of ['["a", 5]', ['a', 5]]) {
+    t.same(details({ 'tag.tags': tags }), { tags: ['a'], ignored }, String(tags));
+  }
+  t.same(details({ 'tag.tags': '["a", null]' }), { tags: ['a'] });
 });
 
 t.test('an attribute of its own precedes an object of amounts', async (t) => {

@@ -134,6 +134,27 @@ t.test('reads times in seconds, as LiteLLM sends them, and in milliseconds', (t)
   t.end();
 });
 
+t.test('reads times as Python prints them', (t) => {
+  const sent = {
+    ...{
+      id: 'a',
+      start_time: '2026-01-15 11:59:59',
+      end_time: '2026-01-15\\u002013:00:00.5+01:00',
+    },
+    events: [{ name: 'new_token', time: '2026-01-15 11:59:59.250000' }],
+  };
+  const text = JSON.stringify({ post: [sent] }).replace('\\\\u', '\\u');
+  t.match(runs.observe(scan(text), 0, 0), {
+    startTime: { ms: Date.UTC(2026, 0, 15, 11, 59, 59), ns: 0 },
+    endTime: { ms: Date.UTC(2026, 0, 15, 12, 0, 0, 500), ns: 0 },
+    details: { ttftMs: 250, ignored: undefined },
+  });
+  for (const start_time of ['2026-01-15  1:59:59', '2026-01-15_11:59:59', '2026-01-15 11:59']) {
+    t.equal(posted({ id: 'a', start_time }).startTime, null, start_time);
+  }
+  t.end();
+});
+
 t.test('keeps the tags and the example of a run, also of an update', (t) => {
   const sent = { id: 'a', tags: ['t1'], reference_example_id: 'example-1' };
   for (const run of [posted(sent), patched(sent)]) {
@@ -142,9 +163,9 @@ t.test('keeps the tags and the example of a run, also of an update', (t) => {
       external: { reference_example_id: 'example-1' },
     });
   }
-  t.same(posted({ id: 'a', tags: 't1' }).details, {
-    ignored: [{ path: 'tags', reason: 'is no list of texts' }],
-  });
+  const ignored = [{ path: 'tags', reason: 'is no list of texts' }];
+  t.same(posted({ id: 'a', tags: 't1' }).details, { ignored });
+  t.same(posted({ id: 'a', tags: [2, 't1'] }).details, { tags: ['t1'], ignored });
   t.end();
 });
 
@@ -234,6 +255,18 @@ t.test('reads the usage in a result of LangChain before 1.2', (t) => {
   const usage_metadata = { input_tokens: 1, output_tokens: 1, total_tokens: 2 };
   t.same(usageOf({ ...result, usage_metadata }), usage_metadata);
   t.equal(usageOf({ llm_output: { token_usage } }), null);
+  t.end();
+});
+
+t.test('sums the usage of 1,000 generations, however many prompts they are of', (t) => {
+  const generation = { message: { kwargs: { usage_metadata: { input_tokens: 1 } } } };
+  for (const count of [999, 1000, 1001, 2000]) {
+    const all = Array.from({ length: count }, () => generation);
+    for (const generations of [all.map((one) => [one]), [all]]) {
+      const { usage } = posted({ id: 'a', run_type: 'llm', outputs: { generations } });
+      t.match(usage, { input_tokens: Math.min(count, 1000) }, `${count} in ${generations.length}`);
+    }
+  }
   t.end();
 });
 
