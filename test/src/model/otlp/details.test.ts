@@ -103,6 +103,9 @@ t.test('the first token is a duration or an instant after the start', async (t) 
   t.same(at('"2026-01-15T11:59:58.500Z"'), { ttftMs: 500 });
   t.same(at('2026-01-15T11:59:58.500Z'), { ttftMs: 500 });
   t.equal(at('2026-01-15T11:59:57Z'), null, 'before the start');
+  t.same(details({ 'mastra.completion_start_time': '2026-01-15T11:59:58.250Z' }, start), {
+    ttftMs: 250,
+  });
   t.same(details({ 'ai.response.msToFirstChunk': 12.5 }), { ttftMs: 12.5 });
   t.same(details({ 'ai.response.msToFirstChunk': 'soon' }), {
     ignored: [{ path: 'attributes.ai.response.msToFirstChunk', reason: 'is no duration' }],
