@@ -507,6 +507,8 @@ export const JSON_TEXTS: readonly { readonly key: string; readonly values?: bool
     'logfire.json_schema',
     'ai.prompt.toolChoice',
     'ai.response.providerMetadata',
+    'ai.toolCall.result',
+    'ai.value',
   ].map((key) => ({ key, values: true })),
 ];
 

@@ -205,6 +205,11 @@ t.test('Mastra: agents, loops of model calls, workflows and scorers', async (t) 
   t.match(observation, { userId: 'u', sessionId: 's', details: { tags: ['a'] } });
 });
 
+t.test('Vercel AI SDK: texts that it sends as JSON', async (t) => {
+  const sent = { 'ai.toolCall.result': '"sunny"', 'ai.value': '"a text"' };
+  t.match(withAttributes(sent).payload, { inputs: 'a text', outputs: 'sunny' });
+});
+
 t.test('Haystack: pipelines, components, agents and tools', async (t) => {
   for (const [input, output] of [
     ['pipeline.input_data', 'pipeline.output_data'],
