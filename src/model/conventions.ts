@@ -456,6 +456,9 @@ export const COSTS = {
   output: ['gen_ai.cost.output_cost', 'llm.cost.completion', 'gen_ai.usage.output_cost'],
 } as const;
 
+/** The beginnings of scopes whose spans have a total of 0 if the client does not know the price: those of OpenLIT. */
+export const UNPRICED_AS_ZERO = ['@openlit/', 'openlit.'] as const;
+
 /** The attribute whose amounts, of any names, are the total if it has none. */
 export const LANGFUSE_COST = 'langfuse.observation.cost_details';
 

@@ -57,6 +57,17 @@ t.test(
   },
 );
 
+t.test('a cost of 0 from OpenLIT is that of a model whose price it does not know', async (t) => {
+  const costOf = (amount: number, name: string) => {
+    const attributes = attributesOf({ 'gen_ai.usage.cost': amount });
+    return read(spanOf(0, { attributes }), { scope: { name } }).observation.details?.cost;
+  };
+  t.equal(costOf(0, '@openlit/instrumentation-openai'), undefined);
+  t.equal(costOf(0, 'openlit.otel.tracing'), undefined);
+  t.match(costOf(0.25, '@openlit/instrumentation-openai'), { total: 250_000_000 });
+  t.match(costOf(0, 'openlitter'), { total: 0, source: 'sent' });
+});
+
 t.test('the unit of a time to the first token may depend on the scope', async (t) => {
   const attributes = attributesOf({ 'gen_ai.server.time_to_first_token': 308 });
   const ttftIn = (name: string) =>
