@@ -205,6 +205,14 @@ t.test('Mastra: agents, loops of model calls, workflows and scorers', async (t) 
   t.match(observation, { userId: 'u', sessionId: 's', details: { tags: ['a'] } });
 });
 
+t.test(
+  'Vercel AI SDK: the tokens of embeddings are those of inputs, which have a price',
+  async (t) => {
+    const sent = { 'ai.operationId': 'ai.embed.doEmbed', 'ai.usage.tokens': 5 };
+    t.match(withAttributes(sent).observation, { usage: { input_tokens: 5, total_tokens: 5 } });
+  },
+);
+
 t.test('Vercel AI SDK: texts that it sends as JSON', async (t) => {
   const sent = { 'ai.toolCall.result': '"sunny"', 'ai.value': '"a text"' };
   t.match(withAttributes(sent).payload, { inputs: 'a text', outputs: 'sunny' });
