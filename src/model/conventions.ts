@@ -8,8 +8,19 @@ import { OBSERVATION_KINDS } from './observation.ts';
  *
  * The conventions: tracectl's own six attributes, OpenTelemetry GenAI (current, deprecated, and its events),
  * OpenInference, OpenLLMetry (Traceloop), Vercel AI SDK, MLflow, Langfuse, LangSmith, Logfire (pydantic-ai), LiteLLM, Laminar,
- * Sentry and others.
+ * Mastra, Sentry and others.
  */
+
+/** Types of Mastra's spans, whose inputs and outputs have the type in their keys. Its spans of model calls and tools have those of OpenTelemetry GenAI. */
+const MASTRA_TYPES = [
+  ...['agent_run', 'agent_signal', 'model_generation', 'model_step', 'model_chunk'],
+  ...['workflow_run', 'workflow_step', 'workflow_conditional', 'workflow_conditional_eval'],
+  ...['workflow_parallel', 'workflow_loop', 'workflow_sleep', 'workflow_wait_event'],
+  ...['processor_run', 'scorer_run', 'scorer_step', 'classifier_evaluation', 'memory_operation'],
+  ...['rag_ingestion', 'rag_embedding', 'rag_vector_operation', 'rag_action', 'graph_action'],
+  ...['client_tool_call', 'mcp_server_request', 'workspace_action', 'skill_action'],
+  ...['skill_resolution', 'mapping', 'generic'],
+];
 
 /** A key that ends in `.*` matches a numbered family, such as `llm.input_messages.0.message.role`. */
 export const INPUTS = [
@@ -52,6 +63,7 @@ export const INPUTS = [
   'haystack.agent.input',
   'haystack.agent.step.llm.input',
   'haystack.agent.step.tool.input',
+  ...MASTRA_TYPES.map((type) => `mastra.${type}.input`),
   'langfuse.trace.input',
 ] as const;
 
@@ -93,6 +105,7 @@ export const OUTPUTS = [
   'haystack.agent.output',
   'haystack.agent.step.llm.output',
   'haystack.agent.step.tool.output',
+  ...MASTRA_TYPES.map((type) => `mastra.${type}.output`),
   'langfuse.trace.output',
 ] as const;
 
@@ -136,6 +149,7 @@ export const SESSIONS = [
   'mlflow.trace.session',
   'gcp.vertex.agent.session_id',
   'spring.ai.chat.client.conversation.id',
+  'mastra.metadata.sessionId',
   'thread_id',
 ] as const;
 
@@ -149,6 +163,7 @@ export const USERS = [
   'lmnr.association.properties.user_id',
   'langsmith.metadata.user_id',
   'mlflow.trace.user',
+  'mastra.metadata.userId',
 ] as const;
 
 /** Attributes of a span precede those of its exception events; the status message is last. */
@@ -255,6 +270,26 @@ export const KINDS: readonly KindRule[] = [
       delete_memory: 'span',
       create_memory_store: 'span',
       delete_memory_store: 'span',
+    },
+  },
+  {
+    key: 'mastra.span.type',
+    values: {
+      agent_run: 'agent',
+      // The loop around the model calls, which are spans of their own.
+      model_generation: 'chain',
+      model_step: 'chain',
+      workflow_run: 'chain',
+      workflow_step: 'chain',
+      workflow_conditional: 'chain',
+      workflow_parallel: 'chain',
+      workflow_loop: 'chain',
+      client_tool_call: 'tool',
+      scorer_run: 'evaluator',
+      scorer_step: 'evaluator',
+      classifier_evaluation: 'evaluator',
+      rag_ingestion: 'chain',
+      rag_embedding: 'embedding',
     },
   },
   { key: 'ai.operationId', vercel: true },
@@ -371,7 +406,7 @@ export const DETAIL_TEXTS = {
   /** The name of the trace, if a client names it apart from its root. */
   traceName: ['langfuse.trace.name', TRACE_NAME_KEY],
   /** An instant in ISO 8601, with or without the quotes of JSON. */
-  firstToken: ['langfuse.observation.completion_start_time'],
+  firstToken: ['langfuse.observation.completion_start_time', 'mastra.completion_start_time'],
 } as const;
 
 /** An array, a JSON array, or a text with commas. */
@@ -382,6 +417,7 @@ export const TAGS = [
   'logfire.tags',
   'ai.telemetry.metadata.tags',
   'lmnr.association.properties.tags',
+  'mastra.tags',
   'tags',
 ] as const;
 
@@ -419,6 +455,9 @@ export const COSTS = {
   input: ['gen_ai.cost.input_cost', 'llm.cost.prompt', 'gen_ai.usage.input_cost'],
   output: ['gen_ai.cost.output_cost', 'llm.cost.completion', 'gen_ai.usage.output_cost'],
 } as const;
+
+/** The beginnings of scopes whose spans have a total of 0 if the client does not know the price: those of OpenLIT. */
+export const UNPRICED_AS_ZERO = ['@openlit/', 'openlit.'] as const;
 
 /** The attribute whose amounts, of any names, are the total if it has none. */
 export const LANGFUSE_COST = 'langfuse.observation.cost_details';
@@ -471,6 +510,8 @@ export const JSON_TEXTS: readonly { readonly key: string; readonly values?: bool
     'logfire.json_schema',
     'ai.prompt.toolChoice',
     'ai.response.providerMetadata',
+    'ai.toolCall.result',
+    'ai.value',
   ].map((key) => ({ key, values: true })),
 ];
 

@@ -15,6 +15,8 @@ export const TOKEN_KINDS = {
       'llm.token_count.prompt',
       'ai.usage.inputTokens',
       'ai.usage.promptTokens',
+      // Of embeddings, which have no other tokens.
+      'ai.usage.tokens',
       'llm.usage.prompt_tokens',
     ],
     names: ['prompt_tokens', 'input', 'inputTokens', 'promptTokens'],
@@ -36,7 +38,6 @@ export const TOKEN_KINDS = {
       'llm.usage.total_tokens',
       'llm.token_count.total',
       'ai.usage.totalTokens',
-      'ai.usage.tokens',
     ],
     names: ['total', 'totalTokens'],
   },

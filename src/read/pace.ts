@@ -52,7 +52,8 @@ export function pacing({ clock, isAccepting }: Accepting): ReadPace {
       return () => {
         const now = clock.now();
         if (isAccepting()) acceptedAt = now;
-        if (now - acceptedAt > ACCEPTING_MS) return undefined;
+        // A clock that was set back does not prolong the time.
+        if (now - acceptedAt > ACCEPTING_MS || now < acceptedAt) return undefined;
         const ms = Math.min(LONGEST_REST_MS, (now - begunAt) * RESTS);
         return ms > 0 ? rest(ms) : undefined;
       };

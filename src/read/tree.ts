@@ -46,7 +46,8 @@ export async function writeTree(
     wantsText: () => left > 0,
     add({ nodes, text }, cursor) {
       if (left <= 0) rest ??= cursor;
-      if (rest !== undefined) return;
+      // The observations behind the page before were erased since.
+      if (rest !== undefined || nodes.length === 0) return;
       reservation.grow(text.length);
       left -= text.length;
       kept.push({ nodes, text });
@@ -59,6 +60,7 @@ export async function writeTree(
   }
   if (rest !== undefined) {
     for await (const [{ nodes, text }] of steps(source, rest, () => true)) {
+      if (nodes.length === 0) continue;
       await out.add(',');
       await write(out, text, nodes, totals);
     }

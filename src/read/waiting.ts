@@ -22,7 +22,7 @@ export type TraceWait = {
  */
 export async function waitForTrace(wait: TraceWait): Promise<void> {
   const { store, projectId, traceId, read, clock } = wait;
-  const end = clock.now() + wait.ms;
+  let end = clock.now() + wait.ms;
   let mark = await read.turn(() => store.backlog.newest(projectId));
   let pauseMs = FIRST_PAUSE_MS;
   while (true) {
@@ -30,7 +30,10 @@ export async function waitForTrace(wait: TraceWait): Promise<void> {
       const trace = await read.turn(() => store.traces.getTrace(projectId, traceId));
       if (trace !== undefined) return;
     }
-    const left = end - clock.now();
+    const now = clock.now();
+    // A clock that is set back makes the wait begin again, and not longer.
+    end = Math.min(end, now + wait.ms);
+    const left = end - now;
     if (left <= 0) return;
     await pause(clock, Math.min(pauseMs, left), read.signal);
     pauseMs = Math.min(pauseMs * 1.5, LONGEST_PAUSE_MS);

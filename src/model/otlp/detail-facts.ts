@@ -1,5 +1,5 @@
 import type { TimeToFirstToken } from '../conventions.ts';
-import { COST_NAMES } from '../conventions.ts';
+import { COST_NAMES, UNPRICED_AS_ZERO } from '../conventions.ts';
 import type { CostPart, DetailRule, DetailText } from '../detail-attributes.ts';
 import type { ObservationDetails } from '../details.ts';
 import {
@@ -143,7 +143,7 @@ export class DetailFacts {
       cost: sentCost({
         input: this.#costs.get('input')?.value,
         output: this.#costs.get('output')?.value,
-        total: this.#costs.get('total')?.value,
+        total: this.#total(scope),
       }),
       scope: clipped(scope),
       inputBytes,
@@ -152,6 +152,12 @@ export class DetailFacts {
       traceName: this.ownText('traceName'),
       ignored,
     });
+  }
+
+  #total(scope: string | null): number | undefined {
+    const total = this.#costs.get('total')?.value;
+    const isUnknown = total === 0 && UNPRICED_AS_ZERO.some((begin) => scope?.startsWith(begin));
+    return isUnknown ? undefined : total;
   }
 
   #sentTtftMs(scope: string | null): number | undefined {

@@ -41,7 +41,7 @@ function runMembers(stored: StoredObservation, ancestors: readonly StoredObserva
     dotted_order: [...ancestors, stored].map(segmentOf).join('.'),
     session_id: uuidOf(stored.projectId),
     name: stored.name ?? '',
-    run_type: stored.external?.run_type ?? RUN_TYPES[stored.kind ?? ''] ?? 'chain',
+    run_type: runTypeOf(stored),
     start_time: formatted(stored.startTime) ?? new Date(stored.createdAt).toISOString(),
     end_time: formatted(stored.endTime),
     status: statusOf(stored),
@@ -56,6 +56,11 @@ function runMembers(stored: StoredObservation, ancestors: readonly StoredObserva
     ...{ first_token_time: null, serialized: null, reference_example_id: null, app_path: null },
     ...{ child_run_ids: null, feedback_stats: null, s3_urls: null },
   };
+}
+
+/** The type that the client sent, or the one for the kind. */
+export function runTypeOf({ external, kind }: StoredObservation): string {
+  return external?.run_type ?? RUN_TYPES[kind ?? ''] ?? 'chain';
 }
 
 function statusOf({ state, status }: StoredObservation): string {

@@ -1,5 +1,6 @@
 import { Refusal } from '../../model/errors.ts';
-import { parseInstant } from '../../model/instant.ts';
+import { formatInstant, parseInstant } from '../../model/instant.ts';
+import type { Instant } from '../../model/observation.ts';
 import { printQuery } from '../../query/print.ts';
 import type { Query } from '../../query/query.ts';
 import type { StoredObservation } from '../../store/store.ts';
@@ -7,13 +8,13 @@ import { answerJson } from '../answer.ts';
 import type { ExportPosition } from '../export/position.ts';
 import { positionOfText, positionText } from '../export/position.ts';
 import { jsonBody } from '../json-body.ts';
-import { listCursors } from '../list-cursor.ts';
+import { foreignCursor, listCursors } from '../list-cursor.ts';
 import { startTerm } from '../query.ts';
 import type { StoreReading } from '../stored-request.ts';
 import { unknown } from '../stored-request.ts';
 import type { ClientRequest } from './client-request.ts';
 import { langsmithProject, langsmithProjects } from './langsmith-projects.ts';
-import { runJson } from './langsmith-run.ts';
+import { runJson, runTypeOf } from './langsmith-run.ts';
 import type { Members } from './members.ts';
 import { objectOf, textIn } from './members.ts';
 import { uuidOf } from './uuid.ts';
@@ -21,8 +22,10 @@ import { uuidOf } from './uuid.ts';
 const MAX_BODY_BYTES = 65_536;
 /** Runs of a page, without `limit`. */
 const DEFAULT_RUNS = 100;
-/** The most runs of a trace in one answer. */
-const RUNS_OF_TRACE = 1000;
+/** Runs of a trace that are read together. */
+const STEP_RUNS = 200;
+/** The most runs above a run in its path from the root. */
+const MOST_ANCESTORS = 200;
 /** Traces whose runs are read together. */
 const TRACES_OF_STEP = 20;
 
@@ -51,7 +54,8 @@ async function readRun(reading: StoreReading): Promise<void> {
   if (stored === undefined) throw unknown('run');
   const payloads = await reading.payloads({ kind: 'trace', id: stored.traceId });
   const texts = await read.turn(() => payloads.read(stored));
-  answerJson(exchange, read, runJson(stored, texts, []));
+  const ancestors = await ancestorsOf(reading, stored, new Map());
+  answerJson(exchange, read, runJson(stored, texts, ancestors));
 }
 
 /** The conditions of a query; every one holds. */
@@ -62,7 +66,8 @@ type RunQuery = {
   readonly isRoot: boolean | undefined;
   readonly runType: string | undefined;
   readonly hasError: boolean | undefined;
-  readonly since: Query;
+  /** The time from which runs start. */
+  readonly since: Instant | undefined;
   readonly limit: number;
   readonly cursor: string | undefined;
 };
@@ -80,10 +85,13 @@ async function queryRuns(reading: StoreReading): Promise<void> {
 }
 
 /** Conditions in LangSmith's own language would be another answer than the client expects if they were ignored. */
-const UNSUPPORTED = ['filter', 'trace_filter', 'tree_filter', 'query', 'search_filter'];
+const UNSUPPORTED = [
+  ...['filter', 'trace_filter', 'tree_filter', 'query', 'search_filter'],
+  ...['reference_example', 'end_time', 'execution_order'],
+];
 
 function runQuery(given: Members): RunQuery {
-  for (const name of [...UNSUPPORTED, 'reference_example']) {
+  for (const name of UNSUPPORTED) {
     if (given[name] === undefined || given[name] === null) continue;
     throw new Refusal(
       'invalid_request',
@@ -91,8 +99,6 @@ function runQuery(given: Members): RunQuery {
     );
   }
   const { id, is_root: isRoot, error, limit } = given;
-  const from = parseInstant(textIn(given, 'start_time') ?? '');
-  const range = from === undefined ? [] : [startTerm({ from, to: null, text: '' })];
   return {
     ids: Array.isArray(id) ? id.filter((one) => typeof one === 'string') : undefined,
     traceId: textIn(given, 'trace'),
@@ -100,13 +106,22 @@ function runQuery(given: Members): RunQuery {
     isRoot: typeof isRoot === 'boolean' ? isRoot : undefined,
     runType: textIn(given, 'run_type'),
     hasError: typeof error === 'boolean' ? error : undefined,
-    since: { terms: range },
+    since: timeIn(given, 'start_time'),
     limit:
       typeof limit === 'number' && limit >= 1
         ? Math.min(Math.floor(limit), DEFAULT_RUNS)
         : DEFAULT_RUNS,
     cursor: textIn(given, 'cursor'),
   };
+}
+
+/** Undefined if the member is absent. Throws a `Refusal` (400) for another text. */
+function timeIn(given: Members, name: string): Instant | undefined {
+  const text = textIn(given, name);
+  if (text === undefined) return undefined;
+  const time = parseInstant(text);
+  if (time !== undefined) return time;
+  throw new Refusal('invalid_request', `body.${name} must be an ISO 8601 date and time.`);
 }
 
 /** A page of runs: of a trace, by their ids, or of the newest traces. */
@@ -132,11 +147,15 @@ class RunPage {
     return parent === undefined ? null : this.#pageOfTrace(parent.traceId);
   }
 
-  async #ofIds(ids: readonly string[]): Promise<null> {
+  async #ofIds(ids: readonly string[]): Promise<string | null> {
     const { store, tenant, read } = this.#reading;
-    for (const id of ids.slice(0, this.#asked.limit)) {
+    const cursors = listCursors('langsmith-runs', tenant.projectId, ...ids);
+    const begin = indexIn(cursors.read(this.#asked.cursor));
+    for (const [i, id] of ids.entries()) {
+      if (i < begin) continue;
+      if (this.#isFull()) return cursors.write(String(i));
       const stored = await read.turn(() => store.traces.getObservation(tenant.projectId, id));
-      if (stored !== undefined) await this.#add(stored, []);
+      if (stored !== undefined) await this.#add(stored, new Map());
     }
     return null;
   }
@@ -146,34 +165,31 @@ class RunPage {
     return cursors.write(await this.#ofTrace(traceId, cursors.read(this.#asked.cursor)));
   }
 
-  /** Adds the runs behind one of them. Resolves with the id of the last run that fit; null at the end of the trace. */
+  /** Adds the runs behind a cursor. Resolves with the cursor behind the last run that fit; null at the end of the trace. */
   async #ofTrace(traceId: string, behind?: string): Promise<string | null> {
     const { store, tenant, read } = this.#reading;
-    const known = new Map<string, StoredObservation>();
-    let cursor: string | undefined;
-    do {
-      const page = { limit: 200, ...(cursor === undefined ? {} : { cursor }) };
+    let cursor = behind;
+    for (;;) {
+      const page = { limit: STEP_RUNS, ...(cursor === undefined ? {} : { cursor }) };
       const found = await read.turn(() =>
         store.traces.listObservations(tenant.projectId, traceId, page),
       );
-      for (const one of found.items) known.set(one.id, one);
-      cursor = found.nextCursor ?? undefined;
-    } while (cursor !== undefined && known.size < RUNS_OF_TRACE);
-    const runs = [...known.values()];
-    const begin = runs.findIndex(({ id }) => id === behind) + 1;
-    let last = runs[begin - 1]?.id ?? null;
-    for (const stored of runs.slice(begin)) {
-      if (this.#isFull()) return last;
-      await this.#add(stored, ancestorsOf(stored, known));
-      last = stored.id;
+      const known: KnownRuns = new Map(found.items.map((one) => [one.id, one]));
+      for (const [i, stored] of found.items.entries()) {
+        await this.#add(stored, known);
+        if (!this.#isFull()) continue;
+        return i === found.items.length - 1 ? found.nextCursor : found.cursorAfter(i);
+      }
+      if (found.nextCursor === null) return null;
+      cursor = found.nextCursor;
     }
-    return null;
   }
 
   async #ofNewestTraces(): Promise<string | null> {
     const { store, tenant, read } = this.#reading;
     const { since, limit } = this.#asked;
-    const cursors = listCursors('langsmith-runs', tenant.projectId, printQuery(since));
+    const query = startingFrom(since);
+    const cursors = listCursors('langsmith-runs', tenant.projectId, printQuery(query));
     const given = cursors.read(this.#asked.cursor);
     const from: ExportPosition =
       given === undefined ? { behind: undefined } : positionOfText(given);
@@ -189,7 +205,7 @@ class RunPage {
     let cursor = from.behind;
     for (;;) {
       const rows = Math.min(TRACES_OF_STEP, limit - this.runs.length);
-      const page = { query: since, limit: rows, ...(cursor === undefined ? {} : { cursor }) };
+      const page = { query, limit: rows, ...(cursor === undefined ? {} : { cursor }) };
       const found = await read.turn(() => store.traces.listTraces(tenant.projectId, page));
       for (const [i, { id }] of found.items.entries()) {
         let last: string | null = null;
@@ -205,7 +221,7 @@ class RunPage {
   async #root(traceId: string): Promise<void> {
     const { store, tenant, read } = this.#reading;
     const root = await read.turn(() => store.traces.getRoot(tenant.projectId, traceId));
-    if (root !== undefined) await this.#add(root, []);
+    if (root !== undefined) await this.#add(root, new Map());
   }
 
   #isFull(): boolean {
@@ -213,9 +229,10 @@ class RunPage {
     return this.runs.length >= this.#asked.limit || this.#characters >= limits.page_bytes;
   }
 
-  async #add(stored: StoredObservation, ancestors: readonly StoredObservation[]): Promise<void> {
+  async #add(stored: StoredObservation, known: KnownRuns): Promise<void> {
     if (!this.#matches(stored)) return;
     const { read } = this.#reading;
+    const ancestors = await ancestorsOf(this.#reading, stored, known);
     const payloads = await this.#reading.payloads({ kind: 'trace', id: stored.traceId });
     const texts = await read.turn(() => payloads.read(stored));
     const text = runJson(stored, texts, ancestors);
@@ -226,25 +243,57 @@ class RunPage {
   }
 
   #matches(stored: StoredObservation): boolean {
-    const { isRoot, hasError, parentId, runType, traceId } = this.#asked;
+    const { isRoot, hasError, parentId, runType, traceId, since } = this.#asked;
     if (isRoot !== undefined && (stored.parentId === null) !== isRoot) return false;
     if (hasError !== undefined && (stored.error !== null) !== hasError) return false;
     if (parentId !== undefined && stored.parentId !== parentId) return false;
     if (traceId !== undefined && stored.traceId !== traceId) return false;
-    return runType === undefined || (stored.external?.run_type ?? stored.kind) === runType;
+    if (since !== undefined && startsBefore(stored, since)) return false;
+    return runType === undefined || runTypeOf(stored) === runType;
   }
 }
 
-/** From the root down. A parent that is not known, and a cycle, end the way up. */
-function ancestorsOf(
+/** The runs of a trace that a request has read, by id; undefined for an id that the trace does not have. */
+type KnownRuns = Map<string, StoredObservation | undefined>;
+
+/** From the root down. A parent that is not stored, and a cycle, end the way up. */
+async function ancestorsOf(
+  { store, tenant, read }: StoreReading,
   stored: StoredObservation,
-  known: ReadonlyMap<string, StoredObservation>,
-): StoredObservation[] {
+  known: KnownRuns,
+): Promise<StoredObservation[]> {
+  const { traceId } = stored;
   const above = new Set<StoredObservation>();
-  let at = stored.parentId === null ? undefined : known.get(stored.parentId);
-  while (at !== undefined && at !== stored && !above.has(at)) {
-    above.add(at);
-    at = at.parentId === null ? undefined : known.get(at.parentId);
+  let id = stored.parentId;
+  while (id !== null && above.size < MOST_ANCESTORS) {
+    const parentId = id;
+    if (!known.has(parentId)) {
+      const find = () => store.traces.getObservation(tenant.projectId, parentId, traceId);
+      known.set(parentId, await read.turn(find));
+    }
+    const parent = known.get(parentId);
+    if (parent === undefined || parent.id === stored.id || above.has(parent)) break;
+    above.add(parent);
+    id = parent.parentId;
   }
   return [...above].reverse();
+}
+
+function startingFrom(since: Instant | undefined): Query {
+  return {
+    terms:
+      since === undefined ? [] : [startTerm({ from: since, to: null, text: formatInstant(since) })],
+  };
+}
+
+function startsBefore({ startTime, createdAt }: StoredObservation, since: Instant): boolean {
+  const { ms, ns } = startTime ?? { ms: createdAt, ns: 0 };
+  return (ms - since.ms || ns - since.ns) < 0;
+}
+
+/** Where a list of ids goes on. */
+function indexIn(cursor: string | undefined): number {
+  if (cursor === undefined) return 0;
+  if (/^\d{1,9}$/.test(cursor)) return Number(cursor);
+  throw foreignCursor();
 }

@@ -44,6 +44,11 @@ t.test('turns rest between the requests of a client that sends', async (t) => {
   state.accepting = false;
   t.equal(await turn(ACCEPTING_MS), LONGEST_REST_MS);
   t.equal(await turn(1), undefined, 'the client sends no more');
+  state.accepting = true;
+  await turn(1);
+  state.accepting = false;
+  state.now -= 86_400_000;
+  t.equal(await turn(1), undefined, 'the clock was set back');
 });
 
 t.test('closing ends the rests, and cancels their timers', async (t) => {

@@ -2,6 +2,7 @@ import t from 'tap';
 import type { JsonAnswer } from '../../../src/read/answer.ts';
 import { createReads } from '../../../src/read/reads.ts';
 import { writeTree } from '../../../src/read/tree.ts';
+import type { TreePage } from '../../../src/store/store.ts';
 import { aTenant } from '../../helper/batches.ts';
 import { anObservation, aTrace, fakeTraces } from '../../helper/fake-traces.ts';
 import { NO_DEADLINE, READ_LIMITS } from '../../helper/http.ts';
@@ -61,3 +62,37 @@ t.test('rows behind the kept texts are read again, and written once', async (t) 
   t.equal(again.fetched, 2 * SIZE - 1000, 'the texts of one step are kept');
   t.strictSame(again.json, whole.json);
 });
+
+t.test(
+  'the answer is JSON if the observations behind a page are erased before it is read',
+  async (t) => {
+    const blank = '\0'.repeat(5);
+    const row = `{"id":"a","counted":${blank},"cost_counted":${blank},"cycle":${blank}}`;
+    const node = {
+      ...{ id: 'a', parentId: null, start: null, end: null, model: null, scope: null },
+      ...{ responseId: null, usage: null, cost: null },
+    };
+    const first = (): TreePage => ({
+      nodes: [node],
+      text: Buffer.from(row),
+      nextCursor: 'behind a',
+    });
+    const empty: TreePage = { nodes: [], text: Buffer.alloc(0), nextCursor: null };
+    for (const keptBytes of [undefined, 1]) {
+      let text = '';
+      const add = (part: string) => {
+        text += part;
+        return undefined;
+      };
+      const out: JsonAnswer = { add, addBytes: async (bytes) => add(bytes.toString()), end: add };
+      const reads = createReads(READ_LIMITS, recordingMetrics());
+      t.teardown(() => reads.close());
+      const read = reads.begin(aTenant(), NO_DEADLINE);
+      const fetch = async (_limit: number, cursor: string | undefined) =>
+        cursor === undefined ? first() : empty;
+      await writeTree(out, aTrace(), { read, fetch }, keptBytes);
+      read.end();
+      t.match(JSON.parse(text), { observations: [{ id: 'a' }] });
+    }
+  },
+);

@@ -13,6 +13,7 @@ function waiting(waits: number | null = null) {
   let trace: StoredTrace | undefined;
   let backlog = waits;
   let turns = 0;
+  let back = 0;
   const asked: unknown[] = [];
   const wait = {
     store: {
@@ -27,7 +28,7 @@ function waiting(waits: number | null = null) {
     projectId: 'p',
     traceId: 't',
     ms: 5000,
-    clock,
+    clock: { ...clock, now: () => clock.now() - back },
     read: {
       signal: client.signal,
       async turn<T>(work: () => Promise<T>) {
@@ -55,6 +56,9 @@ function waiting(waits: number | null = null) {
     turns: () => turns,
     stores(made: StoredTrace | undefined, left: number | null) {
       [trace, backlog] = [made, left];
+    },
+    setBack(ms: number) {
+      back += ms;
     },
     /** Passes time in small steps, with all work in between. */
     async pass(ms: number) {
@@ -89,6 +93,14 @@ t.test('a wait ends after its time, and not before', async (t) => {
   t.equal(wait.outcome(), undefined);
   t.equal(wait.turns(), 0, 'it holds no turn');
   await wait.pass(50);
+  t.equal(wait.outcome(), 'ended');
+});
+
+t.test('a clock that is set back does not prolong a wait', async (t) => {
+  const wait = waiting();
+  await wait.pass(1000);
+  wait.setBack(86_400_000);
+  await wait.pass(5500);
   t.equal(wait.outcome(), 'ended');
 });
 

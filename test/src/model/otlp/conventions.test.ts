@@ -178,6 +178,46 @@ t.test('Spring AI: tools, searches of vectors and conversations', async (t) => {
   t.equal(chat.observation.sessionId, 'c-1');
 });
 
+t.test('Mastra: agents, loops of model calls, workflows and scorers', async (t) => {
+  for (const [type, kind, operation] of [
+    ['agent_run', 'agent', 'invoke_agent'],
+    ['model_generation', 'chain', 'model_generation'],
+    ['model_step', 'chain', 'agent_step'],
+    ['workflow_run', 'chain', 'invoke_workflow'],
+    ['workflow_step', 'chain', 'workflow_step'],
+    ['scorer_run', 'evaluator', 'scorer_run'],
+    ['processor_run', 'span', 'processor_run'],
+  ] as const) {
+    const { observation, payload } = withAttributes({
+      ...{ 'gen_ai.operation.name': operation, 'mastra.span.type': type },
+      [`mastra.${type}.input`]: 'Weather?',
+      [`mastra.${type}.output`]: '{"text":"sunny"}',
+    });
+    t.equal(observation.kind, kind, type);
+    t.match(payload, { inputs: 'Weather?', outputs: { text: 'sunny' } }, type);
+  }
+  // Versions without spans of model calls give the loop the role of one.
+  const older = { 'gen_ai.operation.name': 'chat', 'mastra.span.type': 'model_generation' };
+  t.equal(withAttributes(older).observation.kind, 'generation');
+  const { observation } = withAttributes({
+    ...{ 'mastra.metadata.userId': 'u', 'mastra.metadata.sessionId': 's', 'mastra.tags': '["a"]' },
+  });
+  t.match(observation, { userId: 'u', sessionId: 's', details: { tags: ['a'] } });
+});
+
+t.test(
+  'Vercel AI SDK: the tokens of embeddings are those of inputs, which have a price',
+  async (t) => {
+    const sent = { 'ai.operationId': 'ai.embed.doEmbed', 'ai.usage.tokens': 5 };
+    t.match(withAttributes(sent).observation, { usage: { input_tokens: 5, total_tokens: 5 } });
+  },
+);
+
+t.test('Vercel AI SDK: texts that it sends as JSON', async (t) => {
+  const sent = { 'ai.toolCall.result': '"sunny"', 'ai.value': '"a text"' };
+  t.match(withAttributes(sent).payload, { inputs: 'a text', outputs: 'sunny' });
+});
+
 t.test('Haystack: pipelines, components, agents and tools', async (t) => {
   for (const [input, output] of [
     ['pipeline.input_data', 'pipeline.output_data'],

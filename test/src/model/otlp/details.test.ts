@@ -57,6 +57,17 @@ t.test(
   },
 );
 
+t.test('a cost of 0 from OpenLIT is that of a model whose price it does not know', async (t) => {
+  const costOf = (amount: number, name: string) => {
+    const attributes = attributesOf({ 'gen_ai.usage.cost': amount });
+    return read(spanOf(0, { attributes }), { scope: { name } }).observation.details?.cost;
+  };
+  t.equal(costOf(0, '@openlit/instrumentation-openai'), undefined);
+  t.equal(costOf(0, 'openlit.otel.tracing'), undefined);
+  t.match(costOf(0.25, '@openlit/instrumentation-openai'), { total: 250_000_000 });
+  t.match(costOf(0, 'openlitter'), { total: 0, source: 'sent' });
+});
+
 t.test('the unit of a time to the first token may depend on the scope', async (t) => {
   const attributes = attributesOf({ 'gen_ai.server.time_to_first_token': 308 });
   const ttftIn = (name: string) =>
@@ -107,6 +118,9 @@ t.test('the first token is a duration or an instant after the start', async (t) 
   t.same(at('"2026-01-15T11:59:58.500Z"'), { ttftMs: 500 });
   t.same(at('2026-01-15T11:59:58.500Z'), { ttftMs: 500 });
   t.equal(at('2026-01-15T11:59:57Z'), null, 'before the start');
+  t.same(details({ 'mastra.completion_start_time': '2026-01-15T11:59:58.250Z' }, start), {
+    ttftMs: 250,
+  });
   t.same(details({ 'ai.response.msToFirstChunk': 12.5 }), { ttftMs: 12.5 });
   t.same(details({ 'ai.response.msToFirstChunk': 'soon' }), {
     ignored: [{ path: 'attributes.ai.response.msToFirstChunk', reason: 'is no duration' }],

@@ -126,9 +126,72 @@ t.test('pages have every run once, wherever one is full', async (t) => {
   t.same(roots.flat(), [uuid(30), uuid(20), uuid(10)]);
 });
 
+t.test('the SDK lists all runs of a trace, however many it has', async (t) => {
+  const { list, store, projectId } = await withTraces(t, 0);
+  const ids = Array.from({ length: 1205 }, (_, i) => uuid(1000 + i));
+  const observations = ids.map((id, index) => ({
+    ...anObservation({ id, index, traceId: uuid(1000), startTime: { ms: T0 + index, ns: 0 } }),
+    parentId: index === 0 ? null : uuid(1000 + (index === 1204 ? 1203 : 0)),
+  }));
+  const events = ids.map((id) => ({ id, trace_id: uuid(1000), operation: 'start', kind: 'llm' }));
+  const source = nativeBatch(events, { tenant: aTenant({ projectId }) });
+  await store.traces.write({ kind: 'observations', source, observations });
+  const runs = await list({ traceId: uuid(1000) });
+  t.same(
+    runs.map(({ id }) => id),
+    ids,
+  );
+  t.equal(
+    runs.at(-1)?.dotted_order?.split('.').length,
+    3,
+    'the whole path of a run of a later page',
+  );
+  t.equal((await list({ projectName: 'p', startTime: new Date(T0) })).length, 1205);
+  t.equal((await list({ traceId: uuid(1000), startTime: new Date(T0 + 1200) })).length, 5);
+});
+
+t.test('the SDK lists more runs by id than a page has', async (t) => {
+  const { list, call } = await withTraces(t, 50);
+  const ids = Array.from({ length: 50 }, (_, n) =>
+    [10, 11, 12].map((i) => uuid(10 * n + i)),
+  ).flat();
+  const runs = await list({ id: ids });
+  t.same(
+    runs.map(({ id }) => id),
+    ids,
+  );
+  t.equal(runs[2]?.parent_run_ids?.length, 2, 'each with its path from the root');
+  const { json } = await call('POST', '/runs/query', { id: ids });
+  const { next } = (json as { cursors: { next: string } }).cursors;
+  t.equal((await call('POST', '/runs/query', { id: ids, cursor: `${next}x` })).status, 400);
+});
+
+t.test('the SDK lists runs by the type that it reads', async (t) => {
+  const { list, store, projectId } = await withTraces(t, 0);
+  const events = ['generation', 'agent'].map((kind) => ({ id: kind, trace_id: 't', kind }));
+  const source = nativeBatch(events, { tenant: aTenant({ projectId }) });
+  const observations = (['generation', 'agent'] as const).map((kind, index) =>
+    anObservation({ id: uuid(index + 1), index, traceId: uuid(1), kind }),
+  );
+  await store.traces.write({ kind: 'observations', source, observations });
+  t.match(await list({ projectName: 'p', runType: 'llm' }), [{ id: uuid(1), run_type: 'llm' }]);
+  t.match(await list({ projectName: 'p', runType: 'chain' }), [{ id: uuid(2), run_type: 'chain' }]);
+});
+
+t.test('refuses a start_time that is no time', async (t) => {
+  const { call } = await withTraces(t, 1);
+  const body = { start_time: 'yesterday' };
+  t.match(await call('POST', '/runs/query', body), {
+    status: 400,
+    json: { message: /start_time/ },
+  });
+  const naive = { start_time: '2026-01-15T12:00:01.000123' };
+  t.match(await call('POST', '/runs/query', naive), { json: { runs: { length: 3 } } });
+});
+
 t.test('refuses a filter, whose answer would be another one than the client expects', async (t) => {
   const { call } = await withTraces(t, 0);
-  for (const name of ['filter', 'trace_filter', 'tree_filter', 'query']) {
+  for (const name of ['filter', 'trace_filter', 'tree_filter', 'query', 'end_time']) {
     t.match(await call('POST', '/runs/query', { [name]: 'eq(name, "x")' }), {
       ...{ status: 400, json: { message: new RegExp(`^${name} is not served`) } },
     });
