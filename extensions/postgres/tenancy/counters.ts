@@ -39,7 +39,7 @@ export type PostgresCounters = UsageCounters & {
   close(): Promise<void>;
 };
 
-/** The result of the function `reserve_usage` (migrations/0003-tenancy.ts). */
+/** The result of the function `reserve_usage` (migrations/0025-hour-bound.ts). */
 type ReservationRow = {
   readonly answer: 'ok' | 'missing' | 'later' | 'month' | 'hour';
   readonly detail: string | null;

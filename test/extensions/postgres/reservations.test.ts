@@ -1,5 +1,6 @@
 import t, { type Test } from 'tap';
 import type { PostgresClient } from '../../../extensions/postgres/connection/statement.ts';
+import { windowDifferences } from '../../../extensions/postgres/tenancy/verify.ts';
 import type { Reservation } from '../../../src/tenancy/contract.ts';
 import { aTenant, nativeBatch } from '../../helper/batches.ts';
 import { postgresPlace } from '../../helper/postgres-place.ts';
@@ -34,7 +35,7 @@ async function opened(t: Test) {
     await until(async () => (await pools.read.query(text)).rows.length > 0);
   };
   const counted = async () => (await store.counters.read(project.organizationId)).month.events;
-  return { ...open, reserve, giveBack, someWait, counted };
+  return { ...open, clock: place.clock, reserve, giveBack, someWait, counted };
 }
 
 t.test('a reservation is given back beside one that is made, without a deadlock', async (t) => {
@@ -93,6 +94,38 @@ t.test('windows that are rebuilt beside a reservation that is given back are exa
   await reserved;
   t.equal(await counted(), 6);
   t.same(await store.usage.verify(), []);
+});
+
+const HOUR = 3_600_000;
+/** A clock that is this far ahead is in another year. */
+const AHEAD = 400 * 24 * HOUR;
+
+t.test('a process whose clock is far ahead opens no window', async (t) => {
+  const { clock, store, pools, reserve, counted } = await opened(t);
+  const present = Date.now();
+  clock.set(present + AHEAD);
+  await reserve();
+  const { rows } = await pools.read.query('SELECT hour FROM usage_reservations');
+  t.ok(Number(rows[0]?.hour) * HOUR <= Date.now(), 'it counts in the hour of the database');
+  clock.set(present);
+  await reserve();
+  t.equal(await counted(), 6);
+  t.same(await store.usage.verify(), []);
+});
+
+t.test('windows of an hour that the database has not reached are rebuilt', async (t) => {
+  const { postgres, pools, reserve, counted } = await opened(t);
+  await reserve();
+  await postgres.query(
+    `INSERT INTO usage_hours SELECT organization, project, key, hour + 24 * 400, 1, 1
+     FROM usage_reservations`,
+  );
+  await postgres.query(
+    'UPDATE usage_windows SET month = month + 24 * 400, hour = hour + 24 * 400, events = 0',
+  );
+  await reserve();
+  t.equal(await counted(), 6);
+  t.same(await windowDifferences(pools.verify, () => {}), []);
 });
 
 t.test('a reservation is given back once', async (t) => {
