@@ -35,7 +35,7 @@ async function opened(t: Test) {
     await until(async () => (await pools.read.query(text)).rows.length > 0);
   };
   const counted = async () => (await store.counters.read(project.organizationId)).month.events;
-  return { ...open, clock: place.clock, reserve, giveBack, someWait, counted };
+  return { ...open, clock: place.clock, tenant, reserve, giveBack, someWait, counted };
 }
 
 t.test('a reservation is given back beside one that is made, without a deadlock', async (t) => {
@@ -55,6 +55,26 @@ t.test('a reservation is given back beside one that is made, without a deadlock'
   await given;
   t.equal(await counted(), 0);
   t.same(await store.usage.verify(), []);
+});
+
+t.test('a batch without a reservation is accepted beside one that is made', async (t) => {
+  const { postgres, store, tenant, reserve, someWait, counted } = await opened(t);
+  const queue = await store.openQueue({ name: 'q', branches: ['a'], maxBytes: 1e9 });
+  await reserve();
+  // The window of the organization lies behind those of projects, and Postgres reads so small a table from its beginning.
+  await postgres.query("UPDATE usage_windows SET events = events WHERE project = ''");
+  await postgres.query('ANALYZE usage_windows');
+  const lock = 'SELECT FROM usage_windows WHERE project';
+  let appended: Promise<unknown> = Promise.resolve();
+  await postgres.transaction(async (client) => {
+    await client.query(`${lock} = '' FOR UPDATE`, []);
+    appended = queue.append(nativeBatch(1, { tenant, usage: { events: 1, bytes: 10 } }));
+    await someWait();
+    await client.query(`${lock} <> '' FOR UPDATE`, []);
+  });
+  await appended;
+  await reserve();
+  t.equal(await counted(), 7);
 });
 
 t.test('a reservation is given back beside the transaction that accepts its batch', async (t) => {
