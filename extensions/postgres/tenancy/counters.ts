@@ -170,6 +170,12 @@ async function rebuildWindows(
   at: number,
 ): Promise<void> {
   await rebuild(async (client) => {
+    // A reservation beside the transaction that dropped the windows may have left the one of its project.
+    await client.query(
+      `DELETE FROM usage_windows WHERE organization = $1 AND NOT EXISTS (
+         SELECT 1 FROM usage_windows WHERE organization = $1 AND project = '')`,
+      [organizationId],
+    );
     const countsAt = await newestTime(client, organizationId, at, 'usage_hours');
     await client.query(
       `INSERT INTO usage_windows (organization, project, month, events, hour, bytes)

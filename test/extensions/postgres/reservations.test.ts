@@ -77,6 +77,28 @@ t.test('a batch without a reservation is accepted beside one that is made', asyn
   t.equal(await counted(), 7);
 });
 
+t.test('a window that is added beside a batch without a reservation is rebuilt', async (t) => {
+  const { postgres, pools, store, tenant, reserve, someWait, counted } = await opened(t);
+  const queue = await store.openQueue({ name: 'q', branches: ['a'], maxBytes: 1e9 });
+  await reserve();
+  let appended: Promise<unknown> = Promise.resolve();
+  await postgres.transaction(async (client) => {
+    await client.query(
+      `SELECT reserve_usage('b', organization, 'added', 'key', month, hour, 3, 30, null, null, null, null, 1)
+       FROM usage_windows WHERE project = ''`,
+      [],
+    );
+    const usage = { events: 1, bytes: 10 };
+    const other = { ...tenant, projectId: 'added' };
+    appended = queue.append(nativeBatch(1, { tenant: other, usage }));
+    await someWait();
+  });
+  await appended;
+  await reserve();
+  t.equal(await counted(), 10);
+  t.same(await windowDifferences(pools.verify, () => {}), []);
+});
+
 t.test('a reservation is given back beside the transaction that accepts its batch', async (t) => {
   const { postgres, pools, store, reserve, giveBack, someWait, counted } = await opened(t);
   const late = await reserve();
