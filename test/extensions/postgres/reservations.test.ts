@@ -1,8 +1,14 @@
 import t, { type Test } from 'tap';
+import type {
+  Postgres,
+  PostgresTransaction,
+} from '../../../extensions/postgres/connection/pool.ts';
 import type { PostgresClient } from '../../../extensions/postgres/connection/statement.ts';
+import { postgresCounters } from '../../../extensions/postgres/tenancy/counters.ts';
 import { windowDifferences } from '../../../extensions/postgres/tenancy/verify.ts';
 import type { Reservation } from '../../../src/tenancy/contract.ts';
 import { aTenant, nativeBatch } from '../../helper/batches.ts';
+import { fakeClock } from '../../helper/clock.ts';
 import { postgresPlace } from '../../helper/postgres-place.ts';
 import { postgresDatabases } from '../../helper/postgres-server.ts';
 import { until } from '../../helper/until.ts';
@@ -35,7 +41,16 @@ async function opened(t: Test) {
     await until(async () => (await pools.read.query(text)).rows.length > 0);
   };
   const counted = async () => (await store.counters.read(project.organizationId)).month.events;
-  return { ...open, clock: place.clock, tenant, reserve, giveBack, someWait, counted };
+  return {
+    ...open,
+    clock: place.clock,
+    logger: place.logger,
+    tenant,
+    reserve,
+    giveBack,
+    someWait,
+    counted,
+  };
 }
 
 t.test('a reservation is given back beside one that is made, without a deadlock', async (t) => {
@@ -167,6 +182,43 @@ t.test('windows of an hour that the database has not reached are rebuilt', async
   );
   await reserve();
   t.equal(await counted(), 6);
+  t.same(await windowDifferences(pools.verify, () => {}), []);
+});
+
+t.test('windows that are rebuilt beside a reservation that is entered are exact', async (t) => {
+  const { logger, postgres, pools, tenant, reserve } = await opened(t);
+  const durable = await reserve();
+  await postgres.query('DELETE FROM usage_windows');
+  const isEntered = async () =>
+    (await pools.read.query('SELECT FROM usage_reservations')).rows.length === 0;
+  const isHeldOff = async () => {
+    const text = "SELECT FROM pg_locks WHERE locktype = 'advisory' AND NOT granted";
+    return (await pools.read.query(text)).rows.length > 0;
+  };
+  /** The ledger is summed up, and the windows are not: enters the reservation, as far as that is possible. */
+  const enterBetween = (client: PostgresTransaction): PostgresTransaction => ({
+    ...client,
+    async query(text, values) {
+      if (text.includes('INSERT INTO usage_windows')) {
+        counters.settle(durable, true);
+        clock.advance(50);
+        await until(async () => (await isHeldOff()) || (await isEntered()));
+      }
+      return client.query(text, values);
+    },
+  });
+  const rebuild: Postgres = {
+    ...pools.rebuild,
+    transaction: (work) => pools.rebuild.transaction((client) => work(enterBetween(client))),
+  };
+  // The store sums the ledger up by its own clock.
+  const clock = fakeClock();
+  const counters = postgresCounters({ ...pools, rebuild }, clock, logger);
+  t.teardown(() => counters.close());
+  const limits = { eventsPerMonth: 3, bytesPerHour: null };
+  const verdict = await counters.peek(tenant, limits, clock.now());
+  t.match(verdict, { admitted: false, code: 'monthly_limit' });
+  await until(isEntered);
   t.same(await windowDifferences(pools.verify, () => {}), []);
 });
 
