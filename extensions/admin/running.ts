@@ -103,10 +103,11 @@ function deadLetterOperations({ control }: RunningParts): Operation[] {
       answer: RUNNING_SCHEMAS[answer],
       codes: ['not_found'],
       async run({ body: { queue, ids } }, context) {
-        const args = { ids, ...(queue === undefined ? {} : { queue }) };
-        const counts = await control(command(`dead_letters.${verb}`, args));
-        await note(context, `dead_letters.${verb}`, queue, ids, counts as Record<string, number>);
-        return { body: counts };
+        const named = queue === undefined ? {} : { queue };
+        // An unknown queue leaves no entry.
+        if (queue !== undefined) await control(command('dead_letters.list', { queue, limit: 1 }));
+        await note(context, `dead_letters.${verb}`, queue, ids);
+        return { body: await control(command(`dead_letters.${verb}`, { ids, ...named })) };
       },
     });
   return [
@@ -123,16 +124,17 @@ function command(name: string, args: Readonly<Record<string, unknown>> = {}) {
 /** The longest list of ids in an entry of the audit log. */
 const MAX_NOTED = 20;
 
+/** Called before the change, which is not of the store: what cannot be recorded is not done. */
 async function note(
   { store, by, clock }: Context,
   action: string,
   queue: string | undefined,
   ids: 'all' | readonly number[],
-  counts: Readonly<Record<string, number>>,
 ): Promise<void> {
-  const named = ids === 'all' ? ids : ids.slice(0, MAX_NOTED).join(',');
+  const details =
+    ids === 'all' ? { ids } : { ids: ids.slice(0, MAX_NOTED).join(','), count: ids.length };
   await store.audit.record({
     ...{ at: clock.now(), ...by, action, subject: queue ?? 'queues' },
-    details: { ids: named, ...counts },
+    details,
   });
 }

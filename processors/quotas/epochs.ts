@@ -4,7 +4,7 @@ import { windowAt } from '../../src/model/usage-window.ts';
 import type { RebuildWatch } from '../../src/tenancy/rebuild-watch.ts';
 import type { LedgerSums, SharedLedger } from '../../src/tenancy/shared-ledger.ts';
 import type { KeyName, RunScript } from './scripts.ts';
-import { counterKeys, EPOCH, INSTALL } from './scripts.ts';
+import { counterKeys, EPOCH, INSTALL, PRESENT } from './scripts.ts';
 
 /** The epochs in force, by organization. An epoch is one build of the counters from the ledger. */
 type Epochs = {
@@ -48,6 +48,13 @@ export function epochs(options: {
     return found === null ? undefined : Number(found);
   }
 
+  /** The time, but not after that of Redis, so that `RESERVE` trusts the hour of the counters. */
+  async function notAhead(organizationId: string, now: number): Promise<number> {
+    const { state } = counterKeys(key, organizationId, windowAt(now));
+    const present = Number(await run(PRESENT, [state], [])) * 1000;
+    return Math.min(now, present);
+  }
+
   async function rebuild(organizationId: string): Promise<number> {
     const now = clock.now();
     if (Math.abs(now - (rebuiltAt.get(organizationId) ?? Number.NEGATIVE_INFINITY)) < REBUILD_MS) {
@@ -66,7 +73,11 @@ export function epochs(options: {
     const read = (): Promise<number | undefined> => installed(organizationId);
     const found = newest === 0 ? await read() : await installedByOther(read);
     if (found !== undefined) return found;
-    const sums = await ledger.beginEpoch(organizationId, now, newest);
+    const sums = await ledger.beginEpoch(
+      organizationId,
+      await notAhead(organizationId, now),
+      newest,
+    );
     if (sums === undefined) return (await installedByOther(read)) ?? refuseDuringRebuild();
     const epoch = await install(run, key, organizationId, sums);
     logger.info(

@@ -81,15 +81,24 @@ end`;
  * ARGV epoch, hour number, month's start, month key's end (s), hour key's end (s), lease (ms), then for each request:
  *      batch id (empty: only check), project, events, bytes,
  *      event and byte limit of the organization, then of the project (-1: unlimited)
- * Answers {'epoch'}, {'later', newest hour}, or {'all', …} with an answer for each request: 'ok', 'month o', 'month p',
+ * Answers {'epoch'}, {'moved', hour in force}, or {'all', …} with an answer for each request: 'ok', 'month o', 'month p',
  * 'hour o' or 'hour p'
+ *
+ * The clock of one replica does not open windows for all: an hour after the next one of Redis is not trusted. A request
+ * counts in the hour of Redis then, and counters of such an hour are rebuilt.
  */
 export const RESERVE = `${SERVER}
 local state = redis.call('HMGET', KEYS[1], 'epoch', 'hour', 'server', 'month')
 if state[1] ~= ARGV[1] or state[3] ~= server() then return {'epoch'} end
-local hour = tonumber(ARGV[2])
+local time = redis.call('TIME')
+local hour, present = tonumber(ARGV[2]), math.floor(time[1] / 3600)
 local newest = tonumber(state[2] or ARGV[2])
-if newest > hour then return {'later', newest} end
+if state[2] and newest > present + 1 then
+  redis.call('DEL', KEYS[1])
+  return {'epoch'}
+end
+if hour > present + 1 then return {'moved', math.max(present, tonumber(state[2] or 0))} end
+if newest > hour then return {'moved', newest} end
 local scopes, isKnown, batches = {'o'}, {o = true}, {}
 for i = 7, #ARGV, 8 do
   if ARGV[i] ~= '' then table.insert(batches, ARGV[i]) end
@@ -154,7 +163,6 @@ write(KEYS[2], month)
 write(KEYS[3], used)
 if isFirst.month then redis.call('EXPIREAT', KEYS[2], ARGV[4]) end
 if isFirst.hour then redis.call('EXPIREAT', KEYS[3], ARGV[5]) end
-local time = redis.call('TIME')
 local ends = time[1] * 1000 + math.floor(time[2] / 1000) + tonumber(ARGV[6])
 local places = {}
 for _, batch in ipairs(leases) do
@@ -236,6 +244,9 @@ local state = redis.call('HMGET', KEYS[1], 'epoch', 'server')
 if state[2] == server() then return state[1] end
 return false
 `;
+
+/** KEYS state. Answers the time of Redis in seconds. */
+export const PRESENT = `return redis.call('TIME')[1]`;
 
 /**
  * KEYS state, month, hour

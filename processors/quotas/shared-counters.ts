@@ -85,8 +85,8 @@ export function sharedCounters(options: SharedCountersOptions): SharedCounters {
       const [answer, detail] = await reserveTogether(name, { asked, limits, epoch, window });
       if (answer === 'ok') return { admitted: true, at, epoch };
       if (answer === 'epoch') known.expire(organizationId, epoch);
-      // A clock that goes back does not reopen a window: usage counts in the newest hour.
-      else if (answer === 'later') at = Number(detail) * HOUR_MS;
+      // A clock that goes back does not reopen a window, and one that is far ahead opens none.
+      else if (answer === 'moved') at = Number(detail) * HOUR_MS;
       else return refused(answer === 'month' ? 'monthly_limit' : 'hourly_limit', detail, window);
     }
     throw rebuilding();

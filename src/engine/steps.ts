@@ -53,13 +53,14 @@ function applyEdits({ batch, request, scanner }: Decision): Promise<void> | unde
   if (bytes === undefined) return undefined;
   if (bytes !== batch.index.bytes) request.reserve(bytes.length);
   try {
-    const scanned = scanner.prepare(bytes, {
+    const wanted = {
+      ...STORED_LIMITS,
       format: batch.format,
       encoding: 'identity',
-      ...STORED_LIMITS,
-      maxBytes: Number.MAX_SAFE_INTEGER,
       judges: true,
-    });
+      maxBytes: Number.MAX_SAFE_INTEGER,
+    } as const;
+    const scanned = scanner.prepare(bytes, wanted, batch.tenant.projectId);
     if (scanned instanceof Promise) {
       return scanned.then(({ index }) => adopt(batch, index), invalidEdit);
     }

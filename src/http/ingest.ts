@@ -217,7 +217,9 @@ async function take(work: RequestInProgress): Promise<Outcome> {
 
   const store = storeBeside(ingestion);
   const wanted = preparation(protocol, incoming, named.format, encoding, store !== undefined);
-  const preparing = prepareWithin(reservation, ingestion.scanner, body, wanted);
+  const { projectId } = admission.tenant;
+  const scan = () => ingestion.scanner.prepare(body, wanted, projectId);
+  const preparing = prepareWithin(reservation, scan, body, wanted);
   const prepared = preparing instanceof Promise ? await preparing : preparing;
   const feedback =
     prepared.feedback === undefined || prepared.feedback.length === 0
@@ -445,22 +447,19 @@ function hashRequest(head: RequestHead, bodyHash: string): Buffer {
 /** Reserves the inflated bytes before they exist, as far as their size is known. */
 function prepareWithin(
   reservation: ByteReservation,
-  scanner: Scanner,
+  scan: () => Prepared | Promise<Prepared>,
   body: Buffer,
   wanted: Preparation,
 ): Prepared | Promise<Prepared> {
   const { singleRun, multipart, logs } = wanted;
   const isCopied = singleRun !== undefined || multipart !== undefined || logs === true;
   const inflates = wanted.encoding !== 'identity' || isCopied;
-  if (!inflates) return scanner.prepare(body, wanted);
+  if (!inflates) return scan();
   const expected = Math.min(inflatedSizeHint(body, wanted.encoding), MAX_BODY_BYTES);
   // One of the body's copies is the inflated one.
   const reserved = Math.max(body.length, expected);
   const waiting = reserved > body.length ? reservation.obtain(reserved - body.length) : undefined;
-  const preparing =
-    waiting === undefined
-      ? scanner.prepare(body, wanted)
-      : waiting.then(() => scanner.prepare(body, wanted));
+  const preparing = waiting === undefined ? scan() : waiting.then(scan);
   return preparing instanceof Promise
     ? preparing.then((prepared) => growTo(prepared, reserved, reservation))
     : growTo(preparing, reserved, reservation);

@@ -1,3 +1,4 @@
+import { fairTurns } from '../component/fair-turns.ts';
 import type { SealedBatch } from '../model/batch.ts';
 import { Refusal, RetryableError } from '../model/errors.ts';
 import { SMALL_BODY_BYTES } from '../model/formats.ts';
@@ -13,14 +14,15 @@ import { preparedOf } from './scan-messages.ts';
 
 /**
  * Inflates and scans bodies and cuts items out of them: small ones on the event loop, in a few milliseconds, large
- * ones in threads, so that no request delays the others. Reading has a thread of its own.
+ * ones in threads, so that no request delays the others. Reading has a thread of its own. Large bodies of several projects
+ * are scanned in rotation.
  */
 export type Scanner = {
   /**
    * Takes `body` over: the memory of a large one moves to the thread and returns with the result. Throws or
    * rejects with a `Refusal` if the body is invalid.
    */
-  prepare(body: Buffer, wanted: Preparation): Prepared | Promise<Prepared>;
+  prepare(body: Buffer, wanted: Preparation, projectId: string): Prepared | Promise<Prepared>;
   /** Payload fields of an item of a large batch, as JSON text. Undefined if the batch is gone. */
   payload(
     batch: LargeBatch,
@@ -54,9 +56,14 @@ export function createScanner(readCacheBytes = 0): Scanner {
   const file = threadFile(import.meta.url, 'scan-worker');
   const writing = createThread<ScanRequest, ScanReply>(file);
   const reading = createThread<ScanRequest, ScanReply>(file);
+  const turns = fairTurns(1);
+  const closing = new AbortController();
 
-  async function inThread(body: Buffer, wanted: Preparation): Promise<Prepared> {
-    return preparedOf(await ask(writing, { type: 'prepare', body, wanted }, ownedMemory(body)));
+  async function inThread(body: Buffer, wanted: Preparation, projectId: string): Promise<Prepared> {
+    const reply = await turns.take(projectId, closing.signal, () =>
+      ask(writing, { type: 'prepare', body, wanted }, ownedMemory(body)),
+    );
+    return preparedOf(reply);
   }
 
   /** Sends the batch only if the thread does not have it. Undefined if the batch is gone. */
@@ -72,15 +79,17 @@ export function createScanner(readCacheBytes = 0): Scanner {
   }
 
   return {
-    prepare(body, wanted) {
-      if (inflatedSizeHint(body, wanted.encoding) > SMALL_BODY_BYTES) return inThread(body, wanted);
+    prepare(body, wanted, projectId) {
+      if (inflatedSizeHint(body, wanted.encoding) > SMALL_BODY_BYTES) {
+        return inThread(body, wanted, projectId);
+      }
       if (wanted.encoding === 'identity') return prepare(body, wanted);
       try {
         return prepare(body, wanted, SMALL_BODY_BYTES);
       } catch (error) {
         // The declared size is too small: several gzip members, no size at all, or a false one.
         if (error instanceof Refusal && error.code === 'body_too_large')
-          return inThread(body, wanted);
+          return inThread(body, wanted, projectId);
         throw error;
       }
     },
@@ -103,6 +112,7 @@ export function createScanner(readCacheBytes = 0): Scanner {
       throw new Error(`expected spans, got ${reply.type}`);
     },
     async close() {
+      closing.abort(scanFailed());
       await Promise.all([writing.close(), reading.close()]);
     },
   };
@@ -116,9 +126,13 @@ async function ask(
   try {
     return await thread.ask(request, transfer);
   } catch (cause) {
-    const message = 'The body could not be read safely. Try again.';
-    throw new RetryableError('scan_failed', message, { cause });
+    throw scanFailed(cause);
   }
+}
+
+function scanFailed(cause?: unknown): RetryableError {
+  const message = 'The body could not be read safely. Try again.';
+  return new RetryableError('scan_failed', message, { cause });
 }
 
 /** The memory to transfer. A Buffer of Node's shared pool, or of much larger memory, is copied instead. */

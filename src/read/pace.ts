@@ -1,5 +1,5 @@
 import type { Clock } from '../component/component.ts';
-import type { Rest } from './turns.ts';
+import type { Rest } from '../component/fair-turns.ts';
 
 /** Accepting, which reads share the processors with. */
 export type Accepting = {

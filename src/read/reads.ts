@@ -1,4 +1,5 @@
 import type { Metrics } from '../component/component.ts';
+import { fairTurns } from '../component/fair-turns.ts';
 import type { Tenant } from '../model/batch.ts';
 import { Refusal } from '../model/errors.ts';
 import type { BatchCache } from './batch-cache.ts';
@@ -9,7 +10,6 @@ import type { Accepting } from './pace.ts';
 import { pacing } from './pace.ts';
 import type { ReadPlaces } from './places.ts';
 import { createPlaces, projectShare } from './places.ts';
-import { fairTurns } from './turns.ts';
 
 /** The limits of reading, from `service.limits`. */
 export type ReadLimits = {

@@ -27,7 +27,10 @@ export type SharedLedger = {
 export type LedgerSums = {
   /** Increases with each epoch. */
   readonly epoch: number;
-  /** Milliseconds since the epoch: `at`, or the start of the newest hour in the ledger if that is later. */
+  /**
+   * Milliseconds since the epoch: `at`, or the time of the store if that is earlier, or the start of the newest hour in the
+   * ledger if that is later than both. An hour after the next one is left out.
+   */
   readonly at: number;
   /** Sums of the month and hour of `at`, by project, including deleted projects. */
   readonly projects: readonly {

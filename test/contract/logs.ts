@@ -89,7 +89,7 @@ export function logs(t: Test, open: OpenTenancy): void {
     const organization = await store.organization.update({ name: 'Ours', plan: 'pro' }, by);
     const { id } = await store.projects.create('a', by);
     await store.projects.update(id, { name: 'b', retentionDays: 3 }, by);
-    await store.projects.update(id, { retentionDays: null }, by);
+    await store.projects.update(id, { name: 'b', retentionDays: null }, by);
     const { key } = await store.keys.create({ projectId: id, name: 'k' }, by);
     await store.keys.revoke(key.id, by);
     await store.projects.delete(id, by);
@@ -114,6 +114,11 @@ export function logs(t: Test, open: OpenTenancy): void {
     const kept = await after.keys.create({ projectId: lastId });
     await after.keys.revoke(kept.key.id);
     await after.keys.revoke(kept.key.id, by);
+    await after.organization.update({ name: 'Ours', plan: 'pro' }, by);
+    const { eventsPerMonth, bytesPerHour } = last?.limits ?? {};
+    const limits = { eventsPerMonth: eventsPerMonth ?? null, bytesPerHour: bytesPerHour ?? null };
+    const same = { name: last?.name ?? '', retentionDays: null, limits };
+    t.match(await after.projects.update(lastId, same, by), { id: lastId, name: same.name });
     const nothing: (() => Promise<unknown>)[] = [
       () => after.projects.delete(lastId, by),
       () => after.projects.delete('proj_none', by),

@@ -1,4 +1,4 @@
-import type { PostgresClient, Question } from '../connection/statement.ts';
+import type { PostgresClient, Question, Statement } from '../connection/statement.ts';
 import { question, rows } from '../connection/statement.ts';
 
 /**
@@ -17,6 +17,9 @@ export async function holdOffAccepting(client: PostgresClient, waitMs?: number):
   }
   await client.query('SELECT pg_advisory_xact_lock($1)', [LOCK]);
 }
+
+/** Holds off deletions, epochs and rebuilds until the transaction ends. */
+export const SHARE_ACCEPT_LOCK: Statement = ['SELECT pg_advisory_xact_lock_shared($1)', [LOCK]];
 
 /** See `StoreDatabase`. */
 export function lockForAccept(projectIds: readonly string[]): Question<ReadonlySet<string>> {

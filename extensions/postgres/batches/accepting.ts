@@ -8,7 +8,8 @@ import { insertBatches } from './batches.ts';
 
 /**
  * Enters usage and ends its reservation. $8: the epoch it was reserved in, null without. Usage without a reservation
- * makes the windows incomplete: they are dropped, and summed up again with the next reservation.
+ * makes the windows incomplete: they are dropped, and summed up again with the next reservation. They are locked in the order of
+ * `reserve_usage`: that of the organization, whose project is empty, before those of its projects.
  */
 const ENTER_USAGE = `
   WITH entered AS (
@@ -24,9 +25,13 @@ const ENTER_USAGE = `
   reserved AS (
     DELETE FROM usage_reservations WHERE batch_id IN (SELECT batch_id FROM entered) RETURNING batch_id
   ),
-  forgotten AS (
-    DELETE FROM usage_windows WHERE EXISTS (
+  incomplete AS MATERIALIZED (
+    SELECT organization, project FROM usage_windows WHERE EXISTS (
       SELECT 1 FROM entered WHERE batch_id NOT IN (SELECT batch_id FROM reserved))
+    ORDER BY organization, project FOR UPDATE
+  ),
+  forgotten AS (
+    DELETE FROM usage_windows WHERE (organization, project) IN (SELECT organization, project FROM incomplete)
   )
   SELECT batch_id FROM entered`;
 

@@ -23,6 +23,7 @@ import { textSearch } from './0021-text-search.ts';
 import { attachmentContents } from './0022-attachments.ts';
 import { copyKeys } from './0023-copies.ts';
 import { giveBackOrder } from './0024-give-back-order.ts';
+import { hourBound } from './0025-hour-bound.ts';
 
 /** In the order they are applied. */
 export const MIGRATIONS: readonly Migration[] = [
@@ -50,4 +51,5 @@ export const MIGRATIONS: readonly Migration[] = [
   attachmentContents,
   copyKeys,
   giveBackOrder,
+  hourBound,
 ];

@@ -12,10 +12,11 @@ import type { RebuildWatch } from '../../../src/tenancy/rebuild-watch.ts';
 import { rebuildWatch } from '../../../src/tenancy/rebuild-watch.ts';
 import type { VerifyProgress } from '../../../src/tenancy/rows.ts';
 import type { Difference } from '../../../src/tenancy/usage.ts';
+import { SHARE_ACCEPT_LOCK } from '../batches/accept-lock.ts';
 import { DATABASE_NOW } from '../connection/database-clock.ts';
 import type { Postgres } from '../connection/pool.ts';
 import type { PostgresPools } from '../connection/pools.ts';
-import type { PostgresClient } from '../connection/statement.ts';
+import type { PostgresClient, Statement } from '../connection/statement.ts';
 import { row, rows } from '../connection/statement.ts';
 import type { Rebuilding } from './rebuilding.ts';
 import { rebuilding } from './rebuilding.ts';
@@ -39,7 +40,7 @@ export type PostgresCounters = UsageCounters & {
   close(): Promise<void>;
 };
 
-/** The result of the function `reserve_usage` (migrations/0003-tenancy.ts). */
+/** The result of the function `reserve_usage` (migrations/0025-hour-bound.ts). */
 type ReservationRow = {
   readonly answer: 'ok' | 'missing' | 'later' | 'month' | 'hour';
   readonly detail: string | null;
@@ -170,6 +171,12 @@ async function rebuildWindows(
   at: number,
 ): Promise<void> {
   await rebuild(async (client) => {
+    // A reservation beside the transaction that dropped the windows may have left the one of its project.
+    await client.query(
+      `DELETE FROM usage_windows WHERE organization = $1 AND NOT EXISTS (
+         SELECT 1 FROM usage_windows WHERE organization = $1 AND project = '')`,
+      [organizationId],
+    );
     const countsAt = await newestTime(client, organizationId, at, 'usage_hours');
     await client.query(
       `INSERT INTO usage_windows (organization, project, month, events, hour, bytes)
@@ -209,15 +216,19 @@ async function giveBack(client: PostgresClient, batchIds: readonly string[]): Pr
   await client.query('SELECT give_back_usage($1)', [batchIds]);
 }
 
-/** Turns reservations into ledger entries, for batches that another store made durable. */
-async function enter(client: PostgresClient, batchIds: readonly string[]): Promise<void> {
-  await client.query(
+/**
+ * Turns reservations into ledger entries, for batches that another store made durable. A rebuild of the windows, which sums
+ * the ledger up before the reservations, waits for it, or holds it off.
+ */
+async function enter(postgres: Postgres, batchIds: readonly string[]): Promise<void> {
+  const enterAll: Statement = [
     `WITH kept AS (DELETE FROM usage_reservations WHERE batch_id = ANY ($1) RETURNING *)
      INSERT INTO usage_ledger (batch_id, organization, project, key, hour, events, bytes)
      SELECT batch_id, organization, project, key, hour, events, bytes FROM kept
      ON CONFLICT DO NOTHING`,
     [batchIds],
-  );
+  ];
+  await postgres.transaction((client) => client.commit([SHARE_ACCEPT_LOCK, enterAll]));
 }
 
 /** Ends reservations in the background, and retries after failures. */

@@ -1,4 +1,5 @@
 import { permissionList } from '../../../src/model/permissions.ts';
+import { organizationChanges, projectChanges } from '../../../src/tenancy/audit.ts';
 import type {
   AllowedProjects,
   ByRow,
@@ -64,13 +65,14 @@ function organizationRows(postgres: Postgres, notify: Notify): OrganizationRows 
         const limit = plan === null ? null : allowed[plan];
         const tooMany = limit === null ? 0 : Math.max(0, (await countProjects(client)) - limit);
         if (tooMany > 0) return { organization: before, tooMany };
+        const changes = organizationChanges(before, { name, plan });
+        if (changes === undefined) return { organization: before, tooMany: 0 };
         await client.query(
           'UPDATE organizations SET name = coalesce($1, name), plan = coalesce($2, plan)',
           [name === null ? null : toStoredText(name), plan],
         );
         const organization = await organizationIn(client);
-        const details = { name: name ?? undefined, plan: plan ?? undefined };
-        await note(client, by, 'organization.update', organization.id, details);
+        await note(client, by, 'organization.update', organization.id, changes);
         await notify(client, 'organization', organization.id);
         return { organization, tooMany: 0 };
       }),
@@ -116,10 +118,12 @@ function projectRows(
     createProject: (...values) => createProject(postgres, ...values),
     updateProject: (id, name, settings, by) =>
       postgres.transaction(async (client) => {
+        const before = await projectIn(client, id, 'FOR NO KEY UPDATE');
+        if (before === null) return null;
+        const changes = projectChanges(before, name, settings);
+        if (changes === undefined) return before;
         const updated = await updateProject(client, id, name, settings);
-        if (updated === null) return null;
-        const details = { name: name ?? undefined, ...settings };
-        await note(client, by, 'project.update', id, details);
+        await note(client, by, 'project.update', id, changes);
         await notify(client, 'project', id);
         return updated;
       }),
@@ -217,8 +221,13 @@ async function updateProject(
   return projectIn(client, id);
 }
 
-async function projectIn(client: PostgresClient, id: string): Promise<ProjectRow | null> {
-  const found = await row<ProjectRow>(client, `${PROJECTS} WHERE id = $1`, [toStoredText(id)]);
+async function projectIn(
+  client: PostgresClient,
+  id: string,
+  lock = '',
+): Promise<ProjectRow | null> {
+  const text = `${PROJECTS} WHERE id = $1 ${lock}`;
+  const found = await row<ProjectRow>(client, text, [toStoredText(id)]);
   return found === undefined ? null : withName(found);
 }
 

@@ -2,6 +2,7 @@ import type { Clock } from '../../../src/component/component.ts';
 import type { SealedBatch } from '../../../src/model/batch.ts';
 import { HOUR_MS, monthStart } from '../../../src/model/usage-window.ts';
 import type { LedgerEntry } from '../../../src/tenancy/shared-ledger.ts';
+import { DATABASE_NOW } from '../connection/database-clock.ts';
 import type { PostgresClient } from '../connection/statement.ts';
 import { row } from '../connection/statement.ts';
 
@@ -36,8 +37,9 @@ export async function recordUsage(
 }
 
 /**
- * The time that usage counts at, in milliseconds since the epoch: `at`, but not before the newest hour in the ledger,
- * so that a clock that goes back does not open an earlier window again. `ledger` is `usage_hours` if that has everything.
+ * The time that usage counts at, in milliseconds since the epoch: `at`, or the time of the database if that is earlier, but
+ * not before the newest hour in the ledger, so that a clock that goes back does not open an earlier window again. `ledger`
+ * is `usage_hours` if that has everything.
  */
 export async function newestTime(
   client: PostgresClient,
@@ -45,12 +47,13 @@ export async function newestTime(
   at: number,
   ledger: 'all_usage' | 'usage_hours' = 'all_usage',
 ): Promise<number> {
-  const newest = await row<{ hour: number | null }>(
+  const found = await row<{ at: number; hour: number | null }>(
     client,
-    `SELECT max(hour) AS hour FROM ${ledger} WHERE organization = $1 AND hour <= $2`,
-    [organizationId, Math.floor(at / HOUR_MS) + TRUSTED_HOURS_AHEAD],
+    `SELECT at, (SELECT max(hour) FROM ${ledger} WHERE organization = $1 AND hour <= at / ${HOUR_MS} + ${TRUSTED_HOURS_AHEAD}) AS hour
+     FROM (SELECT least($2::bigint, ${DATABASE_NOW}) AS at) AS present`,
+    [organizationId, Math.floor(at)],
   );
-  return Math.max(at, (newest?.hour ?? 0) * HOUR_MS);
+  return found === undefined ? at : Math.max(found.at, (found.hour ?? 0) * HOUR_MS);
 }
 
 /** The first hour of the month of a time, and that of the next month. */

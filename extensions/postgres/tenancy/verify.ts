@@ -1,3 +1,4 @@
+import { HOUR_MS, monthStart } from '../../../src/model/usage-window.ts';
 import type { HourUsage } from '../../../src/tenancy/ledger-totals.ts';
 import { LedgerTotals } from '../../../src/tenancy/ledger-totals.ts';
 import type { LedgerCheck, VerifyProgress } from '../../../src/tenancy/rows.ts';
@@ -97,7 +98,7 @@ export async function windowDifferences(
     const count = (sum: HourUsage): void => {
       for (const project of ['', sum.project]) {
         const found = counted.get(nameOf({ ...sum, project }));
-        if (found === undefined || sum.hour < found.window.month) continue;
+        if (found === undefined || !isInMonth(sum.hour, found.window)) continue;
         found.events += sum.events;
         if (sum.hour === found.window.hour) found.bytes += sum.bytes;
       }
@@ -115,6 +116,11 @@ export async function windowDifferences(
       ].filter(({ expected, found }) => expected !== found);
     });
   });
+}
+
+/** The first hour of a month stands for it. */
+function isInMonth(hour: number, { month }: Window): boolean {
+  return hour >= month && hour < monthStart(month * HOUR_MS, 1) / HOUR_MS;
 }
 
 function nameOf({ organization, project }: Pick<Window, 'organization' | 'project'>): string {

@@ -3,6 +3,7 @@ import type { DatabaseSync } from 'node:sqlite';
 import { permissionList } from '../../../src/model/permissions.ts';
 import type { RowQuery } from '../../../src/sqlite/rows.ts';
 import { cell, finds, rows } from '../../../src/sqlite/rows.ts';
+import { organizationChanges, projectChanges } from '../../../src/tenancy/audit.ts';
 import type { PlanName } from '../../../src/tenancy/contract.ts';
 import type {
   AllowedProjects,
@@ -68,12 +69,13 @@ function organizationOperations(db: DatabaseSync, note: NoteChange) {
     ): UpdatedOrganization => {
       const limit = plan === null ? null : allowed[plan];
       const tooMany = limit === null ? 0 : Math.max(0, projects() - limit);
-      if (tooMany > 0) return { organization: existing(organization()), tooMany };
+      const before = existing(organization());
+      if (tooMany > 0) return { organization: before, tooMany };
+      const changes = organizationChanges(before, { name, plan });
+      if (changes === undefined) return { organization: before, tooMany: 0 };
       update.run(name, plan);
-      const row = existing(organization());
-      const details = { name: name ?? undefined, plan: plan ?? undefined };
-      note(by, 'organization.update', row.id, details);
-      return { organization: row, tooMany: 0 };
+      note(by, 'organization.update', before.id, changes);
+      return { organization: existing(organization()), tooMany: 0 };
     },
   };
 }
@@ -139,15 +141,17 @@ function projectOperations(db: DatabaseSync, note: NoteChange) {
       settings: ProjectSettings,
       by: ByRow,
     ): ProjectRow | null => {
+      const before = find.get(id);
+      if (before === undefined) return null;
+      const changes = projectChanges(before, name, settings);
+      if (changes === undefined) return before;
       if (name !== null) rename.run(name, id);
       for (const [column, statement] of set) {
         const value = settings[column];
         if (value !== undefined) statement.run(value, id);
       }
-      const row = find.get(id);
-      const details = { name: name ?? undefined, ...settings };
-      if (row !== undefined) note(by, 'project.update', id, details);
-      return row ?? null;
+      note(by, 'project.update', id, changes);
+      return find.get(id) ?? null;
     },
     /** Lookups of its keys fail from now on; housekeeping removes everything else the project holds. */
     'projects.delete': (id: string, now: number, by: ByRow): ProjectDeletion => {

@@ -2,6 +2,8 @@ import t from 'tap';
 import type { FlowNode } from '../../../src/component/flow.ts';
 import type { PipelineReport } from '../../../src/control/pipelines.ts';
 import { quantile, shownPipelines } from '../../../src/control/pipelines.ts';
+import type { ControlHandler } from '../../../src/control/server.ts';
+import { RetryableError } from '../../../src/model/errors.ts';
 import { serving, testControl } from './serving.ts';
 
 const AT = Date.UTC(2026, 10, 20, 21, 30);
@@ -114,9 +116,9 @@ t.test('dead letters are replayed and dropped, and the audit log says by whom', 
   t.match(store.entries, [
     {
       ...{ actor: 'admin-token', action: 'dead_letters.replay', subject: 'disk_queue' },
-      details: { ids: '4,5', replayed: 2 },
+      details: { ids: '4,5', count: 2 },
     },
-    { action: 'dead_letters.drop', subject: 'queues', details: { ids: 'all', dropped: 3 } },
+    { action: 'dead_letters.drop', subject: 'queues', details: { ids: 'all' } },
   ]);
   const form = 'body.ids must be "all", or a list of 1 to 1000 ids, which are whole numbers.';
   for (const [body, message] of [
@@ -133,4 +135,21 @@ t.test('dead letters are replayed and dropped, and the audit log says by whom', 
   const unknown = await ask('POST', replay, { body: { queue: 'ws_none', ids: [1] } });
   t.match(unknown, { status: 404, json: { code: 'not_found' } });
   t.notMatch(unknown.text, 'ws_none');
+  t.equal(store.entries.length, 2, 'a refused request leaves no entry');
+});
+
+t.test('no dead letter is replayed or dropped that the audit log cannot record', async (t) => {
+  const commands: unknown[] = [];
+  const control: ControlHandler = async (request) => {
+    commands.push(request.command);
+    return testControl()(request);
+  };
+  const { ask, store } = await serving(t, { control });
+  store.fail(new RetryableError('storage_failed', 'away'));
+  for (const verb of ['replay', 'drop']) {
+    const path = `/api/v1/dead-letters/${verb}`;
+    const { status } = await ask('POST', path, { body: { queue: 'disk_queue', ids: 'all' } });
+    t.equal(status, 503);
+  }
+  t.same(commands, ['dead_letters.list', 'dead_letters.list']);
 });

@@ -1,7 +1,14 @@
 import t, { type Test } from 'tap';
+import type {
+  Postgres,
+  PostgresTransaction,
+} from '../../../extensions/postgres/connection/pool.ts';
 import type { PostgresClient } from '../../../extensions/postgres/connection/statement.ts';
+import { postgresCounters } from '../../../extensions/postgres/tenancy/counters.ts';
+import { windowDifferences } from '../../../extensions/postgres/tenancy/verify.ts';
 import type { Reservation } from '../../../src/tenancy/contract.ts';
 import { aTenant, nativeBatch } from '../../helper/batches.ts';
+import { fakeClock } from '../../helper/clock.ts';
 import { postgresPlace } from '../../helper/postgres-place.ts';
 import { postgresDatabases } from '../../helper/postgres-server.ts';
 import { until } from '../../helper/until.ts';
@@ -34,7 +41,16 @@ async function opened(t: Test) {
     await until(async () => (await pools.read.query(text)).rows.length > 0);
   };
   const counted = async () => (await store.counters.read(project.organizationId)).month.events;
-  return { ...open, reserve, giveBack, someWait, counted };
+  return {
+    ...open,
+    clock: place.clock,
+    logger: place.logger,
+    tenant,
+    reserve,
+    giveBack,
+    someWait,
+    counted,
+  };
 }
 
 t.test('a reservation is given back beside one that is made, without a deadlock', async (t) => {
@@ -54,6 +70,48 @@ t.test('a reservation is given back beside one that is made, without a deadlock'
   await given;
   t.equal(await counted(), 0);
   t.same(await store.usage.verify(), []);
+});
+
+t.test('a batch without a reservation is accepted beside one that is made', async (t) => {
+  const { postgres, store, tenant, reserve, someWait, counted } = await opened(t);
+  const queue = await store.openQueue({ name: 'q', branches: ['a'], maxBytes: 1e9 });
+  await reserve();
+  // The window of the organization lies behind those of projects, and Postgres reads so small a table from its beginning.
+  await postgres.query("UPDATE usage_windows SET events = events WHERE project = ''");
+  await postgres.query('ANALYZE usage_windows');
+  const lock = 'SELECT FROM usage_windows WHERE project';
+  let appended: Promise<unknown> = Promise.resolve();
+  await postgres.transaction(async (client) => {
+    await client.query(`${lock} = '' FOR UPDATE`, []);
+    appended = queue.append(nativeBatch(1, { tenant, usage: { events: 1, bytes: 10 } }));
+    await someWait();
+    await client.query(`${lock} <> '' FOR UPDATE`, []);
+  });
+  await appended;
+  await reserve();
+  t.equal(await counted(), 7);
+});
+
+t.test('a window that is added beside a batch without a reservation is rebuilt', async (t) => {
+  const { postgres, pools, store, tenant, reserve, someWait, counted } = await opened(t);
+  const queue = await store.openQueue({ name: 'q', branches: ['a'], maxBytes: 1e9 });
+  await reserve();
+  let appended: Promise<unknown> = Promise.resolve();
+  await postgres.transaction(async (client) => {
+    await client.query(
+      `SELECT reserve_usage('b', organization, 'added', 'key', month, hour, 3, 30, null, null, null, null, 1)
+       FROM usage_windows WHERE project = ''`,
+      [],
+    );
+    const usage = { events: 1, bytes: 10 };
+    const other = { ...tenant, projectId: 'added' };
+    appended = queue.append(nativeBatch(1, { tenant: other, usage }));
+    await someWait();
+  });
+  await appended;
+  await reserve();
+  t.equal(await counted(), 10);
+  t.same(await windowDifferences(pools.verify, () => {}), []);
 });
 
 t.test('a reservation is given back beside the transaction that accepts its batch', async (t) => {
@@ -93,6 +151,75 @@ t.test('windows that are rebuilt beside a reservation that is given back are exa
   await reserved;
   t.equal(await counted(), 6);
   t.same(await store.usage.verify(), []);
+});
+
+const HOUR = 3_600_000;
+/** A clock that is this far ahead is in another year. */
+const AHEAD = 400 * 24 * HOUR;
+
+t.test('a process whose clock is far ahead opens no window', async (t) => {
+  const { clock, store, pools, reserve, counted } = await opened(t);
+  const present = Date.now();
+  clock.set(present + AHEAD);
+  await reserve();
+  const { rows } = await pools.read.query('SELECT hour FROM usage_reservations');
+  t.ok(Number(rows[0]?.hour) * HOUR <= Date.now(), 'it counts in the hour of the database');
+  clock.set(present);
+  await reserve();
+  t.equal(await counted(), 6);
+  t.same(await store.usage.verify(), []);
+});
+
+t.test('windows of an hour that the database has not reached are rebuilt', async (t) => {
+  const { postgres, pools, reserve, counted } = await opened(t);
+  await reserve();
+  await postgres.query(
+    `INSERT INTO usage_hours SELECT organization, project, key, hour + 24 * 400, 1, 1
+     FROM usage_reservations`,
+  );
+  await postgres.query(
+    'UPDATE usage_windows SET month = month + 24 * 400, hour = hour + 24 * 400, events = 0',
+  );
+  await reserve();
+  t.equal(await counted(), 6);
+  t.same(await windowDifferences(pools.verify, () => {}), []);
+});
+
+t.test('windows that are rebuilt beside a reservation that is entered are exact', async (t) => {
+  const { logger, postgres, pools, tenant, reserve } = await opened(t);
+  const durable = await reserve();
+  await postgres.query('DELETE FROM usage_windows');
+  const isEntered = async () =>
+    (await pools.read.query('SELECT FROM usage_reservations')).rows.length === 0;
+  const isHeldOff = async () => {
+    const text = "SELECT FROM pg_locks WHERE locktype = 'advisory' AND NOT granted";
+    return (await pools.read.query(text)).rows.length > 0;
+  };
+  /** The ledger is summed up, and the windows are not: enters the reservation, as far as that is possible. */
+  const enterBetween = (client: PostgresTransaction): PostgresTransaction => ({
+    ...client,
+    async query(text, values) {
+      if (text.includes('INSERT INTO usage_windows')) {
+        counters.settle(durable, true);
+        clock.advance(50);
+        await until(async () => (await isHeldOff()) || (await isEntered()));
+      }
+      return client.query(text, values);
+    },
+  });
+  const rebuild: Postgres = {
+    ...pools.rebuild,
+    transaction: (work) => pools.rebuild.transaction((client) => work(enterBetween(client))),
+  };
+  // The store sums the ledger up by its own clock.
+  const clock = fakeClock();
+  const counters = postgresCounters({ ...pools, rebuild }, clock, logger);
+  t.teardown(() => counters.close());
+  const limits = { eventsPerMonth: 3, bytesPerHour: null };
+  const verdict = await counters.peek(tenant, limits, clock.now());
+  t.match(verdict, { admitted: false, code: 'monthly_limit' });
+  await until(isEntered);
+  t.same(await windowDifferences(pools.verify, () => {}), []);
 });
 
 t.test('a reservation is given back once', async (t) => {

@@ -536,6 +536,43 @@ t.test('counts in the newest hour after the clock went back', async (t) => {
   t.match(await counters.reserve(reservation(organization, 1), UNLIMITED), { at: start });
 });
 
+/** A clock that is this far ahead is in another year. */
+const AHEAD = 400 * 24 * HOUR;
+
+t.test('a replica whose clock is far ahead opens no window', async (t) => {
+  const ledger = memoryLedger();
+  const [wrong, right] = [await replica(t, ledger), await replica(t, ledger)];
+  wrong.clock.set(NOW + AHEAD);
+  const organization = newOrganization();
+  const limits = { eventsPerMonth: 5, bytesPerHour: null };
+  const far = () => reservation(organization, 2, { at: NOW + AHEAD });
+  const verdict = await wrong.counters.reserve(far(), limits);
+  if (!verdict.admitted) throw new Error('not admitted');
+  t.ok(verdict.at < NOW + 2 * HOUR, 'it counts in the hour of Redis');
+  t.equal(codeOf(await right.counters.reserve(reservation(organization, 3), limits)), 'ok');
+  const refused = await wrong.counters.reserve(far(), limits);
+  t.match(refused, { admitted: false, code: 'monthly_limit' });
+  t.match(await right.counters.peek(reservation(organization, 1).tenant, limits, NOW), refused);
+  t.equal(await used(right, organization), 5);
+});
+
+t.test('rebuilds counters in an hour that Redis has not reached', async (t) => {
+  const ledger = memoryLedger();
+  const { counters, run, key } = await replica(t, ledger);
+  const organization = newOrganization();
+  const limits = { eventsPerMonth: 5, bytesPerHour: null };
+  t.equal(await accept(counters, ledger, reservation(organization, 2), limits), 'ok');
+  const set = "return redis.call('HSET', KEYS[1], 'hour', ARGV[1])";
+  await run(set, [key(organization, 'state')], [Math.floor((NOW + AHEAD) / HOUR)]);
+  const other = await replica(t, ledger);
+  t.equal(await accept(other.counters, ledger, reservation(organization, 3), limits), 'ok');
+  t.equal(
+    await accept(other.counters, ledger, reservation(organization, 1), limits),
+    'monthly_limit',
+  );
+  t.equal(ledger.epoch, 2);
+});
+
 t.test('limits the requests of a key over all replicas', async (t) => {
   const limitsOf = async (edge: object) => {
     const config = quotasConfig.parse({ store: 'postgres', counters: 'redis', edge }).edge;

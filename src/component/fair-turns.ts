@@ -1,8 +1,8 @@
 /**
- * Fair turns at a store: a limited number of callers use it at once, and projects that wait are served in rotation,
- * so that a project with a thousand waiting reads delays another one by a turn or two.
+ * Fair turns at a store or a thread: a limited number of callers use it at once, and projects that wait are served in
+ * rotation, so that a project with a thousand waiting calls delays another one by a turn or two.
  *
- *   take(project, signal, work) ── a place is free ─▶ work ─▶ the next project's first waiting read
+ *   take(project, signal, work) ── a place is free ─▶ work ─▶ the next project's first waiting call
  *          └─ waits ── aborted ─▶ rejects, and never runs
  */
 export type Turns = {

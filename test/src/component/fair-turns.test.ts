@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import t from 'tap';
-import { fairTurns } from '../../../src/read/turns.ts';
+import { fairTurns } from '../../../src/component/fair-turns.ts';
 import { NO_DEADLINE } from '../../helper/http.ts';
 import { until } from '../../helper/until.ts';
 

@@ -1,0 +1,33 @@
+import t from 'tap';
+import { createScanner } from '../../../src/http/scan-pool.ts';
+import { SMALL_BODY_BYTES } from '../../../src/model/formats.ts';
+import { nativeEvent } from '../../helper/batches.ts';
+
+const WANTED = { format: 'native', encoding: 'identity', maxItems: 1000 } as const;
+
+/** A body that is scanned in the thread. */
+function largeBody(): Buffer {
+  const inputs = { text: 'x'.repeat(SMALL_BODY_BYTES) };
+  return Buffer.from(JSON.stringify({ events: [{ ...nativeEvent(), inputs }] }));
+}
+
+t.test('scans large bodies of several projects in rotation', async (t) => {
+  const scanner = createScanner();
+  t.teardown(() => scanner.close());
+  const scanned: string[] = [];
+  const scan = async (projectId: string): Promise<void> => {
+    await scanner.prepare(largeBody(), WANTED, projectId);
+    scanned.push(projectId);
+  };
+  await Promise.all(['loud', 'loud', 'loud', 'loud', 'quiet', 'quiet'].map(scan));
+  t.same(scanned, ['loud', 'loud', 'quiet', 'loud', 'quiet', 'loud']);
+});
+
+t.test('rejects the bodies that wait for the thread when it closes', async (t) => {
+  const scanner = createScanner();
+  const scan = async () => scanner.prepare(largeBody(), WANTED, 'project');
+  const scans = Promise.allSettled([scan(), scan(), scan()]);
+  await scanner.close();
+  for (const { status } of await scans) t.equal(status, 'rejected');
+  await t.rejects(scan(), { code: 'scan_failed' });
+});
