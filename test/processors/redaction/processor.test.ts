@@ -183,6 +183,31 @@ t.test('an attribute whose value comes before its key is redacted in OTLP JSON',
   t.equal(redacted('otlp_json', request).toString(), request.replace('a1', '**'));
 });
 
+t.test(
+  'an attribute whose value is not directly behind its key is redacted in OTLP protobuf',
+  async (t) => {
+    const request = encodeRequest(
+      requestOf([
+        {
+          ...{ traceId: '0af7651916cd43dd8448eb211c80319c', spanId: 'b7ad6b7169203331' },
+          attributes: [{ key: 'password', value: { stringValue: 'a1-of-four' } }],
+        },
+      ]),
+    ).toString('latin1');
+    const key = '\n\x08password';
+    const value = '\x12\x0c\n\na1-of-four';
+    const masked = value.replace('a1-of-four', '**********');
+    for (const [sent, kept] of [
+      [value + key, masked + key],
+      [`${key}\x1a\x02ab\x12\x08\n\x06a1-of4`, `${key}\x1a\x02ab\x12\x08\n\x06******`],
+    ] as const) {
+      const body = Buffer.from(request.replace(key + value, sent), 'latin1');
+      const result = redacted('otlp_proto', body).toString('latin1');
+      t.equal(result, request.replace(key + value, kept));
+    }
+  },
+);
+
 t.test('a secret is found wherever chunks and windows of a long text begin and end', async () => {
   const filler = 'lorem ipsum dolor sit amet '.repeat(CHUNK_BYTES / 20);
   const at = fc.oneof(
