@@ -121,6 +121,35 @@ t.test('ids, times and enumerations stay, and the events can still be read', asy
   t.equal(observation?.name, '*************');
 });
 
+t.test('attachments stay with their run, whatever their names are', async (t) => {
+  const note = (digit: string) => ({ mime_type: 'a/b', bytes: 1, sha256: digit.repeat(64) });
+  const names = ['token', 'jane1@example.com', 'jane2@example.com', 'x.png'];
+  const attachments = Object.fromEntries(names.map((name, i) => [name, note(`${i}`)]));
+  const patterns = [{ name: 'hex', pattern: '[0-9a-f]{32,}' }];
+  const body = { post: [{ id: 'a', attachments }], patch: [] };
+  const batch = redactedBatch('runs', body, { patterns });
+  const masked = '*'.repeat('jane1@example.com'.length);
+  t.same(
+    observe(rawBatch('runs', batch.body, 1))[0]?.details?.attachments,
+    ['token', masked, masked, 'x.png'].map((name, i) => {
+      return { name, contentType: 'a/b', bytes: 1, sha256: `${i}`.repeat(64) };
+    }),
+  );
+});
+
+t.test('members beside those of a note of an attachment are redacted', async (t) => {
+  const note = { mime_type: 'a/b', bytes: 1, sha256: 'f'.repeat(64) };
+  const attachments = {
+    ...{ more: { ...note, note: 'jane@example.com' }, text: 'jane@example.com' },
+    twice: { mime_type: 'a/b', bytes: 1, sha256: { deep: 'jane@example.com' } },
+    token: { mime_type: 'a/b', sha256: 'f'.repeat(64), secret: 'a1' },
+    type: { ...note, mime_type: 'jane@example.com' },
+    both: { ...note, sha256: 'jane@example.com', left_out: 'too_large' },
+  };
+  const body = { post: [{ id: 'a', attachments }], patch: [] };
+  t.notMatch(redacted('runs', body).toString(), /jane|a1/);
+});
+
 t.test('everything below a secret name is redacted, at any depth', async (t) => {
   const inputs = {
     password: 'a1',
