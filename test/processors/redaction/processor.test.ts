@@ -15,7 +15,7 @@ import { nativeBatch, nativeEvent, otlpBatch, rawBatch, received } from '../../h
 import { attributesOf, decodeRequest, encodeRequest, requestOf } from '../../helper/otlp-proto.ts';
 import { recordingMetrics, testSettings } from '../../helper/settings.ts';
 import { type Fill, FORMATS, filledBody } from './formats.ts';
-import { redacted, redactedBatch } from './redacting.ts';
+import { redacted, redactedBatch, redactedText } from './redacting.ts';
 import { SECRETS } from './secrets.ts';
 
 const HASH_KEY = '0123456789abcdef';
@@ -253,6 +253,25 @@ t.test('a secret is found wherever chunks and windows of a long text begin and e
     }),
     { numRuns: 200 },
   );
+});
+
+t.test('a secret is found behind and within a long value of another rule', async (t) => {
+  const words = 'lorem ipsum '.repeat(200);
+  for (const secret of ['jane@example.com', '4111 1111 1111 1111', 'sk-proj-abcdefghijklmnop']) {
+    for (let distance = 0; distance < 6_000; distance += 400) {
+      const filling = 'x '.repeat(distance / 2);
+      for (const line of [
+        `\nCookie: ${'a=b; '.repeat(300)}`,
+        `"password": "${'a'.repeat(1500)}"`,
+      ]) {
+        const text = `${words}${line}\n${filling}${secret} ${words}`;
+        t.notOk(redactedText(text).includes(secret), `${secret} ${distance} bytes behind a line`);
+      }
+      const address = `/p?token=a&${'b=c&'.repeat(distance / 4)}d=${secret}&${'e=f&'.repeat(1500)}`;
+      const text = `${words}${address} ${words}`;
+      t.notOk(redactedText(text).includes(secret), `${secret} ${distance} bytes behind a name`);
+    }
+  }
 });
 
 t.test('a key longer than any window is redacted as a whole', async (t) => {
