@@ -1,7 +1,7 @@
 import { constants } from 'node:fs';
 import type { FileHandle } from 'node:fs/promises';
-import { mkdir, open } from 'node:fs/promises';
-import { dirname } from 'node:path';
+import { mkdir, open, realpath } from 'node:fs/promises';
+import { basename, dirname, join } from 'node:path';
 import type { FileConfig } from './config.ts';
 
 /** Never through a symbolic link, never into a pipe or device (and without waiting for its reader). */
@@ -21,6 +21,25 @@ export async function openForAppend(config: FileConfig): Promise<FileHandle> {
   if (stats.isFile()) return file;
   await file.close();
   throw new Error(`${config.path} is not a regular file`);
+}
+
+/** Paths of files that this process writes. */
+const claimed = new Set<string>();
+
+/**
+ * Claims a file for one exporter: two would rename it under each other, and cut off each other's lines. Returns a
+ * function that ends the claim. Rejects if another exporter has the file.
+ */
+export async function claimFile({ path, create_directory: creates }: FileConfig) {
+  if (creates) await mkdir(dirname(path), { recursive: true, mode: 0o700 });
+  const place = join(await realpath(dirname(path)), basename(path));
+  if (claimed.has(place)) {
+    throw new Error(`another exporter writes ${path}: give each exporter a path of its own`);
+  }
+  claimed.add(place);
+  return () => {
+    claimed.delete(place);
+  };
 }
 
 /** A new name survives a power cut only after its directory is synced. */

@@ -40,7 +40,11 @@ export function createRotatingFile(settings: Settings, config: FileConfig): Rota
   async function currentFile(): Promise<FileHandle> {
     if (handle === undefined) return openFile();
     const [open, there] = await Promise.all([handle.stat(), stat(path).catch(() => undefined)]);
-    if (there?.ino === open.ino && there.dev === open.dev) return handle;
+    if (there?.ino === open.ino && there.dev === open.dev) {
+      // Another program may have appended to the file, or cut it: a failed write must not cut more than itself.
+      size = open.size;
+      return handle;
+    }
     logger.info({ path }, 'File was moved or deleted; a new one is opened');
     await close();
     return openFile();

@@ -3,6 +3,7 @@ import { zstdCompress } from 'node:zlib';
 import type { Settings } from '../../src/component/component.ts';
 import { RetryableError } from '../../src/model/errors.ts';
 import type { FileConfig } from './config.ts';
+import { claimFile } from './open.ts';
 import { createRotatingFile } from './rotating-file.ts';
 
 /** The only writer of a file. Appends that wait for a write in progress are written together. */
@@ -25,6 +26,7 @@ export function createWriter(settings: Settings, config: FileConfig): Writer {
   const file = createRotatingFile(settings, config);
   const waiting: WaitingAppend[] = [];
   let isOpen = false;
+  let endClaim = (): void => {};
   let working: Promise<void> | undefined;
 
   async function work(): Promise<void> {
@@ -58,6 +60,7 @@ export function createWriter(settings: Settings, config: FileConfig): Writer {
 
   return {
     async open() {
+      endClaim = await claimFile(config);
       await file.open();
       isOpen = true;
     },
@@ -75,6 +78,8 @@ export function createWriter(settings: Settings, config: FileConfig): Writer {
       isOpen = false;
       await working;
       await file.close();
+      endClaim();
+      endClaim = () => {};
     },
   };
 }

@@ -99,8 +99,9 @@ function addKeys(builder: TableBuilder): string[] {
       builder.add(bucket, prefix.slice(0, 2), third, Kind.CAPITALS);
     }
   }
+  // A slash in a key may be spelled `\/`.
   return [
-    `[-_](?<=${separated.join('|')})(?=[\\w+/-]{10})`,
+    `[-_](?<=${separated.join('|')})(?=[\\w+/\\\\-]{10})`,
     ...others.map((prefix) => {
       const start = prefix.slice(0, 3).replace('.', '\\.');
       return `[^](?<=${start}${prefix.length === 2 ? '[0-9a-f]' : ''})${prefix.slice(3)}`;

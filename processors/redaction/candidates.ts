@@ -36,8 +36,13 @@ export class Candidates {
     return this.#count;
   }
 
+  /** Whether a place of the cause stands for this position already. */
+  covers(position: number, cause: number): boolean {
+    return position - (this.#lastOfCause.get(cause) ?? -SPACING) < SPACING;
+  }
+
   add(position: number, cause: number): void {
-    if (position - (this.#lastOfCause.get(cause) ?? -SPACING) < SPACING) return;
+    if (this.covers(position, cause)) return;
     this.#lastOfCause.set(cause, position);
     if (this.#count === this.#entries.length) {
       const larger = new Float64Array(Math.max(64, this.#count * 2));

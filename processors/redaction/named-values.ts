@@ -119,7 +119,7 @@ const BARE_WORD = /[^\s,;}\])]+/y;
 
 /** The value of a member of an object; undefined for constants. */
 function memberValue(text: string, start: number): Value | undefined {
-  if (text[start] === '{' || text[start] === '[') return containerValue(text, start);
+  if (/[[{(]/.test(text[start] ?? '')) return containerValue(text, start);
   const quoted = quotedValue(text, start);
   if (quoted !== undefined) return quoted;
   if (matchEnd(CONSTANT, text, start) !== undefined) return undefined;
@@ -129,7 +129,7 @@ function memberValue(text: string, start: number): Value | undefined {
   return { parts: [{ start, end, isNumber: numberEnd !== undefined }], end };
 }
 
-/** Every text and number in a list or an object, except the names of members. */
+/** Every text and number in a list, a tuple of Python or an object, except the names of members. */
 function containerValue(text: string, start: number): Value {
   const parts: Part[] = [];
   let depth = 0;
@@ -140,9 +140,9 @@ function containerValue(text: string, start: number): Value {
       const end = closingQuote(text, at + 1, character);
       if (text[matchEnd(SPACE, text, end + 1) ?? end] !== ':') parts.push({ start: at + 1, end });
       at = end;
-    } else if (/[[{]/.test(character)) {
+    } else if (/[[{(]/.test(character)) {
       depth++;
-    } else if (/[\]}]/.test(character)) {
+    } else if (/[\]})]/.test(character)) {
       depth--;
     } else {
       const end = matchEnd(NUMBER, text, at);

@@ -30,11 +30,11 @@ export function patternFinder(source: string): PatternFinder {
 
 /**
  * The text that every match starts with, for the prefilter; undefined if the source does not say it plainly,
- * so that each text has to be searched.
+ * so that each text has to be searched. A slash ends it, because JSON may spell it `\/`, as PHP does by default.
  */
 export function literalPrefix(source: string): string | undefined {
   if (source.includes('|')) return undefined;
-  const literal = /^[\w@#:=/ -]+/.exec(source)?.[0] ?? '';
+  const literal = /^[\w@#:= -]+/.exec(source)?.[0] ?? '';
   const isRepeated = /^[?*+{]/.test(source.slice(literal.length));
   const prefix = isRepeated ? literal.slice(0, -1) : literal;
   return prefix.length >= 2 ? prefix : undefined;

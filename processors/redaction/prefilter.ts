@@ -36,10 +36,13 @@ export function prefilter(
 ): Prefilter {
   const { tables, confirm } = anchorsOf(type, causes, names);
   const scanner = createByteScanner(tables);
+  const runs = new RunSearch();
   return {
     scan(bytes, start, end, candidates) {
+      runs.enter(bytes, start);
       scanner.scan(bytes, start, end, (at, isRun) => {
-        const cause = isRun ? runCause(bytes, at) : confirm(bytes, at);
+        if (isRun && candidates.covers(Math.max(at, start), Cause.RUN)) return;
+        const cause = isRun ? runs.causeAt(bytes, at) : confirm(bytes, at);
         if (cause !== undefined) candidates.add(Math.max(at, start), cause);
       });
       if ((causes & Cause.PHONE) !== 0) addPhones(bytes, start, end, candidates);
@@ -48,16 +51,37 @@ export function prefilter(
   };
 }
 
-/** Hex ids often hold a long run of digits, so a run is searched before its text is. */
-function runCause(bytes: Buffer, at: number): number | undefined {
-  if (!isLongRun(bytes, at)) return undefined;
-  const text = bytes.toString('latin1', Math.max(0, at - RUN_REACH), at + RUN_REACH);
-  return RUN_RULES.some(({ find }) => find(text, false).length > 0) ? Cause.RUN : undefined;
+/**
+ * Hex ids, times and vectors of floats often hold a long run of digits, so a run is searched before its text is. They are close
+ * together, and a run is reported more than once: the part that was searched last is not searched again.
+ */
+class RunSearch {
+  #bytes: Buffer | undefined;
+  /** No finding has a run that starts below this. */
+  #searchedTo = 0;
+
+  /** Before a chunk: between two chunks of a body others may be searched. */
+  enter(bytes: Buffer, start: number): void {
+    if (start === 0 || bytes !== this.#bytes) this.#searchedTo = 0;
+    this.#bytes = bytes;
+  }
+
+  causeAt(bytes: Buffer, at: number): number | undefined {
+    if (at < this.#searchedTo || !isLongRun(bytes, at)) return undefined;
+    const text = bytes.toString('latin1', Math.max(0, at - RUN_BEFORE), at + RUN_BEHIND);
+    if (RUN_RULES.some(({ find }) => find(text, false).length > 0)) return Cause.RUN;
+    this.#searchedTo = at + RUN_BEHIND - LONGEST_RUN;
+    return undefined;
+  }
 }
 
 const RUN_RULES = RULES.filter(({ cause }) => cause === Cause.RUN);
-/** Bytes on each side: a run, and the longest hash around digits. */
-const RUN_REACH = 192;
+/** Bytes in front of a run: one that is longer, and the longest hash around digits. */
+const RUN_BEFORE = 192;
+/** Bytes from a run on. More of them cost less for each run, and more for a run on its own. */
+const RUN_BEHIND = 512;
+/** Bytes of an IBAN in groups of one, the longest finding. */
+const LONGEST_RUN = 72;
 
 const PHONE = /[2-9][0-9]{2}[ .-][0-9]{4}(?![0-9])|\+[1-9]/g;
 /** Bytes behind a chunk in which a phone number's pattern may end. */

@@ -1,4 +1,5 @@
 import type { ReceivedBatch } from '../../src/model/batch.ts';
+import type { BatchIndex } from '../../src/model/batch-index.ts';
 import {
   itemRangeOf,
   visitSharedTextsInTurns,
@@ -49,11 +50,12 @@ export class Redactor {
   *redact(batch: ReceivedBatch): Generator<undefined, void> {
     const { index } = batch;
     const candidates = yield* this.#candidatesIn(batch);
-    const { needsEveryText } = this.#search;
-    if (candidates.count === 0 && !needsEveryText) return;
+    // The prefilter finds the name of an attribute by the value behind it.
+    const needsEveryItem = this.#search.needsEveryText || hasLateKeys(index);
+    if (candidates.count === 0 && !needsEveryItem) return;
     for (let item = 0; item < index.count; item++) {
       const { start, end } = itemRangeOf(index, item);
-      if (!isOpen(batch, item) || !(needsEveryText || candidates.has(start, end))) continue;
+      if (!isOpen(batch, item) || !(needsEveryItem || candidates.has(start, end))) continue;
       yield* this.#redactItem(batch, item, candidates);
     }
     yield* this.#redactItem(batch, SHARED, candidates);
@@ -182,6 +184,10 @@ class SecretKeys {
   groupOf(keyStart: number): number {
     return this.#groups.get(keyStart) ?? 0;
   }
+}
+
+function hasLateKeys(index: BatchIndex): boolean {
+  return index.type === 'otlp_proto' && index.lateKeys === true;
 }
 
 function hasBackslash(bytes: Buffer, start: number, end: number): boolean {

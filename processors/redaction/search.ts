@@ -86,11 +86,12 @@ export class Search {
     const hasLiteral = (candidates.causesIn(text.start, text.end) & Cause.PATTERN) !== 0;
     const hasPatterns = this.#patterns.length > 0 && (this.needsEveryText || hasLiteral);
     if (hasPatterns) yield* this.#patternMatches(bytes, text, found);
-    let searched = text.start;
+    let last = { start: text.start, end: text.start };
     for (const window of windowsOf(bytes, text, candidates)) {
-      if (window.end <= searched) continue;
-      yield found.takeUntil(window.start - MAX_BEFORE);
-      searched = yield* this.#windowMatches(bytes, text, window, found);
+      if (window.start >= last.start && window.end <= last.end) continue;
+      yield found.takeUntil(Math.min(window.start, last.start) - MAX_BEFORE);
+      const end = yield* this.#windowMatches(bytes, text, window, found, candidates);
+      if (end > last.end) last = { start: window.start, end };
     }
     yield found.takeUntil(text.end);
   }
@@ -117,13 +118,14 @@ export class Search {
     text: TextBytes,
     window: TextWindow,
     found: OverlappingMatches,
+    candidates: Candidates,
   ): Generator<readonly Match[], number> {
     let current = window;
     for (;;) {
       const { matches, open } = this.#inWindow(bytes, text, current);
       const size = current.end - current.start;
       if (open !== undefined && size <= MAX_OPEN) {
-        current = withEnd(bytes, text, current, current.end + 3 * size);
+        current = withEnd(bytes, text, current, current.end + 3 * size, candidates);
         yield [];
         continue;
       }

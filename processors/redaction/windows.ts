@@ -47,11 +47,11 @@ export function* windowsOf(
       const start = Math.min(open.start, next.start);
       open = { start, end, causes: open.causes | cause };
     } else {
-      yield atDelimiters(bytes, text, open);
+      yield atDelimiters(bytes, text, open, candidates);
       open = next;
     }
   }
-  if (open !== undefined) yield atDelimiters(bytes, text, open);
+  if (open !== undefined) yield atDelimiters(bytes, text, open, candidates);
 }
 
 function maxWindow(cause: number): number {
@@ -74,11 +74,23 @@ function reachesOf(cause: number) {
 }
 
 /** The same window, up to another end. */
-export function withEnd(bytes: Buffer, text: Range, window: TextWindow, end: number): TextWindow {
-  return atDelimiters(bytes, text, { ...window, end: Math.min(text.end, end) });
+export function withEnd(
+  bytes: Buffer,
+  text: Range,
+  window: TextWindow,
+  end: number,
+  candidates: Candidates,
+): TextWindow {
+  return atDelimiters(bytes, text, { ...window, end: Math.min(text.end, end) }, candidates);
 }
 
-function atDelimiters(bytes: Buffer, text: Range, { start, end, causes }: TextWindow): TextWindow {
+/** Further candidates may be in what is added: their windows are then searched with this one. */
+function atDelimiters(
+  bytes: Buffer,
+  text: Range,
+  { start, end, causes }: TextWindow,
+  candidates: Candidates,
+): TextWindow {
   let from = start;
   let to = end;
   if ((causes & TOKENS) !== 0) {
@@ -88,7 +100,7 @@ function atDelimiters(bytes: Buffer, text: Range, { start, end, causes }: TextWi
   // The edges are at least between two characters.
   for (let i = 0; i < 3 && from > text.start && isContinuation(bytes[from]); i++) from--;
   for (let i = 0; i < 3 && to < text.end && isContinuation(bytes[to]); i++) to++;
-  return { start: from, end: to, causes };
+  return { start: from, end: to, causes: causes | candidates.causesIn(from, to) };
 }
 
 const DELIMITERS = new Uint8Array(256);

@@ -42,7 +42,7 @@ export type OtlpIndex = {
   readonly scopes: Uint32Array;
   /** A known field's name is spelled with escapes somewhere (only JSON): JSON.parse is not to be trusted. */
   readonly escapedKeys?: boolean;
-  /** An attribute's `key` is not the first member of its object somewhere (only JSON). */
+  /** An attribute's `key` is not the first member of its object somewhere; in protobuf, its value is not directly behind it. */
   readonly lateKeys?: boolean;
   /** The rejections of the rules, if they were computed together with the index. */
   readonly verdicts?: OtlpVerdicts;

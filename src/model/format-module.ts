@@ -45,6 +45,8 @@ export type FormatModule<Index extends BatchIndex> = {
   itemId(index: Index, position: number): string | undefined;
   /** Bytes of the item that count as hourly usage; see processors/quotas/README.md. */
   usageBytes(index: Index, position: number): number;
+  /** Bytes that arrived beside the item in the same request, as the item says; they count, too. */
+  besideBytes?(index: Index, position: number): number;
   /** The inflated body with only these items, in order; everything around them unchanged. */
   cut(index: Index, keep: readonly number[]): Buffer;
   /** The same without the resources and scopes that only other items have. */

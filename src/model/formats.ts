@@ -129,13 +129,16 @@ export function measure({ index, changes }: ReceivedBatch): Usage {
   const format = moduleOf(index);
   const marks = changes?.marks;
   let bytes = 0;
+  let beside = 0;
   let events = 0;
   for (let position = 0; position < index.count; position++) {
     if (marks !== undefined && ((marks[position] ?? 0) & (REJECTED | DROPPED)) !== 0) continue;
     bytes += format.usageBytes(index, position);
+    beside += format.besideBytes?.(index, position) ?? 0;
     events++;
   }
-  return { events, bytes };
+  // A client can name any size. No request brings more than a body has.
+  return { events, bytes: bytes + Math.min(beside, MAX_BODY_BYTES) };
 }
 
 /** The inflated body with only the items at these positions; everything around them is unchanged. */

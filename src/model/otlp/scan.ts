@@ -35,6 +35,7 @@ type ScanItem = (bytes: Buffer, start: number, end: number, recorder: Recorder |
 function scanRequest(bytes: Buffer, recorder: Recorder, scanItem: ScanItem): OtlpIndex {
   const end = bytes.length;
   let p = 0;
+  hasLateKeys = false;
   while (p < end) {
     const tag = readTag(bytes, p, end);
     if (tag === 10) {
@@ -45,7 +46,8 @@ function scanRequest(bytes: Buffer, recorder: Recorder, scanItem: ScanItem): Otl
     }
   }
   recorder.checkCount();
-  return recorder.index('otlp_proto', bytes);
+  const index = recorder.index('otlp_proto', bytes);
+  return hasLateKeys ? { ...index, lateKeys: true } : index;
 }
 
 function scanResourceItems(
@@ -281,8 +283,12 @@ function scanUnusualKeyValue(bytes: Buffer, start: number, end: number, depth: n
       p = skip(bytes, tag, next, end);
     }
   }
+  if (keyEnd > 0 && (keyEnd === end || bytes[keyEnd] !== 18)) hasLateKeys = true;
   return mayHoldCustomFields(bytes, keyStart, keyEnd);
 }
+
+/** A key of the request that is scanned has its value elsewhere than behind it. A module variable, as `next`. */
+let hasLateKeys = false;
 
 /** `depth` is the number of arrays and kvlists around the value. */
 function scanValue(bytes: Buffer, start: number, end: number, depth: number): void {

@@ -19,8 +19,10 @@ import { numberIn } from '../json/details.ts';
 import { OPEN_BRACE, QUOTE } from '../json/grammar.ts';
 import type { Member } from '../json/read.ts';
 import { findMembers, membersOf, startOf, stringIn, typeAt } from '../json/read.ts';
+import { itemTexts } from '../json/texts.ts';
 import { cutAt } from '../preview.ts';
-import { RUN } from './fields.ts';
+import type { TextPlace, TextSteps, TextVisitor } from '../texts.ts';
+import { RUN, RUN_TEXTS } from './fields.ts';
 import type { Part } from './multipart.ts';
 import { contentTypeOf } from './multipart.ts';
 
@@ -96,10 +98,44 @@ export function attachmentsOf(
     else {
       const name = cutAt(member.key, MAX_ATTACHMENT_NAME);
       const { mime_type: contentType, bytes: size, sha256 } = note;
-      found.set(name, { name, contentType, bytes: size, sha256 });
+      // Two names may be equal once they are masked or cut.
+      found.set(`${sha256}${name}`, { name, contentType, bytes: size, sha256 });
     }
   }
   return found.size === 0 ? undefined : [...found.values()];
+}
+
+/**
+ * `FormatModule.texts` of a run. The type and the hash in a note are no texts of the client, even below a name such as `token`: without
+ * them its attachment is lost.
+ */
+export function runTexts(index: JsonIndex, position: number, visitor: TextVisitor): TextSteps {
+  if (typeAt(index, position, RUN.attachments) !== 'object')
+    return itemTexts(RUN_TEXTS, index, position, visitor);
+  const notes = [...wholeNotes(index, position)];
+  const isInNote = ({ start }: Pick<TextPlace, 'start'>) =>
+    notes.some((note) => note.start < start && start < note.end);
+  return itemTexts(RUN_TEXTS, index, position, {
+    ...visitor,
+    text: (place) => {
+      visitor.text(isInNote(place) ? { ...place, field: 'fixed', isMarked: false } : place);
+    },
+  });
+}
+
+/** The notes exactly as a receiver writes them. */
+function* wholeNotes(index: JsonIndex, position: number): Generator<Member, void> {
+  const { bytes } = index;
+  let place = -1;
+  for (const member of membersOf(bytes, startOf(index, position, RUN.attachments))) {
+    if (++place === MAX_ATTACHMENTS) break;
+    const note = noteIn(bytes, member);
+    if (
+      note !== undefined &&
+      JSON.stringify(note) === bytes.toString('utf8', member.start, member.end)
+    )
+      yield member;
+  }
 }
 
 /** The bytes of the stored attachments of a run. */

@@ -27,7 +27,7 @@ import {
 } from '../json/item.ts';
 import { isPresent, type Member, stringAt, stringIn, textAt, typeAt } from '../json/read.ts';
 import { documentScanner } from '../json/scan.ts';
-import { itemTexts, rootTexts } from '../json/texts.ts';
+import { rootTexts } from '../json/texts.ts';
 import {
   type Instant,
   OBSERVATION_KINDS,
@@ -39,9 +39,9 @@ import {
   type Payload,
   type PayloadField,
 } from '../observation.ts';
-import { attachmentBytes } from './attached.ts';
+import { attachmentBytes, runTexts } from './attached.ts';
 import { isRunSentTwice, runDetails, runMetadata } from './details.ts';
-import { RUN, RUN_PATTERN, RUN_TEXTS } from './fields.ts';
+import { RUN, RUN_PATTERN } from './fields.ts';
 import { isModelCall, usageOf } from './usage.ts';
 
 /** Runs in LangSmith's form: `{"post":[…],"patch":[…]}`. `wrapRun` makes it of a single run. */
@@ -53,13 +53,14 @@ export const runs: FormatModule<JsonIndex> = {
     required: false,
   }),
   itemId: ownId,
-  usageBytes: (index, position) => usageBytesOf(index, position) + attachmentBytes(index, position),
+  usageBytes: usageBytesOf,
+  besideBytes: attachmentBytes,
   cut: cutItems,
   erase: cutItems,
   observe,
   payload,
   source: sourceOfItem,
-  texts: (index, position, visitor) => itemTexts(RUN_TEXTS, index, position, visitor),
+  texts: runTexts,
   sharedTexts: rootTexts,
   head,
   encodeText: encodeJsonText,

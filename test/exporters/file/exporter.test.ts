@@ -387,6 +387,53 @@ t.test('on a full disk, refuses batches and keeps the file whole', async (t) => 
   t.same(JSON.parse(output), ['written', 'written', 'RetryableError', 'RetryableError', 2, '']);
 });
 
+t.test('a failed write cuts off nothing that another program appended', async (t) => {
+  const path = join(t.testdir(), 'traces.jsonl');
+  const script = `
+    import { appendFileSync, readFileSync } from 'node:fs';
+    import { createWriter } from '${join(process.cwd(), 'exporters/file/writer.ts')}';
+    import { config as fileConfig } from '${join(process.cwd(), 'exporters/file/config.ts')}';
+    import { testSettings } from '${join(process.cwd(), 'test/helper/settings.ts')}';
+    process.on('SIGXFSZ', () => {});
+    const path = '${path}';
+    const writer = createWriter(testSettings('exporter', 'file'), fileConfig.parse({ path }));
+    await writer.open();
+    await writer.append(Buffer.from('{"raw_event_id":"1"}\\n'));
+    appendFileSync(path, '{"raw_event_id":"2"}\\n');
+    const large = Buffer.from('{"raw_event_id":"' + 'x'.repeat(200000) + '"}\\n');
+    const outcome = await writer.append(large).then(() => 'written', (error) => error.name);
+    console.log(JSON.stringify([outcome, ...readFileSync(path, 'utf8').split('\\n')]));
+  `;
+  writeFileSync(`${path}.ts`, script);
+  const output = execFileSync(
+    'bash',
+    ['-c', `ulimit -f 100; exec "${process.execPath}" "${path}.ts"`],
+    { encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] },
+  );
+  const lines = ['{"raw_event_id":"1"}', '{"raw_event_id":"2"}', ''];
+  t.same(JSON.parse(output), ['RetryableError', ...lines]);
+});
+
+t.test('refuses a file that another exporter writes, until that one is shut down', async (t) => {
+  const directory = t.testdir();
+  const { exporter, path } = await writing(t, directory);
+  symlinkSync(directory, join(directory, 'link'));
+  const again = { path: join(directory, 'link', 'traces.jsonl') };
+  const other = await factory.create(testSettings('exporter', 'file'), fileConfig.parse(again));
+  t.teardown(() => other.shutdown(NEVER));
+  await t.rejects(
+    other.start(),
+    /another exporter writes .*: give each exporter a path of its own/,
+  );
+  await other.shutdown(NEVER);
+  await t.rejects(other.start(), /another exporter writes/, 'the claim is that of the first');
+  await exporter.consume(sized(10));
+  await exporter.shutdown(NEVER);
+  await other.start();
+  await other.consume(sized(10));
+  t.equal(linesOf(readFileSync(path, 'utf8')).length, 2);
+});
+
 t.test('refuses batches after the shutdown', async (t) => {
   const { exporter } = await writing(t, t.testdir());
   const underWay = exporter.consume(sized(10));

@@ -50,6 +50,7 @@ finds([
   '{"user":{"Password" : "⟨hun\\"ter2⟩"}}',
   "{'password': '⟨hunter2⟩', 'x': None}",
   "{'token': b'⟨abcdef⟩'}",
+  "{'secret': ('⟨one1⟩', ['⟨two2⟩', ('⟨three3⟩',)]), 'other': 'four4'}",
   '{"secret":["⟨one1⟩",{"a":"⟨two2⟩","b":["⟨three3⟩"]}],"other":"four4"}',
   '{"access_token":"⟨abc⟩","expires_in":3600}',
   'password = "⟨hunter2⟩"',

@@ -19,6 +19,14 @@ t.test('finds matches in JSON within JSON, and behind escapes', async (t) => {
   t.doesNotThrow(() => JSON.parse(JSON.parse(result).events[0].inputs));
 });
 
+t.test('finds a match with slashes that JSON spells as escapes', async (t) => {
+  const patterns = [{ name: 'host', pattern: 'https://intra[a-z./]*' }];
+  const body = String.raw`{"events":[{"inputs":"see https:\/\/intra.example\/x"}]}`;
+  const result = redacted('native', body, { patterns }).toString();
+  t.notMatch(result, /intra/);
+  t.doesNotThrow(() => JSON.parse(result));
+});
+
 t.test('a pattern without a plain beginning is run over every text and name', async (t) => {
   const patterns = [{ name: 'any', pattern: '[a-z]+[0-9]{4}' }];
   const result = redacted(
@@ -64,6 +72,8 @@ t.test('tells the plain text that a pattern starts with', async (t) => {
     '[a-z]+': undefined,
     'a.c': undefined,
     'ab.c': 'ab',
+    'https://internal': 'https:',
+    '/api/[0-9]+': undefined,
   };
   for (const [source, prefix] of Object.entries(cases))
     t.equal(literalPrefix(source), prefix, source);

@@ -146,6 +146,45 @@ function candidatesIn(text: string, literals: readonly string[] = []): Candidate
   return candidates;
 }
 
+t.test('a secret among runs that are none is found, wherever it is', async () => {
+  const secrets = ['4111111111111111', 'DE89 3704 0044 0532 0130 00', 'AKIAIOSFODNN7EXAMPLE'];
+  const filling = fc.constantFrom('1768478398000000000 ', '0.12345678901234567,', 'ABC 1234-');
+  fc.assert(
+    fc.property(
+      fc.constantFrom(...secrets),
+      fc.array(filling, { maxLength: 80 }),
+      fc.array(filling, { maxLength: 80 }),
+      (secret, before, after) => {
+        const start = before.join('');
+        const body = Buffer.from(`${start}|${secret}|${after.join('')}`);
+        const causes = { causes: Cause.RUN, names: secretNames([]), literals: [] };
+        const filter = prefilter('native', causes);
+        const candidates = new Candidates();
+        const middle = Math.min(100, body.length);
+        filter.scan(body, 0, middle, candidates);
+        filter.scan(body, middle, body.length, candidates);
+        candidates.sort();
+        return candidates.has(start.length, start.length + secret.length + 2);
+      },
+    ),
+  );
+});
+
+t.test('runs that are no secrets are searched once, however dense they are', async (t) => {
+  const bytes = Buffer.from('1768478398000000000 '.repeat(3_000));
+  let read = 0;
+  const original = bytes.toString.bind(bytes);
+  bytes.toString = (encoding, start = 0, end = 0) => {
+    read += end - start;
+    return original(encoding, start, end);
+  };
+  const filter = prefilter('native', { causes: Cause.RUN, names: secretNames([]), literals: [] });
+  const candidates = new Candidates();
+  filter.scan(bytes, 0, bytes.length, candidates);
+  t.equal(candidates.count, 0);
+  t.ok(read < 2 * bytes.length, `${read} of ${bytes.length} bytes`);
+});
+
 t.test('ordinary text has no candidates', async (t) => {
   for (const text of [
     'Prose with numbers, 123456, 2026-01-02T03:04:05.123456Z and UPPER CASE.',

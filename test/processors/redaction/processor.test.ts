@@ -15,7 +15,7 @@ import { nativeBatch, nativeEvent, otlpBatch, rawBatch, received } from '../../h
 import { attributesOf, decodeRequest, encodeRequest, requestOf } from '../../helper/otlp-proto.ts';
 import { recordingMetrics, testSettings } from '../../helper/settings.ts';
 import { type Fill, FORMATS, filledBody } from './formats.ts';
-import { redacted, redactedBatch } from './redacting.ts';
+import { redacted, redactedBatch, redactedText } from './redacting.ts';
 import { SECRETS } from './secrets.ts';
 
 const HASH_KEY = '0123456789abcdef';
@@ -121,6 +121,35 @@ t.test('ids, times and enumerations stay, and the events can still be read', asy
   t.equal(observation?.name, '*************');
 });
 
+t.test('attachments stay with their run, whatever their names are', async (t) => {
+  const note = (digit: string) => ({ mime_type: 'a/b', bytes: 1, sha256: digit.repeat(64) });
+  const names = ['token', 'jane1@example.com', 'jane2@example.com', 'x.png'];
+  const attachments = Object.fromEntries(names.map((name, i) => [name, note(`${i}`)]));
+  const patterns = [{ name: 'hex', pattern: '[0-9a-f]{32,}' }];
+  const body = { post: [{ id: 'a', attachments }], patch: [] };
+  const batch = redactedBatch('runs', body, { patterns });
+  const masked = '*'.repeat('jane1@example.com'.length);
+  t.same(
+    observe(rawBatch('runs', batch.body, 1))[0]?.details?.attachments,
+    ['token', masked, masked, 'x.png'].map((name, i) => {
+      return { name, contentType: 'a/b', bytes: 1, sha256: `${i}`.repeat(64) };
+    }),
+  );
+});
+
+t.test('members beside those of a note of an attachment are redacted', async (t) => {
+  const note = { mime_type: 'a/b', bytes: 1, sha256: 'f'.repeat(64) };
+  const attachments = {
+    ...{ more: { ...note, note: 'jane@example.com' }, text: 'jane@example.com' },
+    twice: { mime_type: 'a/b', bytes: 1, sha256: { deep: 'jane@example.com' } },
+    token: { mime_type: 'a/b', sha256: 'f'.repeat(64), secret: 'a1' },
+    type: { ...note, mime_type: 'jane@example.com' },
+    both: { ...note, sha256: 'jane@example.com', left_out: 'too_large' },
+  };
+  const body = { post: [{ id: 'a', attachments }], patch: [] };
+  t.notMatch(redacted('runs', body).toString(), /jane|a1/);
+});
+
 t.test('everything below a secret name is redacted, at any depth', async (t) => {
   const inputs = {
     password: 'a1',
@@ -183,6 +212,31 @@ t.test('an attribute whose value comes before its key is redacted in OTLP JSON',
   t.equal(redacted('otlp_json', request).toString(), request.replace('a1', '**'));
 });
 
+t.test(
+  'an attribute whose value is not directly behind its key is redacted in OTLP protobuf',
+  async (t) => {
+    const request = encodeRequest(
+      requestOf([
+        {
+          ...{ traceId: '0af7651916cd43dd8448eb211c80319c', spanId: 'b7ad6b7169203331' },
+          attributes: [{ key: 'password', value: { stringValue: 'a1-of-four' } }],
+        },
+      ]),
+    ).toString('latin1');
+    const key = '\n\x08password';
+    const value = '\x12\x0c\n\na1-of-four';
+    const masked = value.replace('a1-of-four', '**********');
+    for (const [sent, kept] of [
+      [value + key, masked + key],
+      [`${key}\x1a\x02ab\x12\x08\n\x06a1-of4`, `${key}\x1a\x02ab\x12\x08\n\x06******`],
+    ] as const) {
+      const body = Buffer.from(request.replace(key + value, sent), 'latin1');
+      const result = redacted('otlp_proto', body).toString('latin1');
+      t.equal(result, request.replace(key + value, kept));
+    }
+  },
+);
+
 t.test('a secret is found wherever chunks and windows of a long text begin and end', async () => {
   const filler = 'lorem ipsum dolor sit amet '.repeat(CHUNK_BYTES / 20);
   const at = fc.oneof(
@@ -199,6 +253,25 @@ t.test('a secret is found wherever chunks and windows of a long text begin and e
     }),
     { numRuns: 200 },
   );
+});
+
+t.test('a secret is found behind and within a long value of another rule', async (t) => {
+  const words = 'lorem ipsum '.repeat(200);
+  for (const secret of ['jane@example.com', '4111 1111 1111 1111', 'sk-proj-abcdefghijklmnop']) {
+    for (let distance = 0; distance < 6_000; distance += 400) {
+      const filling = 'x '.repeat(distance / 2);
+      for (const line of [
+        `\nCookie: ${'a=b; '.repeat(300)}`,
+        `"password": "${'a'.repeat(1500)}"`,
+      ]) {
+        const text = `${words}${line}\n${filling}${secret} ${words}`;
+        t.notOk(redactedText(text).includes(secret), `${secret} ${distance} bytes behind a line`);
+      }
+      const address = `/p?token=a&${'b=c&'.repeat(distance / 4)}d=${secret}&${'e=f&'.repeat(1500)}`;
+      const text = `${words}${address} ${words}`;
+      t.notOk(redactedText(text).includes(secret), `${secret} ${distance} bytes behind a name`);
+    }
+  }
 });
 
 t.test('a key longer than any window is redacted as a whole', async (t) => {

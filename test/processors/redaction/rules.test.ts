@@ -1,5 +1,5 @@
 import t, { type Test } from 'tap';
-import { masked, redactedText } from './redacting.ts';
+import { masked, redacted, redactedText } from './redacting.ts';
 
 /** Texts in which only the secret between the angle brackets is masked. */
 function finds(t: Test, texts: readonly string[], written: object = { keys: [] }): void {
@@ -26,6 +26,13 @@ t.test('api_keys: masks a key with everything that could belong to it', async (t
     '⟨SG.abcdefghijklmnop.qrstuvwxyz0123456789⟩',
     '(⟨xoxb-1234567890-abcdef⟩)',
   ]);
+});
+
+t.test('api_keys: masks a key with slashes that JSON spells as escapes', async (t) => {
+  const body = String.raw`{"events":[{"inputs":"whsec_ab\/cdefghijklmnopqrstuvwxyz1234567="}]}`;
+  const result = redacted('native', body).toString();
+  t.notMatch(result, /cdefgh|whsec/);
+  t.doesNotThrow(() => JSON.parse(result));
 });
 
 t.test('api_keys: keeps words, identifiers and short texts with such a prefix', async (t) => {

@@ -4,7 +4,7 @@ import type { AttachmentLimits } from '../../../../src/model/attachments.ts';
 import { attachmentType, MAX_ATTACHMENTS } from '../../../../src/model/attachments.ts';
 import type { ObservationDetails } from '../../../../src/model/details.ts';
 import { checkedDetails } from '../../../../src/model/details.ts';
-import { indexOf, measure, observe } from '../../../../src/model/formats.ts';
+import { indexOf, MAX_BODY_BYTES, measure, observe } from '../../../../src/model/formats.ts';
 import { assembleRuns } from '../../../../src/model/runs/assemble.ts';
 import { rawBatch, received } from '../../../helper/batches.ts';
 
@@ -134,6 +134,23 @@ t.test(
     t.same(measure(received(rawBatch('runs', Buffer.from(batch.body), 2))), before);
   },
 );
+
+t.test('sizes that a client names itself count as no more than a body can have', async (t) => {
+  const note = { mime_type: 'a/b', bytes: Number.MAX_SAFE_INTEGER, sha256: 'f'.repeat(64) };
+  const usageOf = (bytes: number) => {
+    const attachments = { f: { ...note, bytes }, g: { ...note, bytes } };
+    const body = JSON.stringify({
+      post: [
+        { id: 'a', attachments },
+        { id: 'b', attachments },
+      ],
+    });
+    return measure(received(rawBatch('runs', Buffer.from(body), 2)));
+  };
+  t.same(usageOf(Number.MAX_SAFE_INTEGER), { events: 2, bytes: MAX_BODY_BYTES });
+  t.same(usageOf(MAX_BODY_BYTES / 4), { events: 2, bytes: MAX_BODY_BYTES });
+  t.same(usageOf(MAX_BODY_BYTES / 4 - 1), { events: 2, bytes: MAX_BODY_BYTES - 4 });
+});
 
 t.test('what a client writes in place of a note is ignored', async (t) => {
   const detailsOf = (attachments: unknown): ObservationDetails | null | undefined => {
