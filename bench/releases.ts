@@ -126,7 +126,7 @@ function keyOf(child: ChildProcess): Promise<string> {
 
 const QUIET_MS = 500;
 /** A daemon that takes less CPU in so long has no work. */
-const QUIET_MICROS = 5000;
+const QUIET_MICROS = 12_000;
 
 /** The CPU by thread, after the daemon has stored everything and has added it to its sums, which it does every two seconds. */
 async function settled(pid: number): Promise<Map<string, number>> {
