@@ -11,7 +11,7 @@ const ROWS: Readonly<Record<string, string>> = {
   'src/net': '',
   'src/component': 'model',
   'src/schema': 'component',
-  'src/tls': 'component schema',
+  'src/tls': 'component net schema',
   'src/config': 'component schema',
   'src/telemetry': 'component net schema tls',
   'src/queue': 'component model',

@@ -1,6 +1,7 @@
 import type { Server as HttpServer } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Server as TlsServer } from 'node:tls';
+import { connectionKey } from '../net/connection-key.ts';
 import type { ServerTls } from '../schema/server-tls.ts';
 import type { TlsParts } from './serving.ts';
 import { openTls } from './serving.ts';
@@ -35,14 +36,14 @@ export function tlsGateOf(server: HttpServer, onConnection: (socket: Socket) => 
   }
 
   function secured(socket: Socket): void {
-    handshaking.delete(keyOf(socket));
+    handshaking.delete(connectionKey(socket));
     serve(socket);
   }
 
   server.removeAllListeners('connection');
   server.on('connection', (socket: Socket) => {
     if (tls === undefined) return serve(socket);
-    const key = keyOf(socket);
+    const key = connectionKey(socket);
     handshaking.set(key, socket);
     socket.on('error', () => {});
     socket.once('close', () => {
@@ -77,9 +78,4 @@ export async function secureHttp(
     tls.close();
     gate.close();
   };
-}
-
-/** The same for a connection and its TLS socket. */
-function keyOf({ remoteAddress, remotePort, localAddress }: Socket): string {
-  return `${remoteAddress} ${remotePort} ${localAddress}`;
 }
