@@ -363,11 +363,7 @@ t.test('a daemon starts, runs commands and stops', async (t) => {
 t.test('a first start that fails behind the store says where its key is', async (t) => {
   const cwd = workDirectory(t);
   writeFileSync(join(cwd, 'tracectl.yaml'), readFileSync(EMBEDDED));
-  const taken = createServer().listen(0, '127.0.0.1');
-  await once(taken, 'listening');
-  t.teardown(() => taken.close());
-  const { port } = taken.address() as AddressInfo;
-  const failing = startDaemon(t, cwd, `--set=extensions.admin.endpoint=127.0.0.1:${port}`);
+  const failing = await failingStart(t, cwd);
   t.same(await once(failing.child, 'close'), [1, null]);
   const file = join(cwd, 'data', 'first-key');
   t.match(
@@ -391,17 +387,22 @@ t.test('a start that fails says its error also if the key cannot be saved', asyn
   const cwd = workDirectory(t);
   writeFileSync(join(cwd, 'tracectl.yaml'), readFileSync(EMBEDDED));
   mkdirSync(join(cwd, 'data', 'first-key.new'), { recursive: true });
-  const taken = createServer().listen(0, '127.0.0.1');
-  await once(taken, 'listening');
-  t.teardown(() => taken.close());
-  const { port } = taken.address() as AddressInfo;
-  const failing = startDaemon(t, cwd, `--set=extensions.admin.endpoint=127.0.0.1:${port}`);
+  const failing = await failingStart(t, cwd);
   t.same(await once(failing.child, 'close'), [1, null]);
   t.match(
     failing.stderr(),
     /Key of the new store could not be saved.*EISDIR.*\nerror: .*EADDRINUSE.*\n$/s,
   );
 });
+
+/** A start that fails behind the store: another server has the address of the admin API. */
+async function failingStart(t: Test, cwd: string) {
+  const taken = createServer().listen(0, '127.0.0.1');
+  await once(taken, 'listening');
+  t.teardown(() => taken.close());
+  const { port } = taken.address() as AddressInfo;
+  return startDaemon(t, cwd, `--set=extensions.admin.endpoint=127.0.0.1:${port}`);
+}
 
 function startDaemon(t: Test, cwd: string, ...more: readonly string[]) {
   const argv = [join(ROOT, 'src/main.ts'), 'run', ...ANYWHERE, ...more];
