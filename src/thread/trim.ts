@@ -12,7 +12,7 @@ export type Trimmed = {
   cpuMicros(): number;
   /** Bytes of objects in the heap of V8. A collection pauses the process by about 10 ms, and by 0.4 ms for each MiB. */
   heapUsed(): number;
-  /** Collects garbage. */
+  /** Collects garbage. V8 then discards the compiled code of functions whose objects are all gone, and compiles it again under load. */
   collect(): void;
   /** Resolves when freed memory is returned. Rejects where that cannot be done. */
   trim(): Promise<void>;
@@ -31,12 +31,14 @@ export const MOST_PASSED = 63;
 export const LOAD_MICROS = 250_000;
 /** Bytes of objects up to which a collection is a short pause: 24 to 32 ms at this size. */
 export const SHORT_PAUSE_HEAP = 64 * 1_048_576;
+/** A collection with fewer bytes of new objects since the last one returns little. */
+export const NEW_OBJECTS = 4 * 1_048_576;
 
 /**
  * Returns freed memory to the system while the process runs. The allocator of glibc keeps freed blocks between blocks in use, mostly those
  * of bodies: after a load a third of the resident memory.
  *
- *   first look ──▶ collect what the start left ──▶ trim
+ *   first look ──▶ collect what the start left, unless there is a load ──▶ trim
  *   look ──▶ 16 MiB more unexplained than after the last trim? ──▶ trim ──▶ the next look in 5 s, or later if little was returned
  *
  * A look that finds half of the load of the last trim, or less, collects and trims in any case: what that trim found in use is free now. V8
@@ -50,11 +52,20 @@ export function startTrimming(trimmed: Trimmed): () => void {
   let toPass = 0;
   let cpu = trimmed.cpuMicros();
   let spentBeforeTrim = 0;
+  let kept = 0;
   let isEnded = false;
-  let cancel = trimmed.after(FIRST_LOOK_MS, () => {
-    trimmed.collect();
-    void look();
+  let cancel = trimmed.after(FIRST_LOOK_MS - LOOK_MS, () => {
+    cpu = trimmed.cpuMicros();
+    cancel = trimmed.after(LOOK_MS, () => {
+      if (trimmed.cpuMicros() - cpu < LOAD_MICROS) collect();
+      void look();
+    });
   });
+
+  function collect(): void {
+    trimmed.collect();
+    kept = trimmed.heapUsed();
+  }
 
   async function look(): Promise<void> {
     const spent = trimmed.cpuMicros() - cpu;
@@ -63,7 +74,8 @@ export function startTrimming(trimmed: Trimmed): () => void {
       toPass = 0;
       trimmedTo = 0;
       spentBeforeTrim = spent;
-      if (trimmed.heapUsed() <= SHORT_PAUSE_HEAP) trimmed.collect();
+      const used = trimmed.heapUsed();
+      if (used >= kept + NEW_OBJECTS && used <= SHORT_PAUSE_HEAP) collect();
     }
     const before = trimmed.unexplained();
     if (before >= trimmedTo + GROWTH && passed++ >= toPass) {

@@ -7,6 +7,7 @@ import {
   LOAD_MICROS,
   LOOK_MS,
   MOST_PASSED,
+  NEW_OBJECTS,
   SHORT_PAUSE_HEAP,
   startTrimming,
   trimProcess,
@@ -29,6 +30,7 @@ function trimming() {
     load: 1_000,
     heapUsed: SHORT_PAUSE_HEAP,
     afterCollection: Number.POSITIVE_INFINITY,
+    heapKept: 0,
   };
   const end = startTrimming({
     after: clock.after,
@@ -38,6 +40,7 @@ function trimming() {
     collect() {
       state.collections++;
       state.resident = Math.min(state.resident, state.afterCollection);
+      state.heapUsed = state.heapKept;
     },
     async trim() {
       state.trims++;
@@ -140,17 +143,52 @@ t.test(
       state.heapUsed = heapUsed;
       start();
       await pass(4);
-      const before = state.collections;
-      t.equal(before, 1, 'the first look collects whatever the heap is, and a load does not');
+      t.equal(state.collections, 0, 'a process with a load is not collected');
       state.load = LOAD_MICROS / 2;
       await pass(1);
-      t.equal(state.collections, before + collections);
+      t.equal(state.collections, collections);
       await pass(4);
-      t.equal(state.collections, before + collections, 'a load ends once');
+      t.equal(state.collections, collections, 'a load ends once');
       end();
     }
   },
 );
+
+t.test('the first look collects what the start left, unless there is a load', async (t) => {
+  for (const [load, collections] of [
+    [LOAD_MICROS - 1, 1],
+    [LOAD_MICROS, 0],
+  ] as const) {
+    const { state, end, pass, start } = trimming();
+    state.cpu = 10 * LOAD_MICROS;
+    state.load = load;
+    start();
+    await pass(1);
+    t.equal(state.collections, collections);
+    t.equal(state.trims, 1);
+    end();
+  }
+});
+
+t.test('a collection waits for new objects since the last one', async (t) => {
+  for (const [made, collections] of [
+    [NEW_OBJECTS, 2],
+    [NEW_OBJECTS - 1, 1],
+  ] as const) {
+    const { state, end, pass, start } = trimming();
+    state.heapKept = START / 4;
+    start();
+    await pass(1);
+    state.resident += GROWTH;
+    state.load = LOAD_MICROS;
+    await pass(1);
+    state.heapUsed = state.heapKept + made;
+    state.load = 0;
+    await pass(1);
+    t.equal(state.collections, collections);
+    end();
+  }
+});
 
 t.test('a collection at the end of a load comes before its trim', async (t) => {
   const { state, end, pass, start } = trimming();
