@@ -180,6 +180,33 @@ export function groups(t: Test, open: OpenForGroups): void {
     }
   });
 
+  t.test('a trace has sums beyond the integers that a number has exactly', async (t) => {
+    const { store } = await open.shared();
+    const most = Number.MAX_SAFE_INTEGER;
+    const call = (id: string) =>
+      anObservation({
+        ...{ traceId: 'a', id, sessionId: 's', userId: 'u', usage: { input_tokens: most } },
+        details: { cost: { input: null, output: null, total: most, source: 'sent' } },
+      });
+    await write(store, [call('a'), call('b')]);
+    for (const by of ['session', 'user'] as const) {
+      const [group] = await groupsOf(store, by, aQuery(''));
+      t.match(group, { inputTokens: 2 * most, totalTokens: 2 * most, cost: 2 * most });
+    }
+    for (const text of ['cost:>10000000', `tokens:>${most}`]) {
+      t.equal((await groupsOf(store, 'user', aQuery(text))).length, 1, text);
+    }
+  });
+
+  t.test('sums of a trace end below 2^63', async (t) => {
+    const { store } = await open.shared();
+    const total = 1e22;
+    const details = { cost: { input: null, output: null, total, source: 'sent' } } as const;
+    await write(store, [anObservation({ traceId: 'a', id: 'a', sessionId: 's', details })]);
+    const [group] = await groupsOf(store, 'session', aQuery(''));
+    t.equal(group?.cost, 2 ** 63 - 1024);
+  });
+
   t.test('sums that take a quarter of the budget of a page are partial', async (t) => {
     const { store } = await open.shared();
     const traces = Array.from({ length: 60 }, (_, i) =>
