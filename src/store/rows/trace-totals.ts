@@ -96,10 +96,20 @@ function sumsOfTree(nodes: readonly UsageNode[]): TreeTotals {
   const all = joined(tree.roots, tree.repeats, sumsOf);
   const { nodes: repeated } = tree.repeats;
   const unpriced = tree.repeats.unpriced(sumsOf);
+  const omittedUsage = omittedIn(
+    tree,
+    order,
+    repeated,
+    (node) => sumsOf(node)?.hasOwnUsage === true,
+  );
+  const isMixed = order.some((node) => sumsOf(node)?.isMixed === true);
   return {
-    usage: usageOf(all),
-    cost: all.cost,
-    omittedUsage: omittedIn(tree, order, repeated, (node) => sumsOf(node)?.hasOwnUsage === true),
+    ...{ usage: usageOf(all), cost: all.cost, omittedUsage },
+    omittedTokens: ofEachKind((kind) =>
+      isMixed
+        ? omittedIn(tree, order, repeated, (node) => sumsOf(node)?.ownKinds[kind] === true)
+        : omittedUsage,
+    ),
     omittedCost: omittedIn(tree, order, unpriced, (node) => sumsOf(node)?.hasOwnCost === true),
     cycles: tree.cycles,
   };
@@ -113,7 +123,16 @@ export type Omitted = {
   readonly omittedUsage: ReadonlySet<UsageNode>;
   /** The nodes whose own cost is not in the totals. */
   readonly omittedCost: ReadonlySet<UsageNode>;
+  /** The nodes whose own tokens of one of `SUMMED_KINDS`, in this order, are not in the totals. */
+  readonly omittedTokens: readonly ReadonlySet<UsageNode>[];
 };
+
+/** The kinds of tokens that are summed up by model, kind and tool. */
+export const SUMMED_KINDS = ['input_tokens', 'output_tokens', 'cached_tokens'] as const;
+
+function ofEachKind<Value>(of: (kind: number) => Value): Value[] {
+  return SUMMED_KINDS.map((_, kind) => of(kind));
+}
 
 export function summaryTotals(nodes: readonly UsageNode[]): SummaryTotals {
   return flatTotals(nodes) ?? sumsOfTree(nodes);
@@ -126,7 +145,12 @@ export function summaryTotals(nodes: readonly UsageNode[]): SummaryTotals {
 function flatTotals(nodes: readonly UsageNode[]): SummaryTotals | undefined {
   const calls = nodes.filter(hasUsage);
   if (calls.length === 0) {
-    return { usage: null, cost: null, omittedUsage: NONE, omittedCost: NONE };
+    const omitted = {
+      omittedUsage: NONE,
+      omittedCost: NONE,
+      omittedTokens: ofEachKind(() => NONE),
+    };
+    return { usage: null, cost: null, ...omitted };
   }
   if (mayNest(calls, nodes)) return undefined;
   const repeats = repeatedCalls(nodes);
@@ -134,6 +158,7 @@ function flatTotals(nodes: readonly UsageNode[]): SummaryTotals | undefined {
   return {
     ...{ usage: usageOf(all), cost: all.cost },
     ...{ omittedUsage: repeats.nodes, omittedCost: repeats.unpriced(ownSum) },
+    omittedTokens: ofEachKind(() => repeats.nodes),
   };
 }
 
@@ -213,11 +238,18 @@ type Sum = {
   readonly hasOwnUsage: boolean;
   /** Whether the node's own cost is taken instead of its children's. */
   readonly hasOwnCost: boolean;
+  /** As `hasOwnUsage`, for each of `SUMMED_KINDS`. */
+  readonly ownKinds: readonly boolean[];
+  /** Whether a kind is from the other side than most tokens. */
+  readonly isMixed: boolean;
 };
+
+const NO_KIND = ofEachKind(() => false);
+const EACH_KIND = ofEachKind(() => true);
 
 const NOTHING: Sum = {
   ...{ kinds: {}, tokens: 0, cost: null, isKnown: false, isUsed: false },
-  ...{ hasOwnUsage: false, hasOwnCost: false },
+  ...{ hasOwnUsage: false, hasOwnCost: false, ownKinds: NO_KIND, isMixed: false },
 };
 
 function sumOf(node: UsageNode, below: Sum): Sum {
@@ -231,6 +263,8 @@ function sumOf(node: UsageNode, below: Sum): Sum {
   const isLarger = own.tokens > below.tokens;
   const hasOwnUsage = own.isUsed && (isLarger || !below.isUsed);
   const hasOwnCost = own.cost !== null && (isLarger || below.cost === null);
+  const lead = (kind: (typeof SUMMED_KINDS)[number]): number =>
+    (own.kinds[kind] ?? 0) - (below.kinds[kind] ?? 0);
   return {
     kinds,
     tokens: Math.max(own.tokens, below.tokens, splitTokens(kinds)),
@@ -239,6 +273,8 @@ function sumOf(node: UsageNode, below: Sum): Sum {
     isUsed: own.isUsed || below.isUsed,
     hasOwnUsage,
     hasOwnCost,
+    ownKinds: SUMMED_KINDS.map((kind) => lead(kind) > 0),
+    isMixed: SUMMED_KINDS.some((kind) => (hasOwnUsage ? lead(kind) < 0 : lead(kind) > 0)),
   };
 }
 
@@ -255,9 +291,21 @@ function ownSum({ usage, cost }: UsageNode): Sum {
   }
   const isSplit = kinds.input_tokens !== undefined || kinds.output_tokens !== undefined;
   const tokens = isSplit ? splitTokens(kinds) : total;
-  const [isUsed, isPriced] = [usage !== null, cost !== null];
-  const isKnown = isUsed || isPriced;
-  return { kinds, tokens, cost, isKnown, isUsed, hasOwnUsage: isUsed, hasOwnCost: isPriced };
+  const [isUsed, hasOwnCost] = [usage !== null, cost !== null];
+  const isKnown = isUsed || hasOwnCost;
+  const ownKinds = isUsed ? EACH_KIND : NO_KIND;
+  // Hot path, runs for every call of a write: no spread of objects.
+  return {
+    kinds,
+    tokens,
+    cost,
+    isKnown,
+    isUsed,
+    hasOwnUsage: isUsed,
+    hasOwnCost,
+    ownKinds,
+    isMixed: false,
+  };
 }
 
 function splitTokens(kinds: Readonly<Record<string, number>>): number {

@@ -3,6 +3,7 @@ import t from 'tap';
 import type { NodeCost, TraceTotals, UsageNode } from '../../../../src/store/rows/trace-totals.ts';
 import {
   nestedTotals,
+  SUMMED_KINDS,
   summaryTotals,
   traceTotals,
 } from '../../../../src/store/rows/trace-totals.ts';
@@ -345,6 +346,7 @@ t.test('gives what the recursive definition gives, for any tree and in any order
 
 t.test('any parents, scopes and times give the same totals in any order', async () => {
   const ids = ['a', 'b', 'c', 'd', 'e', 'f'];
+  const ONLY_TOTAL = { total_tokens: 3 };
   const maybe = <T>(value: fc.Arbitrary<T>) => fc.option(value, { nil: null });
   const graph = fc.tuple(
     ...ids.map((id) =>
@@ -355,7 +357,14 @@ t.test('any parents, scopes and times give the same totals in any order', async 
           responseId: maybe(fc.constantFrom('r', 's')),
           start: maybe(fc.nat(3)),
           end: maybe(fc.nat(6)),
-          usage: maybe(fc.constantFrom(used(1, 1), used(2, 1), { total_tokens: 3 })),
+          usage: maybe(
+            fc.constantFrom(
+              used(1, 1),
+              used(2, 1),
+              { ...used(1, 3), cached_tokens: 1 },
+              ONLY_TOTAL,
+            ),
+          ),
           cost: maybe(fc.nat(5).map(costs)),
         })
         .map(({ parentId, ...more }) => node(id, parentId, more)),
@@ -388,6 +397,14 @@ t.test('any parents, scopes and times give the same totals in any order', async 
     );
     return (cost?.total ?? 0) === sum;
   };
+  /** So are the tokens, kind by kind, of those that are sent by kind. */
+  const areSumsOfKinds = (nodes: readonly UsageNode[]) => {
+    const { usage, omittedTokens } = summaryTotals(nodes);
+    return SUMMED_KINDS.every((kind, i) => {
+      const own = nodes.filter((one) => omittedTokens[i]?.has(one) === false);
+      return (usage?.[kind] ?? 0) === own.reduce((n, one) => n + (one.usage?.[kind] ?? 0), 0);
+    });
+  };
   const cyclesIn = ({ cycles }: ReturnType<typeof traceTotals>) => [...cycles].sort().join();
   fc.assert(
     fc.property(
@@ -397,6 +414,7 @@ t.test('any parents, scopes and times give the same totals in any order', async 
       ([nodes, order]) =>
         totalsOf(nodes) === totalsOf(order) &&
         isSumOfCounted(order) &&
+        areSumsOfKinds(order) &&
         ofSummary(order) === ofTree(order) &&
         shown(traceTotals(order)) === ofTree(order) &&
         cyclesIn(traceTotals(order)) === cyclesIn(nestedTotals(order)),
