@@ -3,9 +3,10 @@ import { ByteWriter, ParquetWriter } from 'hyparquet-writer';
 import { parseInstant } from '../../model/instant.ts';
 import { answerRequests } from '../../thread/thread.ts';
 import type { ColumnType, ExportColumn } from './columns.ts';
+import { charactersOf } from './columns.ts';
 import type { ParquetRequest } from './parquet.ts';
 
-/** A group of rows is written when it has this many rows, or this many characters of texts. */
+/** A group of rows is written when it has this many rows, or this many characters. */
 const GROUP_ROWS = 10_000;
 const GROUP_CHARACTERS = 16 * 1_048_576;
 
@@ -27,17 +28,18 @@ class ParquetFile {
     });
   }
 
-  /** The bytes that are complete. */
+  /** The bytes of all rows so far; empty if some of them wait for the end of their group. */
   add(values: readonly (readonly unknown[])[]): Uint8Array<ArrayBuffer> {
     for (const [i, column] of this.#columns.entries()) {
       const target = this.#values[i];
       for (const value of values[i] ?? []) {
-        if (typeof value === 'string') this.#characters += value.length;
+        this.#characters += charactersOf(value);
         target?.push(STORED[column.type](value));
       }
     }
     const rows = this.#values[0]?.length ?? 0;
-    if (rows >= GROUP_ROWS || this.#characters >= GROUP_CHARACTERS) this.#writeGroup();
+    if (rows < GROUP_ROWS && this.#characters < GROUP_CHARACTERS) return new Uint8Array();
+    this.#writeGroup();
     return this.#writer.take();
   }
 

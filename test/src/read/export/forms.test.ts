@@ -150,6 +150,24 @@ t.test('a part in Parquet is a whole file', async (t) => {
   t.same([await rowsIn(none.bytes), none.rows], [[], 0]);
 });
 
+t.test('a part in Parquet ends with the rows that wait for the end of their group', async (t) => {
+  const name = 'x'.repeat(1_000);
+  const tags = ['y'.repeat(200), 'z'.repeat(200)];
+  const traces = Array.from({ length: 3_000 }, (_, i) => aTrace({ id: `t-${i}`, name, tags }));
+  const { get } = await exporting(t, { traces });
+  for (const [fields, size] of [
+    ['name', 1_000],
+    ['tags', 400],
+  ] as const) {
+    const part = { format: 'parquet', fields, max_bytes: '400000' };
+    const { rows, bytes, next } = await get(part);
+    t.ok(rows > 350_000 / size && rows <= 400_000 / size, `${fields}: ${rows} rows`);
+    t.equal((await rowsIn(bytes)).at(-1)?.id, `t-${rows - 1}`);
+    const { bytes: rest } = await get({ ...part, after: next ?? '' });
+    t.equal((await rowsIn(rest))[0]?.id, `t-${rows}`);
+  }
+});
+
 async function rowsIn(bytes: Buffer): Promise<Record<string, unknown>[]> {
   const file = new Uint8Array(bytes).buffer;
   return parquetReadObjects({ file }) as Promise<Record<string, unknown>[]>;
