@@ -75,13 +75,18 @@ const STORED: Readonly<Record<ColumnType, (value: unknown) => unknown>> = {
   texts: (value) => (Array.isArray(value) ? value : null),
   boolean: (value) => value,
   number: (value) => value,
-  integer: (value) => (Number.isSafeInteger(value) ? BigInt(Number(value)) : null),
+  integer: (value) => (Number.isInteger(value) ? int64Of(Number(value)) : null),
   time(value) {
     const instant = typeof value === 'string' ? parseInstant(value) : undefined;
     if (instant === undefined) return null;
     return BigInt(instant.ms) * 1000n + BigInt(Math.floor(instant.ns / 1000));
   },
 };
+
+/** Sums of many calls may exceed the safe integers. */
+function int64Of(value: number): bigint | null {
+  return Math.abs(value) < 2 ** 63 ? BigInt(value) : null;
+}
 
 const TEXT = { type: 'BYTE_ARRAY', converted_type: 'UTF8' } as const;
 const TYPES = {

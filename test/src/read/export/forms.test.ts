@@ -129,6 +129,17 @@ t.test('exports Parquet whose columns have types, in groups of rows', async (t) 
   t.equal(rows.at(-1)?.id, 'o-10000');
 });
 
+t.test('a column of integers in Parquet has those of 64 bits', async (t) => {
+  const counts = [Number.MAX_SAFE_INTEGER, 2 ** 60, 2 ** 63 - 1024, 2 ** 63, 1.5];
+  const traces = counts.map((input_tokens, i) => aTrace({ id: `t-${i}`, usage: { input_tokens } }));
+  const { get } = await exporting(t, { traces });
+  const { bytes } = await get({ format: 'parquet', fields: 'input_tokens' });
+  t.same(
+    (await rowsIn(bytes)).map(({ input_tokens: stored }) => stored),
+    [2n ** 53n - 1n, 2n ** 60n, 2n ** 63n - 1024n, null, null],
+  );
+});
+
 t.test('a part in Parquet is a whole file', async (t) => {
   const traces = Array.from({ length: 1_000 }, (_, i) => aTrace({ id: `t-${i}` }));
   const { get } = await exporting(t, { traces });
