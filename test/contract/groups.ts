@@ -164,6 +164,43 @@ export function groups(t: Test, open: OpenForGroups): void {
     ]);
   });
 
+  t.test('times of any year are exact to the nanosecond', async (t) => {
+    const { store } = await open.shared();
+    const now = Date.UTC(2026, 0, 15, 11);
+    const [first, end] = [-62_167_219_200_000, 253_402_300_799_999];
+    const one = (id: string, startMs: number, endMs: number | null, ns = 1) =>
+      anObservation({
+        ...{ traceId: id, id, sessionId: id, userId: 'all' },
+        ...{ startTime: { ms: startMs, ns }, endTime: endMs === null ? null : { ms: endMs, ns } },
+      });
+    const zero = Date.parse('0001-01-01T00:00:00Z');
+    const [low, high] = [-9_214_560_000_000, 9_214_646_399_999];
+    await write(store, [
+      one('zero', zero, zero + 5),
+      one('earliest', first, null),
+      one('long', now, end, 999_999),
+      one('low', low - 1, low),
+      one('high', now, high),
+      one('higher', now, high + 1, 999_999),
+    ]);
+    const times = new Map(
+      (await groupsOf(store, 'session', aQuery(''))).map(({ value, firstTime, lastTime }) => [
+        value,
+        [firstTime, lastTime],
+      ]),
+    );
+    const of = (ms: number, ns = 1) => ({ ms, ns });
+    t.same(times.get('zero'), [of(zero), of(zero + 5)]);
+    t.same(times.get('earliest'), [of(first), of(first)]);
+    t.same(times.get('long'), [of(now, 999_999), of(end, 999_999)]);
+    t.same(times.get('low'), [of(low - 1), of(low)]);
+    t.same(times.get('high'), [of(now), of(high)]);
+    t.same(times.get('higher'), [of(now, 999_999), of(high + 1, 999_999)]);
+    t.match(await groupsOf(store, 'user', aQuery('')), [
+      { firstTime: of(first), lastTime: of(end, 999_999) },
+    ]);
+  });
+
   t.test('sums may exceed the integers that a number has exactly', async (t) => {
     const { store } = await open.shared();
     const most = Number.MAX_SAFE_INTEGER;
