@@ -6,18 +6,16 @@ import type { TermMetrics } from '../../src/store/term-metrics.ts';
 import type { Postgres } from './connection/pool.ts';
 import { foldRollups } from './traces/rollups.ts';
 import { summarizeStale } from './traces/summarizing.ts';
-import { leasedSteps, workLeases } from './work-leases.ts';
+import { LONGEST_LEASE_REST_MS, leasedSteps, workLeases } from './work-leases.ts';
 
 /** The pause between two steps, for transactions that clients wait for. */
 const PAUSE_MS = 5;
-/** The changes of writes in so much time are summed up before they are added. */
-const ROLLUPS_MS = 2_000;
-/** The shortest time between two rounds of summaries. */
-const SUMMARIES_MS = 2_000;
-/** The next round of summaries begins after so many times the length of the last one: a trace that grows is read again in each. */
+/** How often each process looks for work. */
+const LOOK_MS = 2_000;
+/** The shortest time between two rounds of all processes. It is over when the process of the last round looks again. */
+const SHORTEST_REST_MS = 1_900;
+/** The rest before the next round of summaries has so many times the length of the last one: a trace that grows is read again in each. */
 const REST_FACTOR = 10;
-/** A round may be long because it has many traces, such as all that an earlier version stored, or because the clock was set. */
-const LONGEST_REST_MS = 60_000;
 
 export type TraceKeeper = {
   /** Does what is due now. */
@@ -30,7 +28,7 @@ type KeptWork = {
   /** Of the lease. */
   readonly name: string;
   readonly work: (database: Pick<Postgres, 'query' | 'transaction'>) => Steps;
-  /** The rest before the next round, by the milliseconds that the last one took. */
+  /** The rest of all processes before the next round, by the milliseconds that the last one took. */
   readonly restMs: (tookMs: number) => number;
   /** The log message when a step fails. */
   readonly failure: string;
@@ -47,13 +45,15 @@ export function traceKeeper(
     keeper(postgres, clock, logger, {
       name: 'summaries',
       work: (database) => summarizeStale(database, terms, changes),
-      restMs: (tookMs) => Math.max(SUMMARIES_MS, Math.min(REST_FACTOR * tookMs, LONGEST_REST_MS)),
+      // A round may be long because it has many traces, such as all that an earlier version stored, or because the clock was set.
+      restMs: (tookMs) =>
+        Math.max(SHORTEST_REST_MS, Math.min(REST_FACTOR * tookMs, LONGEST_LEASE_REST_MS)),
       failure: 'Trace could not be summarized; retrying',
     }),
     keeper(postgres, clock, logger, {
       name: 'rollups',
       work: foldRollups,
-      restMs: () => ROLLUPS_MS,
+      restMs: () => SHORTEST_REST_MS,
       failure: 'Rollups could not be updated; retrying',
     }),
   ];
@@ -77,22 +77,21 @@ function keeper(
   logger: Logger,
   { name, work, restMs, failure }: KeptWork,
 ): TraceKeeper {
-  const steps = leasedSteps(workLeases(postgres, clock, logger), name, { clock, logger }, work);
-  let begunAt: number | undefined;
+  let begunAt = 0;
+  async function* timed(database: Parameters<typeof work>[0]): Steps {
+    begunAt = clock.now();
+    yield* work(database);
+  }
+  const leases = workLeases(postgres, clock, logger);
+  const steps = leasedSteps(leases, name, { clock, logger }, timed, () =>
+    restMs(Math.max(0, clock.now() - begunAt)),
+  );
   const background = new Background({
-    clock,
-    logger,
-    everyMs: () => {
-      const tookMs = clock.now() - (begunAt ?? clock.now());
-      begunAt = undefined;
-      return restMs(Math.max(0, tookMs));
-    },
+    ...{ clock, logger, failure },
+    // The lease keeps the rest, for all processes.
+    everyMs: LOOK_MS,
     betweenMs: PAUSE_MS,
-    failure,
-    step: () => {
-      begunAt ??= clock.now();
-      return steps.step();
-    },
+    step: () => steps.step(),
   });
   background.wake();
   return {

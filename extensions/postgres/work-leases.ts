@@ -13,6 +13,8 @@ import { row } from './connection/statement.ts';
  * process stops for 15 s at most.
  */
 const LEASE_MS = 10_000;
+/** The longest rest after a round. A longer one ends, because the clock of the database was set back. */
+export const LONGEST_LEASE_REST_MS = 60_000;
 /** How often `finish` tries to get a lease of another process. */
 const WAIT_MS = 50;
 /** Raised by `renew_work_lease` (migrations/0005-leases.ts). */
@@ -26,13 +28,13 @@ export type HeldLease = WorkLease & {
    * transaction, and changes nothing if the lease is lost.
    */
   readonly database: Database;
-  /** Never rejects: a lease that cannot be released expires. */
-  release(): Promise<void>;
+  /** Never rejects: a lease that cannot be released expires. Until the end of a rest, no process gets it unless it asks for that. */
+  release(restMs?: number): Promise<void>;
 };
 
 export type WorkLeases = {
-  /** Undefined if another process holds the lease. */
-  acquire(name: string): Promise<HeldLease | undefined>;
+  /** Undefined if another process holds the lease, or it rests. */
+  acquire(name: string, rested?: 'rested' | 'resting'): Promise<HeldLease | undefined>;
 };
 
 /** Every lease has a holder id of its own, so a process does not continue with a lease that it lost and got again. */
@@ -43,9 +45,12 @@ export function workLeases(
   leaseMs = LEASE_MS,
 ): WorkLeases {
   return {
-    async acquire(name) {
+    async acquire(name, rested = 'rested') {
       const holder = randomUUID();
-      const found = await row<{ is_held: boolean }>(database, ACQUIRE, [name, holder, leaseMs]);
+      const found = await row<{ is_held: boolean }>(database, ACQUIRE, [
+        ...[name, holder, leaseMs],
+        rested === 'rested' ? LONGEST_LEASE_REST_MS : 0,
+      ]);
       if (found?.is_held !== true) return undefined;
       const fence: Statement = ['SELECT renew_work_lease($1, $2, $3)', [name, holder, leaseMs]];
       return {
@@ -58,9 +63,9 @@ export function workLeases(
             await database.query(...fence);
           } while (Math.abs(clock.now() - asked) >= leaseMs / 2);
         },
-        async release() {
+        async release(restMs = 0) {
           try {
-            await database.query(RELEASE, [name, holder]);
+            await database.query(RELEASE, [name, holder, restMs]);
           } catch (error) {
             logger.debug({ err: error, lease: name }, 'Lease could not be released; it expires');
           }
@@ -70,10 +75,14 @@ export function workLeases(
   };
 }
 
-/** $1 name, $2 holder, $3 duration. A locked row belongs to a process in the middle of a step, and is skipped. */
+/**
+ * $1 name, $2 holder, $3 duration, $4 the longest rest. A locked row belongs to a process in the middle of a step, and is skipped. A
+ * row without a holder rests.
+ */
 const ACQUIRE = `
   WITH free AS (
-    SELECT name FROM work_leases WHERE name = $1 AND expires_at <= ${DATABASE_NOW}
+    SELECT name FROM work_leases WHERE name = $1 AND (expires_at <= ${DATABASE_NOW}
+      OR (holder = '' AND expires_at > ${DATABASE_NOW} + $4::bigint))
     FOR UPDATE SKIP LOCKED
   ), taken AS (
     UPDATE work_leases l SET holder = $2, expires_at = ${DATABASE_NOW} + $3::bigint
@@ -87,7 +96,9 @@ const ACQUIRE = `
   SELECT EXISTS (SELECT 1 FROM taken) OR EXISTS (SELECT 1 FROM created) AS is_held`;
 
 const RELEASE = `
-  UPDATE work_leases SET holder = '', expires_at = 0 WHERE name = $1 AND holder = $2`;
+  UPDATE work_leases SET holder = '',
+    expires_at = CASE WHEN $3::bigint = 0 THEN 0 ELSE ${DATABASE_NOW} + $3::bigint END
+  WHERE name = $1 AND holder = $2`;
 
 function fenced(database: Database, fence: Statement): Database {
   return {
@@ -137,7 +148,10 @@ function noteLost(logger: Logger, name: string): void {
 export type LeasedSteps = {
   /** The next step; resolves with whether more work is left, false if another process does the work. */
   step(): Promise<boolean>;
-  /** Calls `run`, which takes the steps to their end. Until it resolves, a first step waits for the lease of another process. */
+  /**
+   * Calls `run`, which takes the steps to their end. Until it resolves, a first step waits for the lease of another process, and for no
+   * rest.
+   */
   finish(run: () => Promise<void>): Promise<void>;
   /** Ends the work and releases the lease. */
   close(): Promise<void>;
@@ -145,30 +159,31 @@ export type LeasedSteps = {
 
 /**
  * Work in steps, under one lease from its first step to its last one. If a step fails or the lease is lost, the work
- * ends; the next step starts it from the beginning.
+ * ends; the next step starts it from the beginning. After its last step all processes rest for `restMs`.
  */
 export function leasedSteps(
   leases: WorkLeases,
   name: string,
   { clock, logger }: { readonly clock: Clock; readonly logger: Logger },
   work: (database: PostgresClient & Database) => Steps,
+  restMs: () => number = () => 0,
 ): LeasedSteps {
   let current: { readonly lease: HeldLease; readonly steps: Steps } | undefined;
   let isWaiting = false;
 
   async function begin(): Promise<typeof current> {
     for (;;) {
-      const lease = await leases.acquire(name);
+      const lease = await leases.acquire(name, isWaiting ? 'resting' : 'rested');
       if (lease !== undefined) return { lease, steps: work(lease.database) };
       if (!isWaiting) return undefined;
       await new Promise<void>((resolve) => clock.after(WAIT_MS, resolve));
     }
   }
 
-  async function end(): Promise<void> {
+  async function end(rest = 0): Promise<void> {
     const ended = current;
     current = undefined;
-    await ended?.lease.release();
+    await ended?.lease.release(rest);
   }
 
   return {
@@ -184,7 +199,7 @@ export function leasedSteps(
         noteLost(logger, name);
         return false;
       }
-      await end();
+      await end(restMs());
       return false;
     },
     async finish(run) {
@@ -195,6 +210,6 @@ export function leasedSteps(
         isWaiting = false;
       }
     },
-    close: end,
+    close: () => end(),
   };
 }

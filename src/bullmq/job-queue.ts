@@ -30,6 +30,8 @@ export type JobQueue = {
    * reads the one that is due next, because Redis orders them by their due time.
    */
   oldestAt(): Promise<number | undefined>;
+  /** Whether a worker holds the job. The lock of a worker that is gone expires. */
+  isLocked(jobId: string): Promise<boolean>;
   /** Extends the lock of a job by milliseconds. Resolves with false if the token no longer holds it. */
   extendLock(jobId: string, token: string, ms: number): Promise<boolean>;
   /**
@@ -133,6 +135,8 @@ export async function openJobQueue(
         const found = times.flatMap((time) => (time === null ? [] : [Number(time)]));
         return found.length === 0 ? undefined : Math.min(...found);
       }),
+    isLocked: (jobId) =>
+      run('read lock', async () => (await redis.client.exists(`${bull.toKey(jobId)}:lock`)) === 1),
     extendLock: (jobId, token, ms) =>
       run('extend lock', async () => (await bull.backend.extendLock(jobId, token, ms)) === 1),
     delay: (jobId, token, ms, now) =>

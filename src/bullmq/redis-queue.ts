@@ -14,6 +14,7 @@ import type {
   QueueSummary,
   QueueWriter,
 } from '../queue/queue.ts';
+import { DeliveryUnderWay } from '../queue/queue.ts';
 import type { RedisConnection } from '../redis/redis.ts';
 import { batchIn, itemsIn, jobPayload, projectIn } from './job-data.ts';
 import type { JobQueue } from './job-queue.ts';
@@ -118,7 +119,7 @@ class BullmqQueue implements RedisQueue {
   /**
    * A replay moves a batch from the dead letters to the jobs, and a delivery that fails moves it back, to the end of the dead letters.
    * A worker has the items of a job in delivery in memory: the store of the erasure refuses them. The erasure waits for the end of the
-   * delivery, which may make a dead letter of them.
+   * delivery, which may make a dead letter of them. A worker that is gone loses the lock of its job, and stores nothing of it.
    *
    *   dead letters ─▶ jobs ─▶ dead letters that are new since then
    */
@@ -163,11 +164,12 @@ class BullmqQueue implements RedisQueue {
     if (rest === undefined || id === undefined) return;
     const items = itemsIn(job.data) - rest.items;
     if (rest.items === 0) {
-      if ((yield* this.#endOfDelivery(id)) === 'unknown') return;
-      while (!(await this.#remove(id))) yield;
+      do {
+        if ((yield* this.#endOfDelivery(id, erasing)) === 'unknown') return;
+      } while (!(await this.#remove(id)));
     } else if (!(await this.#replace(id, job, rest))) return;
     this.dropped({ branch: this.#name, items, reason: 'erasure', wasDead: false });
-    yield* this.#endOfDelivery(id);
+    yield* this.#endOfDelivery(id, erasing);
   }
 
   /** Resolves with whether the job was there: a worker may have delivered it. */
@@ -182,10 +184,19 @@ class BullmqQueue implements RedisQueue {
   }
 
   /** Ends when no worker delivers the job, and returns its state. */
-  async *#endOfDelivery(id: string): AsyncGenerator<undefined, JobState | 'unknown', undefined> {
+  async *#endOfDelivery(
+    id: string,
+    { waitMs }: ItemErasing,
+  ): AsyncGenerator<undefined, JobState | 'unknown', undefined> {
+    const begun = this.#clock.now();
     for (;;) {
+      // In this order: a delivery that ends in between has no lock, and another state.
+      const isHeld = await this.jobs.isLocked(id);
       const state = await this.#stateOf(id);
-      if (state !== 'active') return state;
+      if (state !== 'active' || !isHeld) return state;
+      if (Math.abs(this.#clock.now() - begun) >= waitMs) {
+        throw new DeliveryUnderWay(`a worker delivers a job of the queue "${this.#name}"`);
+      }
       yield;
     }
   }

@@ -125,7 +125,7 @@ async function run(
     isComplete: (answer) => {
       const erasure = answer as ShownErasure;
       if (erasure.state !== 'running') return true;
-      if (!isDryRun) terminal.err(`${amounts(erasure)} erased so far`);
+      if (!isDryRun) terminal.err(progressOf(erasure));
       return stop.reason !== undefined;
     },
   };
@@ -143,6 +143,11 @@ async function run(
 function amounts({ traces, observations, bytes }: ShownErasure): string {
   const number = (value: number): string => value.toLocaleString('en');
   return `${number(traces)} traces, ${number(observations)} observations, ${number(bytes)} bytes`;
+}
+
+function progressOf(erasure: ShownErasure): string {
+  const soFar = `${amounts(erasure)} erased so far`;
+  return erasure.failure === null ? soFar : `${soFar}; waiting: ${erasure.failure}`;
 }
 
 function shownEnd(erasure: ShownErasure): string {

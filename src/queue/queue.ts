@@ -92,16 +92,23 @@ export type QueueAdmin = {
   removeProject(projectId: string): Promise<void>;
   /**
    * Cuts erased items out of the entries and dead letters that wait now, in steps. Absent if the store of the queue does
-   * it, with its other batches.
+   * it, with its other batches. Rejects with `DeliveryUnderWay` if a delivery takes longer than `waitMs`.
    */
   eraseItems?(erasing: ItemErasing): AsyncGenerator<undefined, void, undefined>;
 };
+
+/** A worker delivers a batch with items to erase, and the erasure has to wait for the end of the delivery. */
+export class DeliveryUnderWay extends Error {
+  override readonly name = 'DeliveryUnderWay';
+}
 
 /** The items to erase from the batches of a project. */
 export type ItemErasing = {
   readonly projectId: string;
   /** Milliseconds since the epoch: batches that were received later stay. */
   readonly until: number;
+  /** The most milliseconds of a wait for the end of one delivery. */
+  readonly waitMs: number;
   /** The batch without its erased items; undefined if it has none of them. */
   rest(batch: SealedBatch): Promise<SealedBatch | undefined>;
 };

@@ -26,6 +26,7 @@ export type Erasure = {
   /** Milliseconds since the epoch. */
   readonly requestedAt: number;
   readonly finishedAt: number | null;
+  /** Why the erasure failed, or why a running one waits. */
   readonly failure: string | null;
   readonly receipt: ErasureReceipt | null;
 };

@@ -2,9 +2,10 @@ import type { Test } from 'tap';
 import type { ObservationBatch, SealedBatch } from '../../src/model/batch.ts';
 import { observe } from '../../src/model/formats.ts';
 import { takeDropped } from '../../src/model/verbs.ts';
+import type { ItemErasing, QueueAdmin } from '../../src/queue/queue.ts';
+import { DeliveryUnderWay } from '../../src/queue/queue.ts';
 import type { Erasure } from '../../src/store/erasures.ts';
 import type { Store } from '../../src/store/store.ts';
-
 import { anObservation, aTenant, nativeBatch, nativeEvent, received } from '../helper/batches.ts';
 import type { FakeClock } from '../helper/clock.ts';
 import { aQuery } from '../helper/query.ts';
@@ -96,6 +97,59 @@ export function erasures(t: Test, open: OpenForErasures): void {
     ]);
     t.notMatch(JSON.stringify(items), 'doomed');
   });
+
+  t.test(
+    'an erasure that a delivery holds up lets others go first, and goes on later',
+    async (t) => {
+      const { store, clock, finish } = await open(t);
+      const project = await projectOf(store);
+      for (const name of ['a', 'b']) {
+        const source = batchOf([event(name, `user of ${name}`)], project, clock.now());
+        await store.traces.write(observed(source));
+      }
+      const waits: number[] = [];
+      const inDelivery = new Set(['a']);
+      const queue = {
+        async *eraseItems({ waitMs, rest }: ItemErasing) {
+          for (const name of inDelivery) {
+            const waiting = batchOf([event(name, 'waiting')], project, clock.now());
+            if ((await rest(waiting)) === undefined) continue;
+            waits.push(waitMs);
+            throw new DeliveryUnderWay('a worker delivers a job of the queue "q"');
+          }
+          yield;
+        },
+      };
+      store.erasures.useQueues(() => [queue as unknown as QueueAdmin]);
+      clock.set(clock.now() + 1000);
+      const [first, second] = [
+        await erase(store, project, 'id:a'),
+        await erase(store, project, 'id:b'),
+      ];
+      await finish();
+      const states = async () => {
+        const both = [first, second].map(({ id }) => store.erasures.get(project, id));
+        return (await Promise.all(both)).map((one) => [one?.state, one?.failure]);
+      };
+      const waiting = ['running', 'a worker delivers a job of the queue "q"'];
+      t.same(await states(), [waiting, ['done', null]]);
+      clock.set(clock.now() + 59_999);
+      await finish();
+      t.equal(waits.length, 1, 'it is not tried again at once');
+      clock.set(clock.now() + 1);
+      await finish();
+      t.same(await states(), [waiting, ['done', null]]);
+      t.same(waits, [5 * 60_000, 5_000]);
+      inDelivery.clear();
+      clock.set(clock.now() + 60_000);
+      await finish();
+      t.same(await states(), [
+        ['done', null],
+        ['done', null],
+      ]);
+      t.same(await idsOf(store, project), []);
+    },
+  );
 
   t.test('a dry run counts, and changes nothing', async (t) => {
     const { store, clock, finish } = await open(t);

@@ -164,6 +164,43 @@ export function groups(t: Test, open: OpenForGroups): void {
     ]);
   });
 
+  t.test('times of any year are exact to the nanosecond', async (t) => {
+    const { store } = await open.shared();
+    const now = Date.UTC(2026, 0, 15, 11);
+    const [first, end] = [-62_167_219_200_000, 253_402_300_799_999];
+    const one = (id: string, startMs: number, endMs: number | null, ns = 1) =>
+      anObservation({
+        ...{ traceId: id, id, sessionId: id, userId: 'all' },
+        ...{ startTime: { ms: startMs, ns }, endTime: endMs === null ? null : { ms: endMs, ns } },
+      });
+    const zero = Date.parse('0001-01-01T00:00:00Z');
+    const [low, high] = [-9_214_560_000_000, 9_214_646_399_999];
+    await write(store, [
+      one('zero', zero, zero + 5),
+      one('earliest', first, null),
+      one('long', now, end, 999_999),
+      one('low', low - 1, low),
+      one('high', now, high),
+      one('higher', now, high + 1, 999_999),
+    ]);
+    const times = new Map(
+      (await groupsOf(store, 'session', aQuery(''))).map(({ value, firstTime, lastTime }) => [
+        value,
+        [firstTime, lastTime],
+      ]),
+    );
+    const of = (ms: number, ns = 1) => ({ ms, ns });
+    t.same(times.get('zero'), [of(zero), of(zero + 5)]);
+    t.same(times.get('earliest'), [of(first), of(first)]);
+    t.same(times.get('long'), [of(now, 999_999), of(end, 999_999)]);
+    t.same(times.get('low'), [of(low - 1), of(low)]);
+    t.same(times.get('high'), [of(now), of(high)]);
+    t.same(times.get('higher'), [of(now, 999_999), of(high + 1, 999_999)]);
+    t.match(await groupsOf(store, 'user', aQuery('')), [
+      { firstTime: of(first), lastTime: of(end, 999_999) },
+    ]);
+  });
+
   t.test('sums may exceed the integers that a number has exactly', async (t) => {
     const { store } = await open.shared();
     const most = Number.MAX_SAFE_INTEGER;
@@ -178,6 +215,33 @@ export function groups(t: Test, open: OpenForGroups): void {
       t.match(group, { traces: 2, inputTokens: 2 * most, outputTokens: 10 });
       t.ok(Number(group?.totalTokens) >= 2 * most);
     }
+  });
+
+  t.test('a trace has sums beyond the integers that a number has exactly', async (t) => {
+    const { store } = await open.shared();
+    const most = Number.MAX_SAFE_INTEGER;
+    const call = (id: string) =>
+      anObservation({
+        ...{ traceId: 'a', id, sessionId: 's', userId: 'u', usage: { input_tokens: most } },
+        details: { cost: { input: null, output: null, total: most, source: 'sent' } },
+      });
+    await write(store, [call('a'), call('b')]);
+    for (const by of ['session', 'user'] as const) {
+      const [group] = await groupsOf(store, by, aQuery(''));
+      t.match(group, { inputTokens: 2 * most, totalTokens: 2 * most, cost: 2 * most });
+    }
+    for (const text of ['cost:>10000000', `tokens:>${most}`]) {
+      t.equal((await groupsOf(store, 'user', aQuery(text))).length, 1, text);
+    }
+  });
+
+  t.test('sums of a trace end below 2^63', async (t) => {
+    const { store } = await open.shared();
+    const total = 1e22;
+    const details = { cost: { input: null, output: null, total, source: 'sent' } } as const;
+    await write(store, [anObservation({ traceId: 'a', id: 'a', sessionId: 's', details })]);
+    const [group] = await groupsOf(store, 'session', aQuery(''));
+    t.equal(group?.cost, 2 ** 63 - 1024);
   });
 
   t.test('sums that take a quarter of the budget of a page are partial', async (t) => {

@@ -103,6 +103,37 @@ export function queries(t: Test, open: OpenForQueries): void {
     t.same(await found(store, textQuery('%')), ['t0']);
   });
 
+  t.test('a text does not end at NUL, in any field', async (t) => {
+    const { store } = await open.shared();
+    const none = { name: null, model: null, error: null, customFields: null } as const;
+    const fields: Readonly<Record<string, (text: string) => Partial<Observation>>> = {
+      name: (name) => ({ name }),
+      model: (model) => ({ model }),
+      message: (message) => ({ error: { message, type: null, stacktrace: null } }),
+      custom: (text) => ({ customFields: { k: text } }),
+    };
+    const all = Object.entries(fields).flatMap(([field, of]) =>
+      ['one\u0000Two', 'one', 'two'].map((text, i) =>
+        anObservation({
+          ...{ traceId: `${field}-${i}`, id: `${field}-${i}`, startTime: at(0) },
+          ...none,
+          ...of(text),
+        }),
+      ),
+    );
+    await write(store, all);
+    for (const [text, wanted] of [
+      ['one\u0000', [0]],
+      ['\u0000tW', [0]],
+      ['E\u0000T', [0]],
+      ['TWO', [0, 2]],
+      ['\u0000w', []],
+    ] as const) {
+      const expected = Object.keys(fields).flatMap((field) => wanted.map((i) => `${field}-${i}`));
+      t.same((await found(store, textQuery(text))).sort(), expected.sort(), JSON.stringify(text));
+    }
+  });
+
   t.test('finds what a plain evaluator finds', async (t) => {
     const { store, clock } = await open(t);
     const now = aged(clock);

@@ -7,7 +7,7 @@ import {
 import type { DAY, HOUR } from '../../src/store/rollups/fold.ts';
 import { bucketOf, countIn, pairsOf } from '../../src/store/rollups/histogram.ts';
 import type { Hours } from '../../src/store/rollups/reading.ts';
-import { traceTotals } from '../../src/store/rows/trace-totals.ts';
+import { SUMMED_KINDS, summaryTotals } from '../../src/store/rows/trace-totals.ts';
 import type { Store, StoredObservation, StoredTrace } from '../../src/store/store.ts';
 import { quantiles } from '../helper/quantiles.ts';
 import { pointsOf } from '../helper/stats-points.ts';
@@ -91,7 +91,8 @@ type Group = { numbers: number[]; latencies: number[] };
 
 /** By field and value. */
 function groupsOf(observations: readonly StoredObservation[]): Map<string, Group> {
-  const { countedUsage, countedCost } = traceTotals(observations.map(nodeOf));
+  const nodes = new Map(observations.map((one) => [one.id, nodeOf(one)]));
+  const { omittedTokens, omittedCost } = summaryTotals([...nodes.values()]);
   const values = observations.flatMap((one): [RollupField, string | null, StoredObservation][] => [
     ['model', one.model, one],
     ['kind', one.kind, one],
@@ -107,11 +108,14 @@ function groupsOf(observations: readonly StoredObservation[]): Map<string, Group
       const key = JSON.stringify([field, byName.has(value ?? '') ? value : null]);
       const group = groups.get(key) ?? { numbers: [0, 0, 0, 0, 0, 0], latencies: [] };
       groups.set(key, group);
-      const usage = countedUsage.has(one.id) ? one.usage : null;
-      const cost = countedCost.has(one.id) ? (one.details?.cost?.total ?? 0) : 0;
-      const numbers = [1, Number(one.status === 'error'), ...tokensOf(usage), cost];
+      const node = nodes.get(one.id) ?? nodeOf(one);
+      const tokens = SUMMED_KINDS.map((kind, i) =>
+        omittedTokens[i]?.has(node) === true ? 0 : (one.usage?.[kind] ?? 0),
+      );
+      const cost = omittedCost.has(node) ? 0 : (one.details?.cost?.total ?? 0);
+      const numbers = [1, Number(one.status === 'error'), ...tokens, cost];
       group.numbers = group.numbers.map((number, i) => number + (numbers[i] ?? 0));
-      const { start, end } = nodeOf(one);
+      const { start, end } = node;
       if (start !== null && end !== null && end >= start) group.latencies.push(end - start);
     }
   }

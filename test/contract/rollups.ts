@@ -74,6 +74,30 @@ export function rollupRules(t: Test, open: OpenForRollups): void {
     await equalRecount(t, store, finish);
   });
 
+  t.test('models have the tokens of the trace, kind by kind', async (t) => {
+    const { store, finish } = await open(t);
+    const one = (id: string, parentId: string | null, usage: Observation['usage']) =>
+      anObservation({ id, parentId, traceId: 'T', model: id, startTime: at(0), usage });
+    await write(store, [
+      one('outer', null, { input_tokens: 100, output_tokens: 0, cached_tokens: 7 }),
+      one('inner', 'outer', { input_tokens: 50, output_tokens: 40 }),
+      one('summed', null, { total_tokens: 90 }),
+      one('split', 'summed', { input_tokens: 40, output_tokens: 30 }),
+    ]);
+    const asked = { values: null, hours: HOURS, step: HOUR } as const;
+    const all = await store.rollups.stats(P, { ...asked, field: 'all', isGrouped: false });
+    t.match(pointsOf(all.points), [{ numbers: [1, 4, 0, 140, 70, 7, 0] }]);
+    const models = await store.rollups.stats(P, { ...asked, field: 'model', isGrouped: true });
+    const byModel = pointsOf(models.points).map(({ key, numbers }) => [key, ...numbers]);
+    t.same(byModel.sort(), [
+      ['inner', 1, 1, 0, 0, 40, 0, 0],
+      ['outer', 1, 1, 0, 100, 0, 7, 0],
+      ['split', 1, 1, 0, 40, 30, 0, 0],
+      ['summed', 1, 1, 0, 0, 0, 0, 0],
+    ]);
+    await equalRecount(t, store, finish);
+  });
+
   t.test('a trace is counted for each of its values', async (t) => {
     const { store, finish } = await open(t);
     const cost = { input: 1, output: 2, total: 3, source: 'sent' } as const;

@@ -21,7 +21,9 @@ export const postgresDialect: Dialect = {
   storedKeyText: (stored) => Buffer.from(stored),
   position: 'strpos',
   // Collation "C" ignores the case of ASCII letters only.
+  needle: (text, parameters) => parameters.anywhere(text),
   like: (text, pattern) => `${text} ILIKE ${pattern}`,
+  jsonLike: (json, pattern) => `${json} ILIKE ${pattern}`,
   // Read by its text: casting to JSON fails for a message with NUL.
   messageLike(text, parameters) {
     return this.like(MESSAGE, parameters.anywhere(inJsonText(text)));

@@ -3,7 +3,6 @@ import type { DatabaseSync, StatementSync } from 'node:sqlite';
 import { allBranches } from '../../../src/sqlite/queue/lookups.ts';
 import type { RemovedBatch, WalkedPage } from '../../../src/sqlite/queue/removal-operations.ts';
 import { batchRemoval } from '../../../src/sqlite/queue/removal-operations.ts';
-import type { RowQuery } from '../../../src/sqlite/rows.ts';
 import { finds, rows } from '../../../src/sqlite/rows.ts';
 import type { RetentionWindow } from '../../../src/tenancy/rows.ts';
 import { textMarks } from '../search/marks.ts';
@@ -232,16 +231,29 @@ function projectOperations(db: DatabaseSync) {
 
 type ProjectName = { readonly project: string };
 
-export function purgeReadOperations(db: DatabaseSync) {
-  const projects = rows<ProjectName>(
+/** Returns a function that finds the projects in a table by its index, one look-up each. */
+function projectsIn(
+  db: DatabaseSync,
+  table: 'traces' | 'scores' | 'pending_updates' | 'waiting_children' | 'rejections',
+): () => string[] {
+  const query = rows<ProjectName>(
     db,
-    `WITH RECURSIVE all_projects (project) AS (
-       SELECT min(project) FROM traces
+    `WITH RECURSIVE found (project) AS (
+       SELECT min(project) FROM ${table}
        UNION ALL
-       SELECT (SELECT min(project) FROM traces WHERE project > all_projects.project)
-       FROM all_projects WHERE project IS NOT NULL)
-     SELECT project FROM all_projects WHERE project IS NOT NULL`,
+       SELECT (SELECT min(project) FROM ${table} WHERE project > found.project)
+       FROM found WHERE project IS NOT NULL)
+     SELECT project FROM found WHERE project IS NOT NULL`,
   );
+  return () => query.all().map(({ project }) => project);
+}
+
+export function purgeReadOperations(db: DatabaseSync) {
+  const projects = projectsIn(db, 'traces');
+  const withUpdates = (['scores', 'pending_updates', 'waiting_children'] as const).map((table) =>
+    projectsIn(db, table),
+  );
+  const withRejections = projectsIn(db, 'rejections');
   const hasExpired = finds(db, 'SELECT 1 FROM traces WHERE project = ? AND updated_at < ? LIMIT 1');
   const walk = rows<OrphanedBatch & { isWanted: 0 | 1 }>(
     db,
@@ -251,21 +263,8 @@ export function purgeReadOperations(db: DatabaseSync) {
        ) AS isWanted
      FROM raw_batches r WHERE seq > ? ORDER BY seq LIMIT ${WALK_ROWS}`,
   );
-  const withUpdates = rows<ProjectName>(
-    db,
-    `WITH RECURSIVE scored (project) AS (
-       SELECT min(project) FROM scores
-       UNION ALL
-       SELECT (SELECT min(project) FROM scores WHERE project > scored.project)
-       FROM scored WHERE project IS NOT NULL)
-     SELECT project FROM scored WHERE project IS NOT NULL
-     UNION SELECT project FROM pending_updates UNION SELECT project FROM waiting_children`,
-  );
-  const withRejections = rows<ProjectName>(db, 'SELECT DISTINCT project FROM rejections');
-  const namesOf = (query: RowQuery<ProjectName>): string[] =>
-    query.all().map(({ project }) => project);
   return {
-    'purge.projects': (): string[] => namesOf(projects),
+    'purge.projects': projects,
     /** The windows of which traces have expired. */
     'purge.due': (windows: readonly RetentionWindow[]): RetentionWindow[] =>
       windows.filter(({ project, since }) => hasExpired(project, since)),
@@ -279,8 +278,8 @@ export function purgeReadOperations(db: DatabaseSync) {
     },
     /** Projects with pending updates or scores, and projects with a log of rejections. */
     'purge.others': (): { updates: string[]; rejections: string[] } => ({
-      updates: namesOf(withUpdates),
-      rejections: namesOf(withRejections),
+      updates: [...new Set(withUpdates.flatMap((find) => find()))],
+      rejections: withRejections(),
     }),
   };
 }

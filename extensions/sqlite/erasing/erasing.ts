@@ -1,7 +1,7 @@
 import { Background, inSteps } from '../../../src/component/background.ts';
 import type { Logger } from '../../../src/component/component.ts';
 import type { ErasureBlocks } from '../../../src/store/erasing/blocks.ts';
-import { Eraser } from '../../../src/store/erasing/eraser.ts';
+import { Eraser, POSTPONED_MS } from '../../../src/store/erasing/eraser.ts';
 import { erasureStore } from '../../../src/store/erasing/erasure-store.ts';
 import type { OtherQueues } from '../../../src/store/erasing/other-queues.ts';
 import type { ErasureStore } from '../../../src/store/erasures.ts';
@@ -40,7 +40,7 @@ export function sqliteErasures(
     logger,
     betweenMs: BETWEEN_MS,
     failure: 'Erasure could not go on; retrying',
-    everyMs: UNBLOCK_MS,
+    everyMs: () => (eraser.hasPostponed ? POSTPONED_MS : UNBLOCK_MS),
     step: inSteps(async function* () {
       await blocks.renew(() => tables.blocks(clock.now()));
       yield* eraser.work();

@@ -1,5 +1,11 @@
+import { inJsonText } from '../../../src/store/plan/conditions.ts';
 import type { Dialect, UnpostedDialect } from '../../../src/store/plan/dialect.ts';
 import { blobOfTerms, isUnposted } from './postings.ts';
+
+/** As lower() of SQLite: ASCII letters only. */
+function lowercase(text: string): string {
+  return text.replaceAll(/[A-Z]/g, (letter) => letter.toLowerCase());
+}
 
 /** The queries of listings in SQLite. */
 export const sqliteDialect: Dialect = {
@@ -16,10 +22,15 @@ export const sqliteDialect: Dialect = {
   storedKey: (key) => key,
   storedKeyText: (stored) => stored,
   position: 'instr',
-  like: (text, pattern) => `${text} LIKE ${pattern} ESCAPE '\\'`,
+  needle: (text, parameters) => parameters.value(lowercase(text)),
+  // Not LIKE, for which a text ends at NUL.
+  like: (text, needle) => `instr(lower(${text}), ${needle}) > 0`,
+  jsonLike: (json, pattern) => `${json} LIKE ${pattern} ESCAPE '\\'`,
   messageLike(text, parameters) {
+    // Most errors do not contain the text, and are not parsed.
+    const inError = this.jsonLike('o.error', parameters.anywhere(inJsonText(text)));
     const message = "iif(json_valid(o.error), o.error ->> '$.message', NULL)";
-    return this.like(message, parameters.anywhere(text));
+    return `(${inError} AND ${this.like(message, this.needle(text, parameters))})`;
   },
 };
 

@@ -81,6 +81,15 @@ export function columnValue({ member, path }: ExportColumn, row: RowMembers): un
   return value ?? null;
 }
 
+/** About the characters of a value of a column, as text. */
+export function charactersOf(value: unknown): number {
+  if (typeof value === 'string') return value.length;
+  if (!Array.isArray(value)) return value === null ? 0 : NUMBER_CHARACTERS;
+  return value.reduce((sum: number, one) => sum + charactersOf(one), 0);
+}
+
+const NUMBER_CHARACTERS = 8;
+
 /** The members of a row's JSON. Payloads are JSON texts. */
 export type RowMembers = Readonly<Record<string, unknown>>;
 

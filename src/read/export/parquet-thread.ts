@@ -3,9 +3,10 @@ import { ByteWriter, ParquetWriter } from 'hyparquet-writer';
 import { parseInstant } from '../../model/instant.ts';
 import { answerRequests } from '../../thread/thread.ts';
 import type { ColumnType, ExportColumn } from './columns.ts';
+import { charactersOf } from './columns.ts';
 import type { ParquetRequest } from './parquet.ts';
 
-/** A group of rows is written when it has this many rows, or this many characters of texts. */
+/** A group of rows is written when it has this many rows, or this many characters. */
 const GROUP_ROWS = 10_000;
 const GROUP_CHARACTERS = 16 * 1_048_576;
 
@@ -27,17 +28,18 @@ class ParquetFile {
     });
   }
 
-  /** The bytes that are complete. */
+  /** The bytes of all rows so far; empty if some of them wait for the end of their group. */
   add(values: readonly (readonly unknown[])[]): Uint8Array<ArrayBuffer> {
     for (const [i, column] of this.#columns.entries()) {
       const target = this.#values[i];
       for (const value of values[i] ?? []) {
-        if (typeof value === 'string') this.#characters += value.length;
+        this.#characters += charactersOf(value);
         target?.push(STORED[column.type](value));
       }
     }
     const rows = this.#values[0]?.length ?? 0;
-    if (rows >= GROUP_ROWS || this.#characters >= GROUP_CHARACTERS) this.#writeGroup();
+    if (rows < GROUP_ROWS && this.#characters < GROUP_CHARACTERS) return new Uint8Array();
+    this.#writeGroup();
     return this.#writer.take();
   }
 
@@ -73,13 +75,18 @@ const STORED: Readonly<Record<ColumnType, (value: unknown) => unknown>> = {
   texts: (value) => (Array.isArray(value) ? value : null),
   boolean: (value) => value,
   number: (value) => value,
-  integer: (value) => (Number.isSafeInteger(value) ? BigInt(Number(value)) : null),
+  integer: (value) => (Number.isInteger(value) ? int64Of(Number(value)) : null),
   time(value) {
     const instant = typeof value === 'string' ? parseInstant(value) : undefined;
     if (instant === undefined) return null;
     return BigInt(instant.ms) * 1000n + BigInt(Math.floor(instant.ns / 1000));
   },
 };
+
+/** Sums of many calls may exceed the safe integers. */
+function int64Of(value: number): bigint | null {
+  return Math.abs(value) < 2 ** 63 ? BigInt(value) : null;
+}
 
 const TEXT = { type: 'BYTE_ARRAY', converted_type: 'UTF8' } as const;
 const TYPES = {

@@ -1,6 +1,6 @@
 import { createThread, threadFile } from '../../thread/thread.ts';
 import type { ExportColumn, RowMembers } from './columns.ts';
-import { columnValue } from './columns.ts';
+import { charactersOf, columnValue } from './columns.ts';
 import type { Encoder, Piece } from './encoder.ts';
 
 /** A request to the thread: it begins a file, adds rows by column, or ends the file. */
@@ -13,7 +13,7 @@ export type ParquetRequest =
 const SLICE_ROWS = 250;
 /** The thread has the file: it may not end while a client is slow. The longest time of a timer. */
 const NEVER_MS = 2 ** 31 - 1;
-/** Characters of texts after which rows go to the thread. */
+/** Characters after which rows go to the thread. */
 const SLICE_CHARACTERS = 1_048_576;
 
 /**
@@ -34,14 +34,19 @@ export function parquetFile<Row>(
   let values: unknown[][] = columns.map(() => []);
   let rows = 0;
   let characters = 0;
+  /** In the thread. */
+  let sent = 0;
 
   async function send(): Promise<Piece> {
     const slice = values;
     values = columns.map(() => []);
     rows = 0;
+    sent += characters;
     characters = 0;
     await begun;
-    return thread.ask({ type: 'rows', values: slice });
+    const piece = await thread.ask({ type: 'rows', values: slice });
+    if (piece.length > 0) sent = 0;
+    return piece;
   }
 
   return {
@@ -51,7 +56,7 @@ export function parquetFile<Row>(
       for (const [i, column] of columns.entries()) {
         const value = columnValue(column, members);
         const text = column.type === 'json' && typeof value === 'object' ? jsonText(value) : value;
-        if (typeof text === 'string') characters += text.length;
+        characters += charactersOf(text);
         values[i]?.push(text);
       }
       rows++;
@@ -63,7 +68,7 @@ export function parquetFile<Row>(
       return Buffer.concat([Buffer.from(last), end]);
     },
     get waiting() {
-      return characters;
+      return sent + characters;
     },
     close: () => thread.close(),
   };

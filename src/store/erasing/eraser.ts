@@ -1,6 +1,7 @@
 import type { Steps } from '../../component/background.ts';
 import type { Clock, Logger } from '../../component/component.ts';
 import type { Query } from '../../query/query.ts';
+import { DeliveryUnderWay } from '../../queue/queue.ts';
 import type { ProjectStore } from '../../tenancy/contract.ts';
 import type { ErasureReceipt } from '../erasures.ts';
 import type { Key } from '../rows/observation-row.ts';
@@ -17,6 +18,11 @@ import type { ErasingTables, ErasureCounts, ErasureRow, ErasureScope, Stepping }
 const FOUND_TRACES = 100;
 /** How often a pass looks, between two pauses, for entries that are on their way into the store before it goes on without them. */
 const SETTLE_LOOKS = 6000;
+/** The longest wait for a delivery of another queue, before other erasures go on. */
+const DELIVERY_MS = 5 * 60_000;
+/** How often an erasure that such a delivery holds up is tried again, and how long it waits then. */
+export const POSTPONED_MS = 60_000;
+const POSTPONED_WAIT_MS = 5_000;
 
 export type EraserParts = {
   readonly tables: ErasingTables;
@@ -34,19 +40,47 @@ export type EraserParts = {
  *   listed traces ◀─ query, queues ─┐
  *        └▶ batches cut ─▶ rows removed ─▶ (found something) ─▶ answers, worklists, log ─▶ receipt
  *
- * Work that a crash broke off begins again with the first pass, whose steps find less to do.
+ * Work that a crash broke off begins again with the first pass, whose steps find less to do. So does an erasure that a long delivery
+ * holds up: it lets the others go first, and is tried again later.
  */
 export class Eraser {
   readonly #parts: EraserParts;
+  #hasPostponed = false;
 
   constructor(parts: EraserParts) {
     this.#parts = parts;
   }
 
+  /** Whether the last work left an erasure for later. */
+  get hasPostponed(): boolean {
+    return this.#hasPostponed;
+  }
+
   async *work(): Steps {
-    for (const row of await this.#parts.tables.open()) {
-      yield* this.#carryOut(row);
+    const { tables, clock } = this.#parts;
+    this.#hasPostponed = false;
+    for (const row of await tables.open()) {
+      const { postponedAt } = erasureRecord(row);
+      const rests = postponedAt !== undefined && Math.abs(clock.now() - postponedAt) < POSTPONED_MS;
+      if (rests) this.#hasPostponed = true;
+      else yield* this.#carryOutOrPostpone(row);
       yield;
+    }
+  }
+
+  async *#carryOutOrPostpone(row: ErasureRow): Steps {
+    const { tables, clock, logger } = this.#parts;
+    try {
+      yield* this.#carryOut(row);
+    } catch (error) {
+      if (!(error instanceof DeliveryUnderWay)) throw error;
+      const record = { ...erasureRecord(row), failure: error.message, postponedAt: clock.now() };
+      await tables.save(row.id, erasureText(record));
+      this.#hasPostponed = true;
+      logger.warn(
+        { project: row.project, erasure: row.id, err: error },
+        'Erasure waits for a delivery; it goes on later',
+      );
     }
   }
 
@@ -80,7 +114,7 @@ export class Eraser {
     const { traces, observations } = yield* this.#find(scope, query);
     yield* tables.addWaiting(scope);
     const stored = yield* tables.clean(scope);
-    const waiting = yield* cleanQueues(tables, this.#parts.queues, scope);
+    const waiting = yield* cleanQueues(tables, this.#parts.queues, scope, 0);
     const bytes = stored.bytes + waiting.bytes;
     yield* tables.forget(row.id);
     const ended = { ...hashedRecord(record), state: 'counted', finishedAt: clock.now() } as const;
@@ -90,13 +124,15 @@ export class Eraser {
   async *#erase(row: ErasureRow, given: ErasureRecord): Steps {
     const { tables, clock } = this.#parts;
     const scope = scopeOf(row, given);
-    let record = given;
+    const { postponedAt, ...begun } = given;
+    let record: ErasureRecord = { ...begun, failure: null };
+    const waitMs = postponedAt === undefined ? DELIVERY_MS : POSTPONED_WAIT_MS;
     const { parsed } = record;
     if (parsed !== null) {
       yield* this.#untilStored(scope);
       let unreadable = 0;
       for (let found = true; found; ) {
-        const pass = yield* this.#pass(scope, parsed);
+        const pass = yield* this.#pass(scope, parsed, waitMs);
         unreadable = pass.unreadable;
         found = pass.found;
       }
@@ -124,13 +160,14 @@ export class Eraser {
   async *#pass(
     scope: ErasureScope,
     query: Query,
+    waitMs: number,
   ): Stepping<{ found: boolean; unreadable: number }> {
     const { tables } = this.#parts;
     const { traces } = yield* this.#find(scope, query);
     const again = yield* this.#listAgain(scope);
     yield* tables.addWaiting(scope);
     let { items, unreadable } = yield* tables.clean(scope);
-    const waiting = yield* cleanQueues(tables, this.#parts.queues, scope);
+    const waiting = yield* cleanQueues(tables, this.#parts.queues, scope, waitMs);
     items += waiting.items;
     unreadable += waiting.unreadable;
     while (!(yield* tables.removeTraces(scope))) {

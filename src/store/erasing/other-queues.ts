@@ -13,16 +13,18 @@ import type {
 /** The queues outside of the store's tables; the service sets them. */
 export type OtherQueues = { all: () => Iterable<QueueAdmin> };
 
-/** Cuts the items of listed traces out of the other queues. */
+/** Cuts the items of listed traces out of the other queues. Rejects with `DeliveryUnderWay`. */
 export async function* cleanQueues(
   tables: ErasingTables,
   { all }: OtherQueues,
   scope: ErasureScope,
+  waitMs: number,
 ): Stepping<CleanedBatches> {
   const sum = { items: 0, bytes: 0, unreadable: 0 };
   const erasing: ItemErasing = {
     projectId: scope.project,
     until: scope.until,
+    waitMs,
     async rest(batch) {
       const erased = await erasedItems(tables, scope, batch);
       if (erased === undefined) sum.unreadable++;

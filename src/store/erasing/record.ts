@@ -18,7 +18,10 @@ export type ErasureRecord = {
   readonly address: string | null;
   readonly requestedAt: number;
   readonly finishedAt: number | null;
+  /** Why the erasure failed, or why a running one waits. */
   readonly failure: string | null;
+  /** Milliseconds since the epoch: when the erasure began to wait. */
+  readonly postponedAt?: number;
   readonly receipt: ErasureReceipt | null;
 };
 
@@ -58,7 +61,7 @@ export function hashedRecord(record: ErasureRecord): ErasureRecord {
 
 export function erasureOf(row: ErasureRow): Erasure {
   const { id, project, traces, observations, bytes } = row;
-  const { parsed: _, address: __, ...record } = erasureRecord(row);
+  const { parsed: _, address: __, postponedAt: ___, ...record } = erasureRecord(row);
   return { id, projectId: project, ...record, traces, observations, bytes };
 }
 

@@ -229,13 +229,13 @@ function stateCondition(state: string, parameters: Parameters, staleBefore: numb
  */
 function textCondition(text: string, parameters: Parameters): string {
   const { dialect } = parameters;
-  const pattern = parameters.anywhere(text);
+  const needle = dialect.needle(text, parameters);
   // Custom fields are JSON, which escapes some characters.
   const inJson = parameters.anywhere(inJsonText(text));
   const ofObservation = [
-    dialect.like('o.name', pattern),
-    dialect.like('o.model', pattern),
-    dialect.like('o.custom', inJson),
+    dialect.like('o.name', needle),
+    dialect.like('o.model', needle),
+    dialect.jsonLike('o.custom', inJson),
     dialect.messageLike(text, parameters),
     keyBegins('o', text, parameters),
     // The id of a span without the id of its trace.
@@ -243,7 +243,7 @@ function textCondition(text: string, parameters: Parameters): string {
   ];
   return anyOf([
     keyBegins('t', text, parameters),
-    dialect.like('t.name', pattern),
+    dialect.like('t.name', needle),
     anyObservation(anyOf(ofObservation), parameters),
     ...wholeSpanId(text, parameters),
     ...inPayloads(text, parameters),

@@ -33,8 +33,12 @@ export type Dialect = {
   storedKeyText(stored: string): ParameterValue;
   /** The function of the position of a text in another one, 0 if it is not there. */
   readonly position: 'instr' | 'strpos';
-  /** Whether a text contains a pattern's text, in any case of ASCII letters. */
-  like(text: string, pattern: string): string;
+  /** A parameter for `like`. */
+  needle(text: string, parameters: Parameters): string;
+  /** Whether a text contains that of a needle, in any case of ASCII letters. */
+  like(text: string, needle: string): string;
+  /** As `like`, for a JSON text and a pattern. */
+  jsonLike(json: string, pattern: string): string;
   /** Whether the message in the column `error` of `observations` contains a text. */
   messageLike(text: string, parameters: Parameters): string;
   /** The index of payload text; undefined if the store has none. */

@@ -39,7 +39,7 @@ export function rankPlan(dialect: Dialect, scope: TraceScope, look: RankStepLook
   };
 }
 
-/** Earlier versions stored sums beyond the integers that can be read; a write ends them at the same number. */
+/** JavaScript cannot read every integer of 64 bits. Sums beyond the safe ones are equal, and sorted by time. */
 const boundedSum = (column: string): string =>
   `CASE WHEN ${column} > ${Number.MAX_SAFE_INTEGER} THEN ${Number.MAX_SAFE_INTEGER} ELSE ${column} END`;
 

@@ -95,7 +95,7 @@ function added(a: number | null, b: number | null): number | null {
 }
 
 /** The earlier (-1) or the later (1) one. */
-function extremeOf(a: Instant | null, b: Instant | null, sign: 1 | -1): Instant | null {
+export function extremeOf(a: Instant | null, b: Instant | null, sign: 1 | -1): Instant | null {
   if (a === null || b === null) return a ?? b;
   return sign * (a.ms - b.ms || a.ns - b.ns) >= 0 ? a : b;
 }

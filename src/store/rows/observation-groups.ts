@@ -6,6 +6,7 @@ import { bucketOf, countIn, pairsOf } from '../rollups/histogram.ts';
 import type { ObservationRow } from './observation-row.ts';
 import { kindOf, ROW } from './observation-row.ts';
 import type { Omitted, UsageNode } from './trace-totals.ts';
+import { SUMMED_KINDS } from './trace-totals.ts';
 
 /** The observations of a trace with one value of a field. `null` is every value that is too long, or one too many. */
 export type ObservationGroup = readonly [
@@ -58,37 +59,38 @@ class Sums {
   readonly latencies: LatencyHistogram = new Map();
   #observations = 0;
   #failed = 0;
-  #input = 0;
-  #output = 0;
-  #cached = 0;
+  /** In the order of `SUMMED_KINDS`. */
+  readonly #tokens = SUMMED_KINDS.map(() => 0);
   #cost = 0;
 
   /** In the order of an `ObservationGroup`. */
   get numbers(): number[] {
-    return [this.#observations, this.#failed, this.#input, this.#output, this.#cached, this.#cost];
+    return [this.#observations, this.#failed, ...this.#tokens, this.#cost];
   }
 
-  add({ node, isFailed }: GroupedRow, { omittedUsage, omittedCost }: Omitted): void {
+  add({ node, isFailed }: GroupedRow, { omittedTokens, omittedCost }: Omitted): void {
     const { start, end, usage, cost } = node;
     this.#observations++;
     if (isFailed) this.#failed++;
     if (start !== null && end !== null && end >= start) {
       countIn(this.latencies, bucketOf(end - start), 1);
     }
-    if (usage !== null && !omittedUsage.has(node)) {
-      this.#input += tokens(usage.input_tokens);
-      this.#output += tokens(usage.output_tokens);
-      this.#cached += tokens(usage.cached_tokens);
+    if (usage !== null) {
+      for (const [i, kind] of SUMMED_KINDS.entries()) {
+        if (omittedTokens[i]?.has(node) !== true) this.#addTokens(i, tokens(usage[kind]));
+      }
     }
     if (cost !== null && !omittedCost.has(node)) this.#cost += cost.total;
+  }
+
+  #addTokens(kind: number, count: number): void {
+    this.#tokens[kind] = (this.#tokens[kind] ?? 0) + count;
   }
 
   addAll(other: Sums): void {
     this.#observations += other.#observations;
     this.#failed += other.#failed;
-    this.#input += other.#input;
-    this.#output += other.#output;
-    this.#cached += other.#cached;
+    for (const [kind, count] of other.#tokens.entries()) this.#addTokens(kind, count);
     this.#cost += other.#cost;
     for (const [bucket, counted] of other.latencies) countIn(this.latencies, bucket, counted);
   }

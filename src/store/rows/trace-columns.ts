@@ -82,9 +82,11 @@ function tokens({ facts }: TraceSummary, kind: string): number | null {
   return bounded(facts.usage?.[kind]);
 }
 
-/** A sum over the calls of a trace may exceed the integers that can be read back. */
+/** The largest number below 2^63. Readers take sums as real numbers: one of many calls may exceed the safe integers. */
+const LARGEST_SUM = 2 ** 63 - 1024;
+
 function bounded(sum: number | undefined): number | null {
-  return sum === undefined ? null : Math.min(sum, Number.MAX_SAFE_INTEGER);
+  return sum === undefined ? null : Math.min(sum, LARGEST_SUM);
 }
 
 function factsToColumn(facts: TraceFacts): string | null {

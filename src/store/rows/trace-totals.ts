@@ -6,7 +6,7 @@
  *
  * and the trace has the sum over its roots. Cost belongs to the side with more tokens, if that side has a cost; a tie goes to the
  * children. So the tokens of a call may be those of its parent, and its cost that of a child. Sibling spans of two instrumentation
- * scopes for one call count once. The result does not depend on the order of arrival.
+ * scopes for one call count once, and so does the cost of the one that has any. The result does not depend on the order of arrival.
  */
 
 /** The part of an observation that its trace's totals depend on. */
@@ -91,14 +91,26 @@ function sumsOfTree(nodes: readonly UsageNode[]): TreeTotals {
   const sums = new Map<UsageNode, Sum>();
   const sumsOf = (node: UsageNode): Sum | undefined => sums.get(node);
   for (const node of order.toReversed()) {
-    sums.set(node, sumOf(node, joined(tree.childrenOf(node), tree.repeated, sumsOf)));
+    sums.set(node, sumOf(node, joined(tree.childrenOf(node), tree.repeats, sumsOf)));
   }
-  const all = joined(tree.roots, tree.repeated, sumsOf);
+  const all = joined(tree.roots, tree.repeats, sumsOf);
+  const { nodes: repeated } = tree.repeats;
+  const unpriced = tree.repeats.unpriced(sumsOf);
+  const omittedUsage = omittedIn(
+    tree,
+    order,
+    repeated,
+    (node) => sumsOf(node)?.hasOwnUsage === true,
+  );
+  const isMixed = order.some((node) => sumsOf(node)?.isMixed === true);
   return {
-    usage: usageOf(all),
-    cost: all.cost,
-    omittedUsage: omittedIn(tree, order, (node) => sumsOf(node)?.hasOwnUsage === true),
-    omittedCost: omittedIn(tree, order, (node) => sumsOf(node)?.hasOwnCost === true),
+    ...{ usage: usageOf(all), cost: all.cost, omittedUsage },
+    omittedTokens: ofEachKind((kind) =>
+      isMixed
+        ? omittedIn(tree, order, repeated, (node) => sumsOf(node)?.ownKinds[kind] === true)
+        : omittedUsage,
+    ),
+    omittedCost: omittedIn(tree, order, unpriced, (node) => sumsOf(node)?.hasOwnCost === true),
     cycles: tree.cycles,
   };
 }
@@ -111,7 +123,16 @@ export type Omitted = {
   readonly omittedUsage: ReadonlySet<UsageNode>;
   /** The nodes whose own cost is not in the totals. */
   readonly omittedCost: ReadonlySet<UsageNode>;
+  /** The nodes whose own tokens of one of `SUMMED_KINDS`, in this order, are not in the totals. */
+  readonly omittedTokens: readonly ReadonlySet<UsageNode>[];
 };
+
+/** The kinds of tokens that are summed up by model, kind and tool. */
+export const SUMMED_KINDS = ['input_tokens', 'output_tokens', 'cached_tokens'] as const;
+
+function ofEachKind<Value>(of: (kind: number) => Value): Value[] {
+  return SUMMED_KINDS.map((_, kind) => of(kind));
+}
 
 export function summaryTotals(nodes: readonly UsageNode[]): SummaryTotals {
   return flatTotals(nodes) ?? sumsOfTree(nodes);
@@ -124,12 +145,21 @@ export function summaryTotals(nodes: readonly UsageNode[]): SummaryTotals {
 function flatTotals(nodes: readonly UsageNode[]): SummaryTotals | undefined {
   const calls = nodes.filter(hasUsage);
   if (calls.length === 0) {
-    return { usage: null, cost: null, omittedUsage: NONE, omittedCost: NONE };
+    const omitted = {
+      omittedUsage: NONE,
+      omittedCost: NONE,
+      omittedTokens: ofEachKind(() => NONE),
+    };
+    return { usage: null, cost: null, ...omitted };
   }
   if (mayNest(calls, nodes)) return undefined;
-  const omitted = repeatedCalls(nodes);
-  const all = joined(calls, omitted, ownSum);
-  return { usage: usageOf(all), cost: all.cost, omittedUsage: omitted, omittedCost: omitted };
+  const repeats = repeatedCalls(nodes);
+  const all = joined(calls, repeats, ownSum);
+  return {
+    ...{ usage: usageOf(all), cost: all.cost },
+    ...{ omittedUsage: repeats.nodes, omittedCost: repeats.unpriced(ownSum) },
+    omittedTokens: ofEachKind(() => repeats.nodes),
+  };
 }
 
 const NONE: ReadonlySet<UsageNode> = new Set();
@@ -208,11 +238,18 @@ type Sum = {
   readonly hasOwnUsage: boolean;
   /** Whether the node's own cost is taken instead of its children's. */
   readonly hasOwnCost: boolean;
+  /** As `hasOwnUsage`, for each of `SUMMED_KINDS`. */
+  readonly ownKinds: readonly boolean[];
+  /** Whether a kind is from the other side than most tokens. */
+  readonly isMixed: boolean;
 };
+
+const NO_KIND = ofEachKind(() => false);
+const EACH_KIND = ofEachKind(() => true);
 
 const NOTHING: Sum = {
   ...{ kinds: {}, tokens: 0, cost: null, isKnown: false, isUsed: false },
-  ...{ hasOwnUsage: false, hasOwnCost: false },
+  ...{ hasOwnUsage: false, hasOwnCost: false, ownKinds: NO_KIND, isMixed: false },
 };
 
 function sumOf(node: UsageNode, below: Sum): Sum {
@@ -226,6 +263,8 @@ function sumOf(node: UsageNode, below: Sum): Sum {
   const isLarger = own.tokens > below.tokens;
   const hasOwnUsage = own.isUsed && (isLarger || !below.isUsed);
   const hasOwnCost = own.cost !== null && (isLarger || below.cost === null);
+  const lead = (kind: (typeof SUMMED_KINDS)[number]): number =>
+    (own.kinds[kind] ?? 0) - (below.kinds[kind] ?? 0);
   return {
     kinds,
     tokens: Math.max(own.tokens, below.tokens, splitTokens(kinds)),
@@ -234,6 +273,8 @@ function sumOf(node: UsageNode, below: Sum): Sum {
     isUsed: own.isUsed || below.isUsed,
     hasOwnUsage,
     hasOwnCost,
+    ownKinds: SUMMED_KINDS.map((kind) => lead(kind) > 0),
+    isMixed: SUMMED_KINDS.some((kind) => (hasOwnUsage ? lead(kind) < 0 : lead(kind) > 0)),
   };
 }
 
@@ -250,9 +291,21 @@ function ownSum({ usage, cost }: UsageNode): Sum {
   }
   const isSplit = kinds.input_tokens !== undefined || kinds.output_tokens !== undefined;
   const tokens = isSplit ? splitTokens(kinds) : total;
-  const [isUsed, isPriced] = [usage !== null, cost !== null];
-  const isKnown = isUsed || isPriced;
-  return { kinds, tokens, cost, isKnown, isUsed, hasOwnUsage: isUsed, hasOwnCost: isPriced };
+  const [isUsed, hasOwnCost] = [usage !== null, cost !== null];
+  const isKnown = isUsed || hasOwnCost;
+  const ownKinds = isUsed ? EACH_KIND : NO_KIND;
+  // Hot path, runs for every call of a write: no spread of objects.
+  return {
+    kinds,
+    tokens,
+    cost,
+    isKnown,
+    isUsed,
+    hasOwnUsage: isUsed,
+    hasOwnCost,
+    ownKinds,
+    isMixed: false,
+  };
 }
 
 function splitTokens(kinds: Readonly<Record<string, number>>): number {
@@ -260,17 +313,13 @@ function splitTokens(kinds: Readonly<Record<string, number>>): number {
 }
 
 /** The sum over siblings, of which those that repeat another one's call are left out. */
-function joined(
-  siblings: readonly UsageNode[],
-  repeated: ReadonlySet<UsageNode>,
-  sumFor: (node: UsageNode) => Sum | undefined,
-): Sum {
+function joined(siblings: readonly UsageNode[], repeats: Repeats, sumFor: SumFor): Sum {
   let kinds: Record<string, number> | undefined;
   let tokens = 0;
   let cost: NodeCost | null = null;
   let isUsed = false;
   for (const node of siblings) {
-    if (repeated.has(node)) continue;
+    if (repeats.nodes.has(node)) continue;
     const one = sumFor(node);
     if (one === undefined || !one.isKnown) continue;
     if (kinds === undefined) kinds = { ...one.kinds };
@@ -278,7 +327,7 @@ function joined(
       for (const kind of Object.keys(one.kinds))
         kinds[kind] = (kinds[kind] ?? 0) + (one.kinds[kind] ?? 0);
     tokens += one.tokens;
-    cost = addedCost(cost, one.cost);
+    cost = addedCost(cost, one.cost ?? repeats.costOf(node, sumFor));
     isUsed ||= one.isUsed;
   }
   return kinds === undefined ? NOTHING : { ...NOTHING, kinds, tokens, cost, isUsed, isKnown: true };
@@ -309,10 +358,11 @@ function usageOf({ kinds, tokens, isKnown }: Sum): Readonly<Record<string, numbe
 function omittedIn(
   tree: Tree,
   order: readonly UsageNode[],
+  repeated: ReadonlySet<UsageNode>,
   hasOwn: (node: UsageNode) => boolean,
 ): ReadonlySet<UsageNode> {
   const omitted = new Set<UsageNode>();
-  const covered = new Set(tree.repeated);
+  const covered = new Set(repeated);
   for (const node of order) {
     const isCovered = covered.has(node);
     const isOwn = hasOwn(node);
@@ -323,49 +373,92 @@ function omittedIn(
   return omitted;
 }
 
+type SumFor = (node: UsageNode) => Sum | undefined;
+
+/** Nodes whose call another node describes, which is kept. */
+class Repeats {
+  readonly nodes = new Set<UsageNode>();
+  /** By the kept node. */
+  readonly #others = new Map<UsageNode, UsageNode[]>();
+
+  /** A kept node may become a repeated one. */
+  add(node: UsageNode, kept: UsageNode): void {
+    const others = this.#others.get(kept) ?? [];
+    others.push(node, ...(this.#others.get(node) ?? []));
+    this.#others.delete(node);
+    this.#others.set(kept, others);
+    this.nodes.add(node);
+  }
+
+  /** The cost of a call whose kept node has none. */
+  costOf(kept: UsageNode, sumFor: SumFor): NodeCost | null {
+    const priced = this.#priced(this.#others.get(kept), sumFor);
+    return priced === undefined ? null : (sumFor(priced)?.cost ?? null);
+  }
+
+  /** The node with a cost that has the most tokens, else the first one. */
+  #priced(others: readonly UsageNode[] = [], sumFor: SumFor): UsageNode | undefined {
+    return others
+      .filter((node) => (sumFor(node)?.cost ?? null) !== null)
+      .sort((a, b) => ownSum(b).tokens - ownSum(a).tokens || byStart(a, b))[0];
+  }
+
+  /** The repeated nodes without those that the cost of a call is from. */
+  unpriced(sumFor: SumFor): ReadonlySet<UsageNode> {
+    const unpriced = new Set(this.nodes);
+    for (const [kept, others] of this.#others) {
+      const priced =
+        (sumFor(kept)?.cost ?? null) === null ? this.#priced(others, sumFor) : undefined;
+      if (priced !== undefined) unpriced.delete(priced);
+    }
+    return unpriced;
+  }
+}
+
 /**
  * The nodes whose call another instrumentation scope describes too: siblings at overlapping times with the same response, or
- * of the same model with the same tokens. Each call keeps the span with the most tokens, else its first one.
+ * of the same model with the same tokens. Each call keeps the span with the most tokens, else its first one. If that has no cost, the
+ * call has the cost of another one.
  */
-function repeatedCalls(nodes: readonly UsageNode[]): ReadonlySet<UsageNode> {
-  const repeated = new Set<UsageNode>();
+function repeatedCalls(nodes: readonly UsageNode[]): Repeats {
+  const repeats = new Repeats();
   const calls = nodes.filter(({ usage, scope }) => usage !== null && scope !== null);
   // Most traces have calls of one scope, which cannot repeat each other.
   const [first] = calls;
-  if (first === undefined || calls.every(({ scope }) => scope === first.scope)) return repeated;
+  if (first === undefined || calls.every(({ scope }) => scope === first.scope)) return repeats;
   addRepeatedBy(
     ({ parentId, responseId }) => {
       return responseId === null ? undefined : JSON.stringify([parentId, responseId]);
     },
     calls,
-    repeated,
+    repeats,
   );
   addRepeatedBy(
     ({ parentId, model, usage }) => {
       return JSON.stringify([parentId, model, Object.entries(usage ?? {}).sort()]);
     },
     calls,
-    repeated,
+    repeats,
   );
-  return repeated;
+  return repeats;
 }
 
 /** Nodes with the same name may be one call; those without a name are not. */
 function addRepeatedBy(
   nameOf: (node: UsageNode) => string | undefined,
   calls: readonly UsageNode[],
-  repeated: Set<UsageNode>,
+  repeats: Repeats,
 ): void {
-  const open = calls.filter((node) => !repeated.has(node));
+  const open = calls.filter((node) => !repeats.nodes.has(node));
   for (const [name, group] of Map.groupBy(open, nameOf)) {
-    if (name !== undefined && group.length > 1) addRepeated(group.toSorted(byStart), repeated);
+    if (name !== undefined && group.length > 1) addRepeated(group.toSorted(byStart), repeats);
   }
 }
 
 /** A call: its first span, the span that is kept, and the scopes of its spans. */
 type KeptCall = { readonly first: UsageNode; kept: UsageNode; readonly scopes: Set<string | null> };
 
-function addRepeated(group: readonly UsageNode[], repeated: Set<UsageNode>): void {
+function addRepeated(group: readonly UsageNode[], repeats: Repeats): void {
   let calls: KeptCall[] = [];
   for (const node of group) {
     calls = calls.filter((call) => overlaps(call.first, node));
@@ -375,9 +468,10 @@ function addRepeated(group: readonly UsageNode[], repeated: Set<UsageNode>): voi
       continue;
     }
     call.scopes.add(node.scope);
-    const isLarger = ownSum(node).tokens > ownSum(call.kept).tokens;
-    repeated.add(isLarger ? call.kept : node);
-    if (isLarger) call.kept = node;
+    if (ownSum(node).tokens > ownSum(call.kept).tokens) {
+      repeats.add(call.kept, node);
+      call.kept = node;
+    } else repeats.add(node, call.kept);
   }
 }
 
@@ -402,8 +496,7 @@ class Tree {
   readonly #children = new Map<string, UsageNode[]>();
   readonly roots: readonly UsageNode[];
   readonly cycles: readonly UsageNode[];
-  /** Nodes whose call another node describes. */
-  readonly repeated: ReadonlySet<UsageNode>;
+  readonly repeats: Repeats;
 
   constructor(nodes: readonly UsageNode[]) {
     const byId = new Map(nodes.map((node) => [node.id, node]));
@@ -416,7 +509,11 @@ class Tree {
     this.roots = roots;
     this.cycles = this.#breakCycles(nodes, byId);
     for (const node of this.cycles) roots.push(node);
-    this.repeated = repeatedCalls(nodes);
+    // A node at which a cycle is broken is a root: a sibling by its parent may be below it.
+    const broken = new Set(this.cycles);
+    this.repeats = repeatedCalls(
+      broken.size === 0 ? nodes : nodes.filter((node) => !broken.has(node)),
+    );
   }
 
   #addChild(parentId: string, node: UsageNode): void {

@@ -156,6 +156,43 @@ t.test('work that lost its lease ends, and starts again when the lease is free',
   t.ok(await leases.acquire('work'), 'it ends with the work');
 });
 
+t.test('all processes rest after a round', async (t) => {
+  const { postgres, leases } = await place(t);
+  let runs = 0;
+  let rest = 60_000;
+  const process = () =>
+    leasedSteps(
+      ...([leases, 'work', { clock: systemClock, logger }] as const),
+      async function* () {
+        runs++;
+        yield;
+      },
+      () => rest,
+    );
+  const [one, other] = [process(), process()];
+  t.same([await one.step(), await one.step(), runs], [true, false, 1]);
+  t.same([await one.step(), await other.step(), runs], [false, false, 1]);
+  await other.finish(async () => {
+    while (await other.step());
+  });
+  t.equal(runs, 2, 'work that is asked for does not rest');
+  t.equal(await one.step(), false);
+  await expireIn(postgres, 0);
+  t.equal(await one.step(), true);
+  await one.close();
+  t.equal(await other.step(), true, 'a round that is cut off has no rest');
+  await other.step();
+  await expireIn(postgres, 59_000);
+  t.equal(await one.step(), false);
+  await expireIn(postgres, 3_600_000);
+  t.equal(await one.step(), true, 'the clock of the database was set back by an hour');
+  rest = 0;
+  await one.step();
+  t.equal(await other.step(), true);
+  await expireIn(postgres, 3_600_000);
+  t.equal(await one.step(), false, 'a lease with a holder does not rest');
+});
+
 t.test('a failure in the work is no lost lease', async (t) => {
   const { leases } = await place(t);
   const failing = async (): Promise<void> => {

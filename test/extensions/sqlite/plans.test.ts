@@ -142,6 +142,32 @@ t.test('no statement reads all traces of a project', async (t) => {
   );
 });
 
+t.test('the projects with old data are found without a scan of their rows', async (t) => {
+  const db = new Recording(join(t.testdir(), 'store.db'));
+  t.teardown(() => db.close());
+  migrateFile(db, STORE_MIGRATIONS);
+  db.statements.clear();
+  const read = purgeReadOperations(db);
+  const steps = [...db.statements].flatMap((sql) =>
+    rows<{ detail: string }>(db, `EXPLAIN QUERY PLAN ${sql}`)
+      .all()
+      .map(({ detail }) => detail),
+  );
+  t.ok(steps.length > 10);
+  t.same(
+    steps.filter((step) => /\bSCAN (?!found|CONSTANT ROW)/.test(step)),
+    [],
+  );
+  db.exec(`
+    INSERT INTO pending_updates VALUES ('b', 'k', 1, 0, '{}', 0), ('b', 'l', 1, 0, '{}', 0),
+      ('a', 'k', 1, 0, '{}', 0);
+    INSERT INTO waiting_children VALUES ('c', 'k', 'l', 0), ('a', 'k', 'l', 0);
+    INSERT INTO rejections VALUES ('d', 1, 0, 'k', '', 'c', 'r', NULL, 1, NULL),
+      ('d', 2, 0, 'k', '', 'c', 'r', NULL, 1, NULL);`);
+  const { updates, rejections } = read['purge.others']();
+  t.same([updates.sort(), rejections], [['a', 'b', 'c'], ['d']]);
+});
+
 t.test(
   'the update that holds a batch is found without the other ones of its project',
   async (t) => {

@@ -6,6 +6,7 @@ import { openRedisQueue } from '../../../src/bullmq/redis-queue.ts';
 import { systemClock } from '../../../src/component/clock.ts';
 import type { SealedBatch } from '../../../src/model/batch.ts';
 import type { ItemErasing, QueueDrop } from '../../../src/queue/queue.ts';
+import { DeliveryUnderWay } from '../../../src/queue/queue.ts';
 import { tracedItems, withoutItems } from '../../../src/store/erasing/items.ts';
 import { nativeBatch, nativeEvent } from '../../helper/batches.ts';
 import { processOn } from '../../helper/job-queue.ts';
@@ -31,10 +32,10 @@ async function rig(t: Test) {
   queue.onDrop((drop) => drops.push(drop));
   /** Resolves with the number of batches with items to erase. */
   let found = 0;
-  async function erase(): Promise<number> {
+  async function erase(waitMs = 60_000): Promise<number> {
     found = 0;
     const erasing: ItemErasing = {
-      ...{ projectId: 'proj_test', until: Date.now() + 1000 },
+      ...{ projectId: 'proj_test', until: Date.now() + 1000, waitMs },
       async rest(batch) {
         const items = tracedItems(batch).filter(({ traceId }) => traceId === 'gone');
         if (items.length === 0) return undefined;
@@ -70,6 +71,8 @@ async function rig(t: Test) {
     return {
       job: id,
       end: () => queue.jobs.giveBack(id, 'token'),
+      /** The lock of a worker that is gone expires. */
+      die: () => redis.client.del(`${queue.jobs.bull.toKey(id)}:lock`),
       succeed: () => job.moveToCompleted(null, 'token', false),
     };
   }
@@ -166,6 +169,33 @@ t.test('an erasure waits for the delivery of a job without further items', async
   t.match(drops, [{ items: 1, reason: 'erasure' }]);
   t.equal(await queue.jobs.bull.getJob(job), undefined);
 });
+
+for (const traces of [['gone'], ['gone', 'kept']]) {
+  t.test(`an erasure waits for no worker that is gone, with a job of ${traces}`, async (t) => {
+    const { queue, drops, erase, noted, deliver } = await rig(t);
+    await queue.append(batchOf(...traces));
+    const { job, die } = await deliver();
+    const erased = erase();
+    await until(() => noted() === 1);
+    await die();
+    t.equal(await erased, 1);
+    t.match(drops, [{ items: 1, reason: 'erasure' }]);
+    const left = await queue.jobs.bull.getJob(job);
+    t.equal(batchIn(left?.data)?.items, traces.length === 1 ? undefined : 1);
+  });
+
+  t.test(`an erasure ends its wait for a long delivery of ${traces}`, async (t) => {
+    const { queue, drops, erase, deliver } = await rig(t);
+    await queue.append(batchOf(...traces));
+    const { end } = await deliver();
+    await t.rejects(erase(0), new DeliveryUnderWay('a worker delivers a job of the queue "q"'));
+    await end();
+    await erase(0);
+    t.equal(await erase(0), 0);
+    t.match(drops, [{ items: 1, reason: 'erasure' }]);
+    t.equal(drops.length, 1);
+  });
+}
 
 t.test(
   'an erasure counts a dead letter once that gets a new number when it was read',

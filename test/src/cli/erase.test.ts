@@ -50,16 +50,19 @@ async function commands(t: Test, waits: readonly object[]) {
 }
 
 t.test('erase shows its progress, and then the receipt', async (t) => {
-  const { run, asked } = await commands(t, [erasure({ traces: 1 }), done]);
+  const waiting = erasure({ traces: 1, failure: 'a worker is slow' });
+  const { run, asked } = await commands(t, [erasure({ traces: 1 }), waiting, done]);
   const { status, out, err } = await run(['erase', 'user:u', '--yes', '--project', 'web']);
   t.equal(status, 0);
-  t.match(err, '1 traces, 0 observations, 0 bytes erased so far');
+  const soFar = '1 traces, 0 observations, 0 bytes erased so far';
+  t.match(err, `${soFar}\n${soFar}; waiting: a worker is slow`);
   t.match(out, 'Erased 2 traces, 30 observations, 4,000 bytes.');
   t.match(out, 'Receipt era_1: ids abc');
   t.match(out, 'A copy may still be in: backups.');
   t.match(asked, [
     ['erasures.create', { project: 'web', q: 'user:u', dry_run: false }],
     ['erasures.wait', { project: 'proj_1', id: 'era_1' }],
+    ['erasures.wait', {}],
     ['erasures.wait', {}],
   ]);
 });

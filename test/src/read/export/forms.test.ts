@@ -129,6 +129,17 @@ t.test('exports Parquet whose columns have types, in groups of rows', async (t) 
   t.equal(rows.at(-1)?.id, 'o-10000');
 });
 
+t.test('a column of integers in Parquet has those of 64 bits', async (t) => {
+  const counts = [Number.MAX_SAFE_INTEGER, 2 ** 60, 2 ** 63 - 1024, 2 ** 63, 1.5];
+  const traces = counts.map((input_tokens, i) => aTrace({ id: `t-${i}`, usage: { input_tokens } }));
+  const { get } = await exporting(t, { traces });
+  const { bytes } = await get({ format: 'parquet', fields: 'input_tokens' });
+  t.same(
+    (await rowsIn(bytes)).map(({ input_tokens: stored }) => stored),
+    [2n ** 53n - 1n, 2n ** 60n, 2n ** 63n - 1024n, null, null],
+  );
+});
+
 t.test('a part in Parquet is a whole file', async (t) => {
   const traces = Array.from({ length: 1_000 }, (_, i) => aTrace({ id: `t-${i}` }));
   const { get } = await exporting(t, { traces });
@@ -148,6 +159,24 @@ t.test('a part in Parquet is a whole file', async (t) => {
   );
   const none = await get({ format: 'parquet', after: '{"id":"t-999"}' });
   t.same([await rowsIn(none.bytes), none.rows], [[], 0]);
+});
+
+t.test('a part in Parquet ends with the rows that wait for the end of their group', async (t) => {
+  const name = 'x'.repeat(1_000);
+  const tags = ['y'.repeat(200), 'z'.repeat(200)];
+  const traces = Array.from({ length: 3_000 }, (_, i) => aTrace({ id: `t-${i}`, name, tags }));
+  const { get } = await exporting(t, { traces });
+  for (const [fields, size] of [
+    ['name', 1_000],
+    ['tags', 400],
+  ] as const) {
+    const part = { format: 'parquet', fields, max_bytes: '400000' };
+    const { rows, bytes, next } = await get(part);
+    t.ok(rows > 350_000 / size && rows <= 400_000 / size, `${fields}: ${rows} rows`);
+    t.equal((await rowsIn(bytes)).at(-1)?.id, `t-${rows - 1}`);
+    const { bytes: rest } = await get({ ...part, after: next ?? '' });
+    t.equal((await rowsIn(rest))[0]?.id, `t-${rows}`);
+  }
 });
 
 async function rowsIn(bytes: Buffer): Promise<Record<string, unknown>[]> {

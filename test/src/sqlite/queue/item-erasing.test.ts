@@ -34,6 +34,7 @@ function erasing(until: number): ItemErasing {
   return {
     projectId: 'proj_test',
     until,
+    waitMs: 0,
     async rest(batch) {
       const items = tracedItems(batch).filter(({ traceId }) => traceId === 'gone');
       if (items.length === 0) return undefined;

@@ -3,6 +3,7 @@ import t from 'tap';
 import type { NodeCost, TraceTotals, UsageNode } from '../../../../src/store/rows/trace-totals.ts';
 import {
   nestedTotals,
+  SUMMED_KINDS,
   summaryTotals,
   traceTotals,
 } from '../../../../src/store/rows/trace-totals.ts';
@@ -187,6 +188,32 @@ t.test('siblings of two scopes with one response count once, with the most token
   }
 });
 
+t.test('a call has the cost of the span that knows one', async (t) => {
+  const call = (id: string, scope: string, more: Partial<UsageNode> = {}) =>
+    node(id, 'root', { scope, usage: used(10, 2), ...more });
+  const root = node('root', null);
+  const first = [root, call('a', 'x'), call('b', 'y', { start: 1, cost: costs(7) })];
+  t.same(traceTotals(first).cost, costs(7), 'the first span is kept, and has no cost');
+  t.same([counted(...first), countedCost(...first)], [['a'], ['b']]);
+  const both = [root, call('a', 'x', { cost: costs(5) }), call('b', 'y', { cost: costs(7) })];
+  t.same(traceTotals(both).cost, costs(5));
+  t.same(countedCost(...both), ['a']);
+  const responded = { responseId: 'r', start: 1 };
+  const largest = [
+    root,
+    call('a', 'x', { ...responded, cost: costs(5) }),
+    call('b', 'y', { ...responded, usage: used(11, 2), cost: costs(6) }),
+    call('c', 'z', { ...responded, usage: used(12, 2) }),
+    node('inner', 'b', { usage: used(11, 2), cost: costs(9) }),
+  ];
+  t.same(usageOf(...largest), all(12, 2));
+  t.same(traceTotals(largest).cost, costs(9), 'of the span with the most tokens that has one');
+  t.same([counted(...largest), countedCost(...largest)], [['c'], ['inner']]);
+  const parent = [node('root', null, { usage: used(20, 2), cost: costs(3) }), ...first.slice(1)];
+  t.same(traceTotals(parent).cost, costs(3), 'a parent with more tokens has its own cost');
+  t.same(countedCost(...parent), ['root']);
+});
+
 t.test('a trace has more cycles than a call has arguments', async (t) => {
   const cycles = 150_000;
   const nodes = Array.from({ length: 2 * cycles }, (_, i) =>
@@ -207,6 +234,13 @@ t.test('a cycle is broken at its earliest observation, which counts as a root', 
   const totals = traceTotals(nodes);
   t.same([...totals.cycles].sort(), ['early', 'self']);
   t.equal(totals.usage?.input_tokens, 5 + 2 + 3);
+});
+
+t.test('a call below the cycle of its sibling counts', async (t) => {
+  const call = (id: string, scope: string) => node(id, 'chain', { scope, usage: used(1, 1) });
+  const nodes = [call('a', 'x'), call('b', 'y'), node('chain', 'b', { start: 1 })];
+  t.same([...traceTotals(nodes).cycles], ['b']);
+  t.same(usageOf(...nodes), all(1, 1));
 });
 
 t.test('adds up a chain of 100,000 observations', async (t) => {
@@ -312,6 +346,7 @@ t.test('gives what the recursive definition gives, for any tree and in any order
 
 t.test('any parents, scopes and times give the same totals in any order', async () => {
   const ids = ['a', 'b', 'c', 'd', 'e', 'f'];
+  const ONLY_TOTAL = { total_tokens: 3 };
   const maybe = <T>(value: fc.Arbitrary<T>) => fc.option(value, { nil: null });
   const graph = fc.tuple(
     ...ids.map((id) =>
@@ -322,7 +357,14 @@ t.test('any parents, scopes and times give the same totals in any order', async 
           responseId: maybe(fc.constantFrom('r', 's')),
           start: maybe(fc.nat(3)),
           end: maybe(fc.nat(6)),
-          usage: maybe(fc.constantFrom(used(1, 1), used(2, 1), { total_tokens: 3 })),
+          usage: maybe(
+            fc.constantFrom(
+              used(1, 1),
+              used(2, 1),
+              { ...used(1, 3), cached_tokens: 1 },
+              ONLY_TOTAL,
+            ),
+          ),
           cost: maybe(fc.nat(5).map(costs)),
         })
         .map(({ parentId, ...more }) => node(id, parentId, more)),
@@ -355,6 +397,14 @@ t.test('any parents, scopes and times give the same totals in any order', async 
     );
     return (cost?.total ?? 0) === sum;
   };
+  /** So are the tokens, kind by kind, of those that are sent by kind. */
+  const areSumsOfKinds = (nodes: readonly UsageNode[]) => {
+    const { usage, omittedTokens } = summaryTotals(nodes);
+    return SUMMED_KINDS.every((kind, i) => {
+      const own = nodes.filter((one) => omittedTokens[i]?.has(one) === false);
+      return (usage?.[kind] ?? 0) === own.reduce((n, one) => n + (one.usage?.[kind] ?? 0), 0);
+    });
+  };
   const cyclesIn = ({ cycles }: ReturnType<typeof traceTotals>) => [...cycles].sort().join();
   fc.assert(
     fc.property(
@@ -364,6 +414,7 @@ t.test('any parents, scopes and times give the same totals in any order', async 
       ([nodes, order]) =>
         totalsOf(nodes) === totalsOf(order) &&
         isSumOfCounted(order) &&
+        areSumsOfKinds(order) &&
         ofSummary(order) === ofTree(order) &&
         shown(traceTotals(order)) === ofTree(order) &&
         cyclesIn(traceTotals(order)) === cyclesIn(nestedTotals(order)),
