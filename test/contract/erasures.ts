@@ -151,6 +151,34 @@ export function erasures(t: Test, open: OpenForErasures): void {
     },
   );
 
+  t.test('an erasure that fails holds up no other', async (t) => {
+    const { store, clock, finish } = await open(t);
+    const project = await projectOf(store);
+    for (const name of ['a', 'b']) {
+      const source = batchOf([event(name, `user of ${name}`)], project, clock.now());
+      await store.traces.write(observed(source));
+    }
+    let isAway = true;
+    const queue = {
+      async *eraseItems({ rest }: ItemErasing) {
+        const waiting = batchOf([event('a', 'waiting')], project, clock.now());
+        if (isAway && (await rest(waiting)) !== undefined) throw new Error('the queue is away');
+        yield;
+      },
+    };
+    store.erasures.useQueues(() => [queue as unknown as QueueAdmin]);
+    clock.set(clock.now() + 1000);
+    const both = [await erase(store, project, 'id:a'), await erase(store, project, 'id:b')];
+    const states = () =>
+      Promise.all(both.map(async ({ id }) => (await store.erasures.get(project, id))?.state));
+    await t.rejects(finish(), { message: 'the queue is away' });
+    t.same(await states(), ['running', 'done']);
+    isAway = false;
+    await finish();
+    t.same(await states(), ['done', 'done']);
+    t.same(await idsOf(store, project), []);
+  });
+
   t.test('a dry run counts, and changes nothing', async (t) => {
     const { store, clock, finish } = await open(t);
     const project = await projectOf(store);

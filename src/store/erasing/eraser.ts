@@ -56,16 +56,25 @@ export class Eraser {
     return this.#hasPostponed;
   }
 
+  /** Rejects with the failures after the last erasure: one that fails each time holds up no other. */
   async *work(): Steps {
     const { tables, clock } = this.#parts;
     this.#hasPostponed = false;
+    const failures: unknown[] = [];
     for (const row of await tables.open()) {
       const { postponedAt } = erasureRecord(row);
       const rests = postponedAt !== undefined && Math.abs(clock.now() - postponedAt) < POSTPONED_MS;
-      if (rests) this.#hasPostponed = true;
-      else yield* this.#carryOutOrPostpone(row);
+      try {
+        if (rests) this.#hasPostponed = true;
+        else yield* this.#carryOutOrPostpone(row);
+      } catch (error) {
+        failures.push(error);
+      }
       yield;
     }
+    if (failures.length > 1)
+      throw new AggregateError(failures, `${failures.length} erasures failed`);
+    if (failures.length === 1) throw failures[0];
   }
 
   async *#carryOutOrPostpone(row: ErasureRow): Steps {
