@@ -1,6 +1,7 @@
 import { Client } from 'langsmith/client';
 import type { Test } from 'tap';
 import t from 'tap';
+import { uuidOfTrace } from '../../../../src/read/clients/uuid.ts';
 import { aTenant, nativeBatch, observationBatch } from '../../../helper/batches.ts';
 import { clientListener } from '../../../helper/client-listener.ts';
 
@@ -129,3 +130,59 @@ t.test('writing feedback needs ingest:write, reading it traces:read', async (t) 
   t.equal((await writer.call('GET', '/feedback?run=a')).status, 403);
   t.equal((await writer.call('GET', '/feedback/x')).status, 403);
 });
+
+t.test(
+  'feedback on the run of a span is about the span, and on a root about its trace',
+  async (t) => {
+    const { url, store, projectId, call } = await withRuns(t);
+    const traceId = '0123456789abcdef0011223344556677';
+    const [root, child] = [`${traceId}:aaaaaaaaaaaaaaaa`, `${traceId}:bbbbbbbbbbbbbbbb`];
+    const source = nativeBatch(1, { tenant: aTenant({ projectId }) });
+    await store.traces.write(observationBatch(source, { id: root, traceId }));
+    const second = nativeBatch(1, { tenant: aTenant({ projectId }) });
+    await store.traces.write(observationBatch(second, { id: child, traceId, parentId: root }));
+    const scores = async () =>
+      (await store.scores.list(projectId, traceId)).map((one) => [one.name, one.observationId]);
+    const client = new Client({ apiUrl: url, apiKey: 'k', autoBatchTracing: false });
+    const runs = [];
+    for await (const run of client.listRuns({ traceId: uuidOfTrace(traceId) })) runs.push(run.id);
+    const about = { score: 1, sessionId: FEEDBACK };
+    await client.createFeedback(runs[0] ?? '', 'root', about);
+    await client.createFeedback(runs[1] ?? '', 'child', about);
+    const trace = uuidOfTrace(traceId);
+    await client.createFeedback(runs[1] ?? '', 'in', { ...about, traceId: trace });
+    const listed = [];
+    for await (const one of client.listFeedback({ runIds: runs }))
+      listed.push([one.run_id, one.key]);
+    t.same(listed, [
+      [runs[0], 'root'],
+      [runs[1], 'child'],
+      [runs[1], 'in'],
+    ]);
+    // LangSmith makes the id of a run from its span id alone: it names a span only within a trace.
+    const alone = { run_id: '00000000-0000-0000-bbbb-bbbbbbbbbbbb', score: 1 };
+    t.equal(
+      (await call('POST', '/feedback', { ...alone, key: 'by', trace_id: trace })).status,
+      200,
+    );
+    t.equal(
+      (await call('POST', '/feedback', { ...alone, key: 'hex', trace_id: traceId })).status,
+      200,
+    );
+    t.match(await call('POST', '/feedback', { ...alone, key: 'k' }), {
+      ...{ status: 400, json: { message: /give trace_id too/ } },
+    });
+    t.same(await scores(), [
+      ['root', null],
+      ['child', child],
+      ['in', child],
+      ['by', child],
+      ['hex', child],
+    ]);
+    const later = { ...alone, key: 'later', trace_id: uuidOfTrace('f'.repeat(32)) };
+    t.equal((await call('POST', '/feedback', later)).status, 200, 'before the span');
+    t.match(await store.scores.list(projectId, 'f'.repeat(32)), [
+      { observationId: `${'f'.repeat(32)}:bbbbbbbbbbbbbbbb` },
+    ]);
+  },
+);
