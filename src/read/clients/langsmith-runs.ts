@@ -69,6 +69,7 @@ type RunQuery = {
   readonly hasError: boolean | undefined;
   /** The time from which runs start. */
   readonly since: Instant | undefined;
+  readonly isAscending: boolean;
   readonly limit: number;
   readonly cursor: string | undefined;
 };
@@ -113,7 +114,10 @@ function runQuery(given: Members): GivenQuery {
       `${name} is not served here. Search with GET /api/v1/traces?q=, and list the runs of a trace by trace_id.`,
     );
   }
-  const { id, is_root: isRoot, error, limit } = given;
+  const { id, is_root: isRoot, error, limit, order } = given;
+  if (order !== undefined && order !== null && order !== 'asc' && order !== 'desc') {
+    throw new Refusal('invalid_request', 'body.order must be asc or desc.');
+  }
   return {
     ids: Array.isArray(id) ? id.filter((one) => typeof one === 'string') : undefined,
     traceId: textIn(given, 'trace'),
@@ -122,6 +126,7 @@ function runQuery(given: Members): GivenQuery {
     runType: textIn(given, 'run_type'),
     hasError: typeof error === 'boolean' ? error : undefined,
     since: timeIn(given, 'start_time'),
+    isAscending: order === 'asc',
     limit:
       typeof limit === 'number' && limit >= 1
         ? Math.min(Math.floor(limit), DEFAULT_RUNS)
@@ -201,9 +206,10 @@ class RunPage {
   /** The runs of all traces, in the order of the traces. */
   async #ofTraces(): Promise<string | null> {
     const { store, tenant, read } = this.#reading;
-    const { since, limit } = this.#asked;
+    const { since, limit, isAscending } = this.#asked;
     const query = startingFrom(since);
-    const cursors = listCursors('langsmith-runs', tenant.projectId, printQuery(query));
+    const order = isAscending ? ['asc'] : [];
+    const cursors = listCursors('langsmith-runs', tenant.projectId, printQuery(query), ...order);
     const given = cursors.read(this.#asked.cursor);
     const from: ExportPosition =
       given === undefined ? { behind: undefined } : positionOfText(given);
@@ -220,7 +226,7 @@ class RunPage {
     for (;;) {
       const rows = Math.min(TRACES_OF_STEP, limit - this.runs.length);
       const behind = cursor === undefined ? {} : { cursor };
-      const page = { query, limit: rows, ...behind };
+      const page = { query, limit: rows, ...(isAscending ? { isAscending } : {}), ...behind };
       const found = await read.turn(() => store.traces.listTraces(tenant.projectId, page));
       for (const [i, { id }] of found.items.entries()) {
         let last: string | null = null;

@@ -229,6 +229,28 @@ t.test('ids of other forms become the same UUID each time', async (t) => {
   t.not(uuidOf('proj_a'), uuidOf('proj_b'));
 });
 
+t.test('the SDK lists the oldest runs first, and no other order', async (t) => {
+  const { list, call } = await withTraces(t, 25);
+  const asked = { projectName: 'p', isRoot: true, order: 'asc' } as const;
+  const oldest = Array.from({ length: 25 }, (_, i) => uuid(10 * (i + 1)));
+  t.same(
+    (await list(asked)).map(({ id }) => id),
+    oldest,
+  );
+  t.same((await list({ ...asked, limit: 1 })).length, 1);
+  t.equal((await list({ ...asked, order: 'desc' }))[0]?.id, uuid(250));
+  const first = await call('POST', '/runs/query', { is_root: true, limit: 10, order: 'asc' });
+  const { cursors } = first.json as { cursors: { next: string } };
+  const next = { is_root: true, limit: 1, cursor: cursors.next };
+  t.match(await call('POST', '/runs/query', { ...next, order: 'asc' }), {
+    json: { runs: [{ id: uuid(110) }] },
+  });
+  t.equal((await call('POST', '/runs/query', next)).status, 400, 'a cursor of another order');
+  t.match(await call('POST', '/runs/query', { order: 'up' }), {
+    ...{ status: 400, json: { message: 'body.order must be asc or desc.' } },
+  });
+});
+
 t.test('the SDK reads the runs of spans by the ids that it is shown', async (t) => {
   const { client, list, store, projectId } = await withTraces(t, 1);
   const traces = ['0123456789abcdef0011223344556677', '0123456789abcdef8011223344556677'];
