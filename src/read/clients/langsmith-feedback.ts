@@ -8,6 +8,7 @@ import { newScore } from '../new-score.ts';
 import type { StoreReading } from '../stored-request.ts';
 import { unknown } from '../stored-request.ts';
 import type { ClientRequest } from './client-request.ts';
+import { commentWith, remarksIn } from './corrections.ts';
 import type { Members } from './members.ts';
 import { objectOf, textIn } from './members.ts';
 import { pageOfClient } from './page.ts';
@@ -72,7 +73,8 @@ export async function scoreOfFeedback(
   const { traceId, observationId } = await aboutOf(place, given);
   const score = newScore(
     {
-      ...{ id: given.id, name: given.key, value: feedbackValue(given), comment: given.comment },
+      ...{ id: given.id, name: given.key, value: feedbackValue(given) },
+      comment: commentWith({ comment: given.comment, correction: given.correction }),
       observation_id: observationId,
       source: sourceOf(given),
     },
@@ -178,13 +180,17 @@ async function updateFeedback(reading: StoreReading): Promise<void> {
   const { exchange, read } = reading;
   const given = objectOf(await jsonBody(exchange, read, MAX_FEEDBACK_BYTES), 'The body');
   const { traceId, score } = await foundIn(reading);
+  const before = remarksIn(score.comment);
   const isValued = given.score !== undefined || given.value !== undefined;
   const changed = newScore(
     {
       ...{ id: score.id, name: score.name, source: score.source },
       observation_id: score.observationId,
       value: isValued ? feedbackValue(given) : score.value,
-      comment: given.comment === undefined ? score.comment : given.comment,
+      comment: commentWith({
+        comment: given.comment === undefined ? before.comment : given.comment,
+        correction: given.correction === undefined ? before.correction : given.correction,
+      }),
     },
     exchange.clock.now(),
   );
@@ -218,7 +224,8 @@ function feedbackMembers({ traceId, score }: FoundScore, { tenant }: StoreReadin
     ...{ id: uuidOf(id), created_at: at, modified_at: at },
     ...{ run_id: runId ?? runIdOf(traceId, observationId), trace_id: uuidOfTrace(traceId) },
     ...{ key: name, score: isText ? null : value, value: isText ? value : null },
-    ...{ comment, correction: null, extra: null, session_id: uuidOf(tenant.projectId) },
+    ...remarksIn(comment),
+    ...{ extra: null, session_id: uuidOf(tenant.projectId) },
     feedback_source: { type: source ?? 'api', metadata: {} },
   };
 }

@@ -186,3 +186,33 @@ t.test(
     ]);
   },
 );
+
+t.test('the SDK reads a correction back, which the score has in its comment', async (t) => {
+  const { url, call, scores } = await withRuns(t);
+  const client = new Client({ apiUrl: url, apiKey: 'k', autoBatchTracing: false });
+  const about = { sessionId: FEEDBACK, feedbackId: FEEDBACK };
+  const correction = { answer: 'four\ndegrees' };
+  await client.createFeedback(ROOT, 'k', { ...about, score: 0, comment: 'no\nway', correction });
+  t.match(await scores(), [
+    { comment: 'no\nway\nCorrection: {"answer":"four\\ndegrees"}', value: 0 },
+  ]);
+  const read = () => client.readFeedback(FEEDBACK);
+  t.match(await read(), { comment: 'no\nway', correction });
+  await client.updateFeedback(FEEDBACK, { comment: 'yes' });
+  t.match(await read(), { comment: 'yes', correction });
+  await client.updateFeedback(FEEDBACK, { correction: { answer: '5' } });
+  t.match(await read(), { comment: 'yes', correction: { answer: '5' } });
+  const path = `/feedback/${FEEDBACK}`;
+  t.match(await call('PATCH', path, { comment: null, correction: 'six' }), {
+    json: { comment: null, correction: 'six' },
+  });
+  t.match(await call('PATCH', path, { correction: null, comment: 'Correction: none' }), {
+    json: { comment: 'Correction: none', correction: null },
+  });
+  const [fits, long] = [8192 - 'Correction: ""'.length, 8193 - 'Correction: ""'.length];
+  const asked = { comment: null, correction: 'x'.repeat(fits) };
+  t.equal((await call('PATCH', path, asked)).status, 200);
+  t.match(await call('PATCH', path, { ...asked, correction: 'x'.repeat(long) }), {
+    ...{ status: 400, json: { message: /comment and correction must have at most 8192 bytes/ } },
+  });
+});
