@@ -99,6 +99,44 @@ t.test('Langfuse Python: input and output of LangChain without audio', async (t)
   t.same(usageOf({ 'langfuse.observation.usage_details': JSON.stringify(withoutTotal) }), expected);
 });
 
+t.test(
+  'Langfuse Python: cache writes of LangChain by tier are cache writes of the input',
+  async (t) => {
+    const of = (sent: object) =>
+      usageOf({ 'langfuse.observation.usage_details': JSON.stringify(sent) });
+    const tiers = {
+      ...{ input: 52, output: 9, input_cache_read: 0, input_cache_creation: 0 },
+      ...{ input_ephemeral_5m_input_tokens: 2048, input_ephemeral_1h_input_tokens: 100 },
+    };
+    const expected = {
+      ...{ input_tokens: 2200, output_tokens: 9, total_tokens: 2209 },
+      ...{ cached_tokens: 0, cache_write_tokens: 2148 },
+    };
+    t.same(of(tiers), expected);
+    t.same(of({ ...tiers, total: 2209 }), expected);
+    t.match(of({ ...tiers, input_cache_creation: 2148 }), expected, 'once, if the sum is sent too');
+    const raw = {
+      ...{ input_tokens: 52, output_tokens: 9, cache_creation_input_tokens: 2048 },
+      cache_creation_ephemeral_5m_input_tokens: 2048,
+    };
+    t.match(of(raw), { input_tokens: 2100, cache_write_tokens: 2048 });
+  },
+);
+
+t.test('Langfuse Python: modalities of Vertex AI are part of their side', async (t) => {
+  const sent = {
+    ...{ input: 0, output: 0, total: 110, input_modality_1: 60, input_modality_2: 20 },
+    ...{ cached_modality_1: 15, input_modality_5: 5, output_modality_1: 10 },
+  };
+  const expected = {
+    ...{ input_tokens: 100, output_tokens: 10, total_tokens: 110, cached_tokens: 15 },
+    ...{ input_text_tokens: 60, input_image_tokens: 20, output_text_tokens: 10 },
+  };
+  t.same(usageOf({ 'langfuse.observation.usage_details': JSON.stringify(sent) }), expected);
+  const { total: _, ...withoutTotal } = sent;
+  t.same(usageOf({ 'langfuse.observation.usage_details': JSON.stringify(withoutTotal) }), expected);
+});
+
 t.test('Langfuse: costs without a total are its parts', async (t) => {
   const costOf = (sent: object) =>
     withAttributes({ 'langfuse.observation.cost_details': JSON.stringify(sent) }).observation
