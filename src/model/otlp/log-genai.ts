@@ -1,3 +1,5 @@
+import type { AttributeRule } from '../attributes.ts';
+import { attributeKey } from '../attributes.ts';
 import {
   EVALUATION_OUTPUT,
   EVALUATION_RESULT,
@@ -34,12 +36,22 @@ export class JoinedSpan {
       if (record.body !== undefined) this.#attributes.push({ key: 'log.body', value: record.body });
       return;
     }
+    this.#takeOwner(record);
     this.#events.push({
       name,
       timeUnixNano: String(time),
       attributes: contentOf(record),
       droppedAttributesCount: record.droppedAttributesCount,
     });
+  }
+
+  /** Google ADK names the user in its messages only. The first record with a user or a session counts. */
+  #takeOwner({ attributes }: LogRecord): void {
+    for (const [key, value] of attributes) {
+      const isOwner = attributeKey(key).rules.some(({ role }) => OWNER_ROLES.has(role));
+      if (!isOwner || this.#attributes.some((one) => one.key === key)) continue;
+      this.#attributes.push({ key, value });
+    }
   }
 
   span(): OtlpSpan {
@@ -52,6 +64,8 @@ export class JoinedSpan {
     };
   }
 }
+
+const OWNER_ROLES: ReadonlySet<AttributeRule['role']> = new Set(['user', 'session']);
 
 /** The attributes of a message as a span's event has them. Earlier conventions have its content in the body. */
 function contentOf({ attributes, body }: LogRecord): OtlpKeyValue[] {

@@ -400,6 +400,21 @@ t.test('the messages of a span are joined to it', (t) => {
   t.end();
 });
 
+t.test('the user and the session of a message are those of its span', (t) => {
+  const user = (id: string) => attributesOf({ 'user.id': id, 'gen_ai.conversation.id': 'c' });
+  const body = attributesBody({ content: 'Hi' });
+  const { observation } = only(
+    [
+      genAi('gen_ai.system.message', { ...SPAN, body }),
+      genAi('gen_ai.user.message', { ...SPAN, body, attributes: user('u') }),
+      genAi('gen_ai.user.message', { ...SPAN, body, attributes: user('other') }),
+    ],
+    {} as never,
+  );
+  t.match(observation, { userId: 'u', sessionId: 'c' });
+  t.end();
+});
+
 function attributesBody(members: Record<string, unknown>): object {
   return { kvlistValue: { values: attributesOf(members) } };
 }
