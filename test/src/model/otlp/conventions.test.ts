@@ -618,3 +618,13 @@ t.test('every name of the GenAI registry has a meaning', async (t) => {
     'the result of an evaluation remains an event',
   );
 });
+
+t.test('OpenLIT: the tools that a model asks for are not the tool of the call', async (t) => {
+  const call = { 'gen_ai.request.model': 'gpt', 'gen_ai.tool.name': 'get_weather, get_time' };
+  const { observation, payload } = withAttributes({ ...call, 'gen_ai.operation.name': 'chat' });
+  t.equal(observation.kind, 'generation');
+  t.equal(observation.details?.tool, undefined);
+  t.match(payload.metadata, { 'gen_ai.tool.name': 'get_weather, get_time' });
+  const tool = { 'gen_ai.operation.name': 'execute_tool', 'gen_ai.tool.name': 'get_weather' };
+  t.match(withAttributes(tool).observation, { kind: 'tool', details: { tool: 'get_weather' } });
+});
