@@ -9,6 +9,7 @@ import {
   INPUTS,
   JSON_TEXTS,
   KINDS,
+  METADATA_KEY,
   MIME_TYPES,
   MODELS,
   OUTPUTS,
@@ -69,6 +70,8 @@ export type AttributeRule =
   | { readonly role: 'level' | 'level_message' }
   | DetailRule
   | { readonly role: 'context_metadata' }
+  /** The members of the value have rules of their own; see `memberRules`. */
+  | { readonly role: 'members' }
   /** A whole observation that another tracectl embedded; see otlp/embedded-observation.ts. */
   | { readonly role: 'embedded' }
   | { readonly role: 'original_parent' }
@@ -109,6 +112,11 @@ export const IGNORED_KEY = 'tracectl.ignored';
 const NO_RULES: readonly AttributeRule[] = [];
 const FAMILIES: { prefix: string; rule: AttributeRule }[] = [];
 const EXACT = buildRules();
+
+const MEMBER_NAMES = [...EXACT.keys()]
+  .filter((key) => key.startsWith(`${METADATA_KEY}:`))
+  .map((key) => key.slice(METADATA_KEY.length + 1));
+const MEMBERS = new RegExp(`"(?:${MEMBER_NAMES.join('|')})"`);
 
 /** A cache: an application has few keys, and sends the same ones with every span. */
 const known = new Map<string, AttributeKey>();
@@ -199,6 +207,16 @@ export function exceptionRules(key: string): readonly AttributeRule[] {
   return EXACT.get(`event:${key}`) ?? NO_RULES;
 }
 
+/** The rules for a member of the metadata. */
+export function memberRules(name: string): readonly AttributeRule[] {
+  return EXACT.get(`${METADATA_KEY}:${name}`) ?? NO_RULES;
+}
+
+/** Finds out without reading the JSON whether a metadata may have a member with rules. */
+export function mayHaveMembers(text: string): boolean {
+  return MEMBERS.test(text);
+}
+
 /** The rank of a status message: after every attribute and event. */
 export const STATUS_MESSAGE_RANK = ERROR_MESSAGES.length;
 
@@ -241,6 +259,7 @@ function buildRules(): Map<string, readonly AttributeRule[]> {
   for (const [key, rule] of detailRules()) add(key, rule);
   add(FAILURE.key, { role: 'level' });
   add(FAILURE.message, { role: 'level_message' });
+  add(METADATA_KEY, { role: 'members' });
   add('context_metadata', { role: 'context_metadata' });
   add('tracectl.observation', { role: 'embedded' });
   add(ORIGINAL_PARENT_KEY, { role: 'original_parent' });

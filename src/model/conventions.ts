@@ -22,6 +22,12 @@ const MASTRA_TYPES = [
   ...['skill_resolution', 'mapping', 'generic'],
 ];
 
+/**
+ * The attribute whose object has members with fields, which the lists name as `metadata:NAME`: OpenInference's instrumentations
+ * pass on the metadata of LangChain. They leave the conversation in `session.id` only if it has one of some names.
+ */
+export const METADATA_KEY = 'metadata';
+
 /** A key that ends in `.*` matches a numbered family, such as `llm.input_messages.0.message.role`. */
 export const INPUTS = [
   'input',
@@ -151,6 +157,9 @@ export const SESSIONS = [
   'spring.ai.chat.client.conversation.id',
   'mastra.metadata.sessionId',
   'thread_id',
+  'metadata:session_id',
+  'metadata:thread_id',
+  'metadata:conversation_id',
 ] as const;
 
 export const USERS = [
@@ -164,6 +173,7 @@ export const USERS = [
   'langsmith.metadata.user_id',
   'mlflow.trace.user',
   'mastra.metadata.userId',
+  'metadata:user_id',
 ] as const;
 
 /** Attributes of a span precede those of its exception events; the status message is last. */
@@ -363,6 +373,7 @@ export const DETAIL_TEXTS = {
     'ai.model.provider',
     'langsmith.metadata.ls_provider',
     'mlflow.llm.provider',
+    'metadata:ls_provider',
   ],
   environment: [
     'langfuse.environment',

@@ -6,6 +6,8 @@ import {
   exceptionRules,
   familyOf,
   kindOfAttribute,
+  mayHaveMembers,
+  memberRules,
   STATUS_MESSAGE_RANK,
 } from '../attributes.ts';
 import { FAILURE } from '../conventions.ts';
@@ -20,7 +22,7 @@ import { LANGFUSE_USAGE } from '../token-conventions.ts';
 import { type TokenKind, UsageCounts, withTotal } from '../usage.ts';
 import { DetailFacts } from './detail-facts.ts';
 import { decodeEmbedded, type EmbeddedFields } from './embedded-observation.ts';
-import { takeAttributeCounts, unquoted } from './objects.ts';
+import { membersOfValue, takeAttributeCounts, unquoted } from './objects.ts';
 import type { OtlpValue } from './span.ts';
 import { scalarOf } from './value.ts';
 
@@ -157,6 +159,9 @@ export class SpanFacts {
       case 'context_metadata':
         this.hasContextMetadata = true;
         break;
+      case 'members':
+        this.#takeMembers(key, value);
+        break;
       case 'ignored':
         this.#takeIgnored(value);
         break;
@@ -184,6 +189,17 @@ export class SpanFacts {
   #takeDetail(rule: DetailRule, key: string | undefined, value: OtlpValue | undefined): void {
     this.details ??= new DetailFacts();
     this.details.take(rule, value, (reason, member) => this.#ignore(key, reason, member));
+  }
+
+  /** The members of the metadata that give a field. Text is read only if it may have one. */
+  #takeMembers(key: string | undefined, value: OtlpValue | undefined): void {
+    const text = value?.stringValue;
+    if (typeof text === 'string' && !mayHaveMembers(text)) return;
+    for (const [name, member] of membersOfValue(value) ?? []) {
+      const isText = typeof member === 'string' && member !== '';
+      if (!isText && typeof member !== 'number') continue;
+      for (const rule of memberRules(name)) this.#apply(rule, key, { stringValue: `${member}` });
+    }
   }
 
   /** MLflow sends names as JSON, in quotes. */

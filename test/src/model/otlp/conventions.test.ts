@@ -628,3 +628,30 @@ t.test('OpenLIT: the tools that a model asks for are not the tool of the call', 
   const tool = { 'gen_ai.operation.name': 'execute_tool', 'gen_ai.tool.name': 'get_weather' };
   t.match(withAttributes(tool).observation, { kind: 'tool', details: { tool: 'get_weather' } });
 });
+
+t.test('OpenInference for LangChain JS: owner and provider in the metadata', async (t) => {
+  const sent = { user_id: 'u', session_id: 's', ls_provider: 'openai', n: 1 };
+  const of = (metadata: unknown, more: object = {}) =>
+    withAttributes({ metadata, ...more }).observation;
+  const expected = { userId: 'u', sessionId: 's', details: { provider: 'openai' } };
+  t.match(of(JSON.stringify(sent)), expected);
+  t.match(of(sent), expected, 'as an object');
+  t.match(of(JSON.stringify({ thread_id: 't', user_id: 7 })), { sessionId: 't', userId: '7' });
+  const own = { 'user.id': 'own', 'session.id': 'mine', 'llm.provider': 'azure' };
+  t.match(of(JSON.stringify(sent), own), {
+    ...{ userId: 'own', sessionId: 'mine', details: { provider: 'azure' } },
+  });
+  for (const other of [
+    '{"user_id":',
+    '["user_id"]',
+    { user_id: null },
+    { user_id: { a: 1 } },
+    'x',
+  ]) {
+    t.match(of(typeof other === 'string' ? other : JSON.stringify(other)), {
+      ...{ userId: null, sessionId: null },
+    });
+  }
+  const { payload } = withAttributes({ metadata: JSON.stringify(sent) });
+  t.match(payload.metadata, { metadata: sent });
+});
