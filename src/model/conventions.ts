@@ -374,6 +374,7 @@ export const DETAIL_TEXTS = {
     'langsmith.metadata.ls_provider',
     'mlflow.llm.provider',
     'metadata:ls_provider',
+    'langfuse.observation.metadata.ls_provider',
   ],
   environment: [
     'langfuse.environment',

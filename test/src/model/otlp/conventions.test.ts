@@ -655,3 +655,8 @@ t.test('OpenInference for LangChain JS: owner and provider in the metadata', asy
   const { payload } = withAttributes({ metadata: JSON.stringify(sent) });
   t.match(payload.metadata, { metadata: sent });
 });
+
+t.test("Langfuse: the provider in LangChain's metadata", async (t) => {
+  const ofRun = { 'langfuse.observation.metadata.ls_provider': 'openai' };
+  t.match(withAttributes(ofRun).observation, { details: { provider: 'openai' } });
+});
