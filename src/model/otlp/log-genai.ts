@@ -9,6 +9,7 @@ import {
 import { EventAttributes, finiteNumber } from './event-attributes.ts';
 import { hashedId, setKind } from './log-agents.ts';
 import type { LogRecord } from './log-record.ts';
+import { WHOLE_MESSAGE } from './messages.ts';
 import type { OtlpEvent, OtlpKeyValue, OtlpSpan, OtlpValue } from './span.ts';
 import { valueText } from './value.ts';
 
@@ -72,7 +73,9 @@ function contentOf({ attributes, body }: LogRecord): OtlpKeyValue[] {
   const list = [...attributes].map(([key, value]) => ({ key, value }));
   const members = body?.kvlistValue?.values;
   if (Array.isArray(members)) return [...list, ...members];
-  return body === undefined ? list : [...list, { key: 'content', value: body }];
+  if (body === undefined) return list;
+  const isMessage = body.stringValue?.trimStart().startsWith('{') === true;
+  return [...list, { key: isMessage ? WHOLE_MESSAGE : 'content', value: body }];
 }
 
 /** An event that is an observation of its own: an evaluation, or a call without a span; undefined for any other. */
