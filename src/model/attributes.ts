@@ -14,6 +14,7 @@ import {
   MODELS,
   OUTPUTS,
   SESSIONS,
+  USAGE_RECORD,
   USERS,
 } from './conventions.ts';
 import type { DetailRule } from './detail-attributes.ts';
@@ -67,7 +68,7 @@ export type AttributeRule =
   | { readonly role: 'tokens'; readonly rank: number; readonly kind: TokenKind }
   /** `within`: the object of the counts that the value is, if it is not the object of all counts. */
   | { readonly role: 'usage'; readonly rank: number; readonly within?: string }
-  | { readonly role: 'level' | 'level_message' }
+  | { readonly role: 'level' | 'level_message' | 'usage_record' }
   | DetailRule
   | { readonly role: 'context_metadata' }
   /** The members of the value have rules of their own; see `memberRules`. */
@@ -259,6 +260,7 @@ function buildRules(): Map<string, readonly AttributeRule[]> {
   for (const [key, rule] of detailRules()) add(key, rule);
   add(FAILURE.key, { role: 'level' });
   add(FAILURE.message, { role: 'level_message' });
+  add(USAGE_RECORD.key, { role: 'usage_record' });
   add(METADATA_KEY, { role: 'members' });
   add('context_metadata', { role: 'context_metadata' });
   add('tracectl.observation', { role: 'embedded' });

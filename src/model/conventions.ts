@@ -106,6 +106,7 @@ export const OUTPUTS = [
   'final_result',
   'spring.ai.tool.call.result',
   'db.vector.query.response.documents',
+  'crewai.crew.result',
   'haystack.pipeline.output_data',
   'haystack.component.output',
   'haystack.agent.output',
@@ -324,6 +325,15 @@ export const KINDS: readonly KindRule[] = [
       'tool.blocked_on_user': 'span',
     },
   },
+  {
+    key: 'ag2.usage.kind',
+    values: {
+      model_call: 'span',
+      subtask: 'span',
+      compaction: 'generation',
+      aggregation: 'generation',
+    },
+  },
   { key: 'gen_ai.tool.name', presence: 'tool' },
   { key: 'gen_ai.tool.call.id', presence: 'tool' },
   { key: 'spring.ai.tool.definition.name', presence: 'tool' },
@@ -334,6 +344,12 @@ export const KINDS: readonly KindRule[] = [
   { key: 'reranker.model_name', presence: 'retriever' },
   ...MODELS.map((key) => ({ key, presence: 'generation' }) as const),
 ];
+
+/**
+ * AG2 records the tokens of each model call in a second span, which is no call, and whose tokens do not count. A record with another value
+ * is the only one of its tokens: those of a compaction, of an aggregation or of the call within a task.
+ */
+export const USAGE_RECORD = { key: 'ag2.usage.kind', value: 'model_call' } as const;
 
 export type EventRole = 'exception' | 'input' | 'output' | 'both' | 'token';
 

@@ -10,7 +10,7 @@ import {
   memberRules,
   STATUS_MESSAGE_RANK,
 } from '../attributes.ts';
-import { FAILURE } from '../conventions.ts';
+import { FAILURE, USAGE_RECORD } from '../conventions.ts';
 import { mergeCustomFields } from '../custom-fields.ts';
 import type { DetailRule } from '../detail-attributes.ts';
 import { errorOfText, TRACEBACK } from '../error-text.ts';
@@ -72,18 +72,20 @@ class Content {
 export class SpanFacts {
   readonly input = new Content();
   readonly output = new Content();
-  model: Best | undefined = undefined;
   session: Best | undefined = undefined;
   user: Best | undefined = undefined;
   message: Best | undefined = undefined;
   type: Best | undefined = undefined;
   stacktrace: Best | undefined = undefined;
+  #model: Best | undefined = undefined;
   /** At most one for each kind. */
-  tokens: TokenCount[] | undefined = undefined;
+  #tokens: TokenCount[] | undefined = undefined;
   details: DetailFacts | undefined = undefined;
   hasContextMetadata = false;
   /** An attribute says that the span has failed. */
   isFailed = false;
+  /** The span repeats the model and the tokens of another one. */
+  #repeatsCall = false;
   #levelMessage: string | undefined = undefined;
   #ignored: IgnoredValues | undefined = undefined;
   /** The environment of a LangSmith client. */
@@ -118,9 +120,11 @@ export class SpanFacts {
 
   #offer(role: TextRole, rank: number, key: string | undefined, text: string): void {
     if (text === '') return;
-    const found = this[role];
+    const found = role === 'model' ? this.#model : this[role];
     // The last one of a rank counts.
-    if (found === undefined || rank <= found.rank) this[role] = { rank, key, text };
+    if (found !== undefined && rank > found.rank) return;
+    if (role === 'model') this.#model = { rank, key, text };
+    else this[role] = { rank, key, text };
   }
 
   #apply(
@@ -145,6 +149,9 @@ export class SpanFacts {
         break;
       case 'level':
         this.isFailed = scalarOf(value) === FAILURE.value;
+        break;
+      case 'usage_record':
+        this.#repeatsCall = scalarOf(value) === USAGE_RECORD.value;
         break;
       case 'level_message':
         this.#levelMessage = textOf(scalarOf(value), 'message');
@@ -248,16 +255,16 @@ export class SpanFacts {
       this.#ignore(key, 'count');
       return;
     }
-    this.tokens ??= [];
+    this.#tokens ??= [];
     const found = { kind, rank, key, count, isPart };
     // A loop needs no closure for each count.
-    for (let at = 0; at < this.tokens.length; at++) {
-      const token = this.tokens[at] as TokenCount;
+    for (let at = 0; at < this.#tokens.length; at++) {
+      const token = this.#tokens[at] as TokenCount;
       if (token.kind !== kind) continue;
-      if (rank <= token.rank) this.tokens[at] = found;
+      if (rank <= token.rank) this.#tokens[at] = found;
       return;
     }
-    this.tokens.push(found);
+    this.#tokens.push(found);
   }
 
   /** Counts in an object have a lower precedence than counts with their own attributes. */
@@ -306,10 +313,19 @@ export class SpanFacts {
     else for (const field of fields) found.push(field);
   }
 
+  get model(): Best | undefined {
+    return this.#repeatsCall ? undefined : this.#model;
+  }
+
+  get tokens(): readonly TokenCount[] | undefined {
+    return this.#repeatsCall ? undefined : this.#tokens;
+  }
+
   get usage(): TokenUsage | null {
-    if (this.tokens === undefined) return null;
+    const { tokens } = this;
+    if (tokens === undefined) return null;
     const usage: Record<string, number> = {};
-    for (const { kind, count } of this.tokens) usage[kind] = count;
+    for (const { kind, count } of tokens) usage[kind] = count;
     return withTotal(usage);
   }
 

@@ -660,3 +660,20 @@ t.test("Langfuse: the provider in LangChain's metadata", async (t) => {
   const ofRun = { 'langfuse.observation.metadata.ls_provider': 'openai' };
   t.match(withAttributes(ofRun).observation, { details: { provider: 'openai' } });
 });
+
+t.test('AG2: a record of usage repeats a call, unless it is the only one', async (t) => {
+  const counts = { 'gen_ai.response.model': 'gpt', 'gen_ai.usage.input_tokens': 21 };
+  const of = (kind: string) => withAttributes({ ...counts, 'ag2.usage.kind': kind });
+  const { observation, payload } = of('model_call');
+  t.match(observation, { kind: 'span', model: null, usage: null });
+  t.match(payload.metadata, counts, 'nothing is lost');
+  t.match(of('compaction').observation, {
+    ...{ kind: 'generation', model: 'gpt', usage: { input_tokens: 21 } },
+  });
+  t.match(of('subtask').observation, { kind: 'span', usage: { input_tokens: 21 } });
+});
+
+t.test('CrewAI with OpenLLMetry: the result of a crew is its output', async (t) => {
+  const { payload } = withAttributes({ 'crewai.crew.result': '4 degrees' });
+  t.equal(payload.outputs, '4 degrees');
+});
