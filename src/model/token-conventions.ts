@@ -88,6 +88,7 @@ export const TOKEN_KINDS = {
     attributes: [
       'gen_ai.usage.reasoning.output_tokens',
       'gen_ai.usage.reasoning_tokens',
+      'gen_ai.usage.thinking_tokens',
       'gen_ai.usage.output_tokens.reasoning',
       'llm.token_count.completion_details.reasoning',
       'ai.usage.reasoningTokens',

@@ -673,6 +673,12 @@ t.test('AG2: a record of usage repeats a call, unless it is the only one', async
   t.match(of('subtask').observation, { kind: 'span', usage: { input_tokens: 21 } });
 });
 
+t.test('AG2: tokens of thinking are tokens of reasoning', async (t) => {
+  t.same(usageOf({ 'gen_ai.usage.output_tokens': 9, 'gen_ai.usage.thinking_tokens': 4 }), {
+    ...{ output_tokens: 9, reasoning_tokens: 4, total_tokens: 9 },
+  });
+});
+
 t.test('CrewAI with OpenLLMetry: the result of a crew is its output', async (t) => {
   const { payload } = withAttributes({ 'crewai.crew.result': '4 degrees' });
   t.equal(payload.outputs, '4 degrees');
