@@ -1,4 +1,4 @@
-import type { Refusal } from '../model/errors.ts';
+import type { Refusal, RefusalCode } from '../model/errors.ts';
 import { renderRetryStatus, rpcCode } from '../model/otlp/response.ts';
 
 /** The status of a refused call. */
@@ -14,9 +14,15 @@ const MAX_DETAILS = 1024;
 /** Statuses with a retry. Without a RetryInfo, clients treat RESOURCE_EXHAUSTED as final. */
 const RETRYABLE: ReadonlySet<number> = new Set([408, 409, 429, 503]);
 
+/** UNIMPLEMENTED, and ALREADY_EXISTS: exporters repeat ABORTED, which is the code of other conflicts, without an end. */
+const OWN_CODES: ReadonlyMap<RefusalCode, number> = new Map([
+  ['unsupported_encoding', 12],
+  ['idempotency_conflict', 6],
+]);
+
 export function grpcStatusOf(refusal: Refusal): RefusedStatus {
   const { status, message, retryAfterMs } = refusal;
-  const code = refusal.code === 'unsupported_encoding' ? 12 : rpcCode(status);
+  const code = OWN_CODES.get(refusal.code) ?? rpcCode(status);
   const details = message.slice(0, MAX_DETAILS).toWellFormed();
   const isRetryable = RETRYABLE.has(status) && retryAfterMs !== undefined;
   const statusDetails = isRetryable ? renderRetryStatus(code, details, retryAfterMs) : undefined;

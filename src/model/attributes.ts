@@ -9,10 +9,12 @@ import {
   INPUTS,
   JSON_TEXTS,
   KINDS,
+  METADATA_KEY,
   MIME_TYPES,
   MODELS,
   OUTPUTS,
   SESSIONS,
+  USAGE_RECORD,
   USERS,
 } from './conventions.ts';
 import type { DetailRule } from './detail-attributes.ts';
@@ -66,9 +68,11 @@ export type AttributeRule =
   | { readonly role: 'tokens'; readonly rank: number; readonly kind: TokenKind }
   /** `within`: the object of the counts that the value is, if it is not the object of all counts. */
   | { readonly role: 'usage'; readonly rank: number; readonly within?: string }
-  | { readonly role: 'level' | 'level_message' }
+  | { readonly role: 'level' | 'level_message' | 'usage_record' }
   | DetailRule
   | { readonly role: 'context_metadata' }
+  /** The members of the value have rules of their own; see `memberRules`. */
+  | { readonly role: 'members' }
   /** A whole observation that another tracectl embedded; see otlp/embedded-observation.ts. */
   | { readonly role: 'embedded' }
   | { readonly role: 'original_parent' }
@@ -109,6 +113,11 @@ export const IGNORED_KEY = 'tracectl.ignored';
 const NO_RULES: readonly AttributeRule[] = [];
 const FAMILIES: { prefix: string; rule: AttributeRule }[] = [];
 const EXACT = buildRules();
+
+const MEMBER_NAMES = [...EXACT.keys()]
+  .filter((key) => key.startsWith(`${METADATA_KEY}:`))
+  .map((key) => key.slice(METADATA_KEY.length + 1));
+const MEMBERS = new RegExp(`"(?:${MEMBER_NAMES.join('|')})"`);
 
 /** A cache: an application has few keys, and sends the same ones with every span. */
 const known = new Map<string, AttributeKey>();
@@ -199,6 +208,16 @@ export function exceptionRules(key: string): readonly AttributeRule[] {
   return EXACT.get(`event:${key}`) ?? NO_RULES;
 }
 
+/** The rules for a member of the metadata. */
+export function memberRules(name: string): readonly AttributeRule[] {
+  return EXACT.get(`${METADATA_KEY}:${name}`) ?? NO_RULES;
+}
+
+/** Finds out without reading the JSON whether a metadata may have a member with rules. */
+export function mayHaveMembers(text: string): boolean {
+  return MEMBERS.test(text);
+}
+
 /** The rank of a status message: after every attribute and event. */
 export const STATUS_MESSAGE_RANK = ERROR_MESSAGES.length;
 
@@ -241,6 +260,8 @@ function buildRules(): Map<string, readonly AttributeRule[]> {
   for (const [key, rule] of detailRules()) add(key, rule);
   add(FAILURE.key, { role: 'level' });
   add(FAILURE.message, { role: 'level_message' });
+  add(USAGE_RECORD.key, { role: 'usage_record' });
+  add(METADATA_KEY, { role: 'members' });
   add('context_metadata', { role: 'context_metadata' });
   add('tracectl.observation', { role: 'embedded' });
   add(ORIGINAL_PARENT_KEY, { role: 'original_parent' });

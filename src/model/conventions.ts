@@ -22,6 +22,12 @@ const MASTRA_TYPES = [
   ...['skill_resolution', 'mapping', 'generic'],
 ];
 
+/**
+ * The attribute whose object has members with fields, which the lists name as `metadata:NAME`: OpenInference's instrumentations
+ * pass on the metadata of LangChain. They leave the conversation in `session.id` only if it has one of some names.
+ */
+export const METADATA_KEY = 'metadata';
+
 /** A key that ends in `.*` matches a numbered family, such as `llm.input_messages.0.message.role`. */
 export const INPUTS = [
   'input',
@@ -100,6 +106,7 @@ export const OUTPUTS = [
   'final_result',
   'spring.ai.tool.call.result',
   'db.vector.query.response.documents',
+  'crewai.crew.result',
   'haystack.pipeline.output_data',
   'haystack.component.output',
   'haystack.agent.output',
@@ -151,6 +158,9 @@ export const SESSIONS = [
   'spring.ai.chat.client.conversation.id',
   'mastra.metadata.sessionId',
   'thread_id',
+  'metadata:session_id',
+  'metadata:thread_id',
+  'metadata:conversation_id',
 ] as const;
 
 export const USERS = [
@@ -164,6 +174,7 @@ export const USERS = [
   'langsmith.metadata.user_id',
   'mlflow.trace.user',
   'mastra.metadata.userId',
+  'metadata:user_id',
 ] as const;
 
 /** Attributes of a span precede those of its exception events; the status message is last. */
@@ -314,6 +325,15 @@ export const KINDS: readonly KindRule[] = [
       'tool.blocked_on_user': 'span',
     },
   },
+  {
+    key: 'ag2.usage.kind',
+    values: {
+      model_call: 'span',
+      subtask: 'span',
+      compaction: 'generation',
+      aggregation: 'generation',
+    },
+  },
   { key: 'gen_ai.tool.name', presence: 'tool' },
   { key: 'gen_ai.tool.call.id', presence: 'tool' },
   { key: 'spring.ai.tool.definition.name', presence: 'tool' },
@@ -324,6 +344,12 @@ export const KINDS: readonly KindRule[] = [
   { key: 'reranker.model_name', presence: 'retriever' },
   ...MODELS.map((key) => ({ key, presence: 'generation' }) as const),
 ];
+
+/**
+ * AG2 records the tokens of each model call in a second span, which is no call, and whose tokens do not count. A record with another value
+ * is the only one of its tokens: those of a compaction, of an aggregation or of the call within a task.
+ */
+export const USAGE_RECORD = { key: 'ag2.usage.kind', value: 'model_call' } as const;
 
 export type EventRole = 'exception' | 'input' | 'output' | 'both' | 'token';
 
@@ -363,6 +389,8 @@ export const DETAIL_TEXTS = {
     'ai.model.provider',
     'langsmith.metadata.ls_provider',
     'mlflow.llm.provider',
+    'metadata:ls_provider',
+    'langfuse.observation.metadata.ls_provider',
   ],
   environment: [
     'langfuse.environment',

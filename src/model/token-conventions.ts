@@ -59,6 +59,9 @@ export const TOKEN_KINDS = {
       'cache_read_tokens',
       'input_cache_read',
       'cachedInputTokens',
+      'cached_modality_1',
+      'cached_modality_TEXT',
+      'cached_modality_text',
     ],
   },
   cache_write_tokens: {
@@ -85,6 +88,7 @@ export const TOKEN_KINDS = {
     attributes: [
       'gen_ai.usage.reasoning.output_tokens',
       'gen_ai.usage.reasoning_tokens',
+      'gen_ai.usage.thinking_tokens',
       'gen_ai.usage.output_tokens.reasoning',
       'llm.token_count.completion_details.reasoning',
       'ai.usage.reasoningTokens',
@@ -99,7 +103,13 @@ export const TOKEN_KINDS = {
       'llm.token_count.prompt_details.audio',
       'gen_ai.usage.details.audio_input_tokens',
     ],
-    names: ['audio_input_tokens', 'input_audio'],
+    names: [
+      'audio_input_tokens',
+      'input_audio',
+      'input_modality_4',
+      'input_modality_AUDIO',
+      'input_modality_audio',
+    ],
   },
   output_audio_tokens: {
     attributes: [
@@ -107,14 +117,54 @@ export const TOKEN_KINDS = {
       'llm.token_count.completion_details.audio',
       'gen_ai.usage.details.audio_output_tokens',
     ],
-    names: ['audio_output_tokens', 'output_audio'],
+    names: [
+      'audio_output_tokens',
+      'output_audio',
+      'output_modality_4',
+      'output_modality_AUDIO',
+      'output_modality_audio',
+    ],
   },
-  input_text_tokens: { attributes: ['gen_ai.usage.text.input_tokens'], names: [] },
-  output_text_tokens: { attributes: ['gen_ai.usage.text.output_tokens'], names: [] },
-  input_image_tokens: { attributes: ['gen_ai.usage.image.input_tokens'], names: [] },
-  output_image_tokens: { attributes: ['gen_ai.usage.image.output_tokens'], names: [] },
-  input_video_tokens: { attributes: ['gen_ai.usage.video.input_tokens'], names: [] },
-  output_video_tokens: { attributes: ['gen_ai.usage.video.output_tokens'], names: [] },
+  input_text_tokens: {
+    attributes: ['gen_ai.usage.text.input_tokens'],
+    names: ['input_modality_1', 'input_modality_TEXT', 'input_modality_text'],
+  },
+  output_text_tokens: {
+    attributes: ['gen_ai.usage.text.output_tokens'],
+    names: ['output_modality_1', 'output_modality_TEXT', 'output_modality_text'],
+  },
+  input_image_tokens: {
+    attributes: ['gen_ai.usage.image.input_tokens'],
+    names: ['input_modality_2', 'input_modality_IMAGE', 'input_modality_image'],
+  },
+  output_image_tokens: {
+    attributes: ['gen_ai.usage.image.output_tokens'],
+    names: ['output_modality_2', 'output_modality_IMAGE', 'output_modality_image'],
+  },
+  input_video_tokens: {
+    attributes: ['gen_ai.usage.video.input_tokens'],
+    names: ['input_modality_3', 'input_modality_VIDEO', 'input_modality_video'],
+  },
+  output_video_tokens: {
+    attributes: ['gen_ai.usage.video.output_tokens'],
+    names: ['output_modality_3', 'output_modality_VIDEO', 'output_modality_video'],
+  },
+} as const;
+
+/**
+ * The tokens of Anthropic's cache writes by how long they last, as clients of LangChain and Langfuse name them. Their sum are the
+ * cache-write tokens, unless a larger sum is sent.
+ */
+export const CACHE_WRITE_TIERS = [
+  ['ephemeral_5m_input_tokens', 'ephemeral_1h_input_tokens'],
+  ['input_ephemeral_5m_input_tokens', 'input_ephemeral_1h_input_tokens'],
+  ['cache_creation_ephemeral_5m_input_tokens', 'cache_creation_ephemeral_1h_input_tokens'],
+] as const;
+
+/** The beginnings of the names of further counts that Langfuse leaves out of `input` and `output`: those of Google's modalities. */
+export const PARTS_APART = {
+  input_tokens: ['input_modality_', 'cached_modality_'],
+  output_tokens: ['output_modality_'],
 } as const;
 
 /** Objects of counts within an object of counts, with the kinds of tokens of their members. */
@@ -126,6 +176,8 @@ const INPUT_DETAILS = {
   cache_write: 'cache_write_tokens',
   cache_write_tokens: 'cache_write_tokens',
   cache_creation_tokens: 'cache_write_tokens',
+  ephemeral_5m_input_tokens: 'cache_write_tokens',
+  ephemeral_1h_input_tokens: 'cache_write_tokens',
   audio: 'input_audio_tokens',
   audio_tokens: 'input_audio_tokens',
   text_tokens: 'input_text_tokens',

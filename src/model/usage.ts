@@ -1,6 +1,6 @@
 import { COST_NAMES } from './conventions.ts';
 import type { TokenUsage } from './observation.ts';
-import { NESTED_COUNTS, TOKEN_KINDS } from './token-conventions.ts';
+import { CACHE_WRITE_TIERS, NESTED_COUNTS, PARTS_APART, TOKEN_KINDS } from './token-conventions.ts';
 
 export type TokenKind = keyof typeof TOKEN_KINDS;
 
@@ -28,6 +28,11 @@ export function nestedKinds(name: string): ReadonlyMap<string, TokenKind> | unde
   return NESTED.get(name);
 }
 
+/** The place of a tier of cache writes in its list, by name. */
+const TIERS: ReadonlyMap<string, number> = new Map(
+  CACHE_WRITE_TIERS.flatMap((names) => names.map((name, place) => [name, place] as const)),
+);
+
 /**
  * How a client counts parts. `included`: input has the cached tokens and output the tokens of reasoning. `langfuse`: they exclude
  * each other. `anthropic`: counts with Anthropic's names exclude each other, because clients pass on its usage object.
@@ -51,19 +56,48 @@ export class UsageCounts {
   /** The places in the list by kind, once it is long. */
   #places: Map<string, number> | undefined = undefined;
 
+  /** Cache-write tokens by tier. */
+  #tiers: number[] | undefined = undefined;
+  /** Counts of unknown names that may be apart from their side, by name. */
+  #unknown: Map<string, number> | undefined = undefined;
+
   /** A count as the client names it. */
   add(name: string, count: number, keepsUnknown: boolean): void {
     const known = KINDS_BY_NAME.get(name);
     if (known !== undefined) this.#offer({ kind: known.kind, count, rank: known.rank, name });
+    else if (!keepsUnknown) this.#addPart(name, count);
     // An amount of money, such as `total_cost`, is no count, even if it is a whole number.
-    else if (keepsUnknown && !Object.hasOwn(COST_NAMES, name))
-      this.#offer({ kind: name, count, rank: 0, name });
+    else if (!Object.hasOwn(COST_NAMES, name)) this.#offer({ kind: name, count, rank: 0, name });
+  }
+
+  #addPart(name: string, count: number): void {
+    const tier = TIERS.get(name);
+    if (tier !== undefined) this.#addTier(tier, count);
+    else if (BEGINNINGS.some((beginning) => name.startsWith(beginning))) {
+      this.#unknown ??= new Map();
+      if (this.#unknown.size < SHORT_LIST) this.#unknown.set(name, count);
+    }
+  }
+
+  #addTier(tier: number, count: number): void {
+    this.#tiers ??= [0, 0];
+    this.#tiers[tier] = count;
+  }
+
+  /** The tiers are parts of the cache-write tokens: newer clients send 0 beside them, earlier ones the sum. */
+  #sumTiers(): void {
+    const count = this.#tiers?.reduce((sum, tier) => sum + tier, 0) ?? 0;
+    const sent = this.#found('cache_write_tokens');
+    if (count <= (sent?.count ?? 0)) return;
+    this.#offer({ kind: 'cache_write_tokens', count, rank: -1, name: sent?.name ?? '' });
   }
 
   /** A count within an object such as `prompt_tokens_details`. A count of its own precedes it. */
   addNested(kinds: ReadonlyMap<string, TokenKind>, name: string, count: number): void {
     const kind = kinds.get(name);
-    if (kind !== undefined) this.#offer({ kind, count, rank: NESTED_RANK, name });
+    const tier = TIERS.get(name);
+    if (tier !== undefined) this.#addTier(tier, count);
+    else if (kind !== undefined) this.#offer({ kind, count, rank: NESTED_RANK, name });
   }
 
   /** The last count of a rank counts. */
@@ -87,18 +121,30 @@ export class UsageCounts {
   }
 
   get size(): number {
+    this.#sumTiers();
     return this.#counts.length;
   }
 
   /** The counts by kind, with the parts in their sides. */
   counts(form: CountForm): readonly { readonly kind: string; readonly count: number }[] {
+    this.#sumTiers();
     const sides = form === 'included' ? [] : this.#partsApart(form);
     if (sides.length === 0) return this.#counts;
     return this.#counts.map((own) => {
-      const parts = sides.find(({ side }) => side === own.kind)?.parts;
-      if (parts === undefined) return own;
-      return { ...own, count: parts.reduce((sum, part) => sum + this.#of(part), own.count) };
+      const found = sides.find(({ side }) => side === own.kind);
+      if (found === undefined) return own;
+      const { parts, beginnings = [] } = found;
+      const known = parts.reduce((sum, part) => sum + this.#of(part), own.count);
+      return { ...own, count: known + this.#ofBeginnings(beginnings) };
     });
+  }
+
+  #ofBeginnings(beginnings: readonly string[]): number {
+    let sum = 0;
+    for (const [name, count] of this.#unknown ?? []) {
+      if (beginnings.some((beginning) => name.startsWith(beginning))) sum += count;
+    }
+    return sum;
   }
 
   /** The counts as a usage, without a total of its own. */
@@ -141,20 +187,41 @@ type Side = {
   readonly side: TokenKind;
   readonly parts: readonly TokenKind[];
   readonly includedAs: string;
+  /** Those of further parts that no kind has. */
+  readonly beginnings?: readonly string[];
 };
+
+const BEGINNINGS = Object.values(PARTS_APART).flat();
 
 const INPUT: Side = {
   side: 'input_tokens',
   parts: ['cached_tokens', 'cache_write_tokens'],
   includedAs: 'prompt_tokens',
 };
-/** The sides of Langfuse, whose counts exclude audio, too. */
+/** The sides of Langfuse, whose counts exclude the modalities, too. */
 const SIDES: readonly Side[] = [
-  { ...INPUT, parts: [...INPUT.parts, 'input_audio_tokens'] },
+  {
+    ...INPUT,
+    parts: [
+      ...INPUT.parts,
+      'input_audio_tokens',
+      'input_text_tokens',
+      'input_image_tokens',
+      'input_video_tokens',
+    ],
+    beginnings: PARTS_APART.input_tokens,
+  },
   {
     side: 'output_tokens',
-    parts: ['reasoning_tokens', 'output_audio_tokens'],
+    parts: [
+      'reasoning_tokens',
+      'output_audio_tokens',
+      'output_text_tokens',
+      'output_image_tokens',
+      'output_video_tokens',
+    ],
     includedAs: 'completion_tokens',
+    beginnings: PARTS_APART.output_tokens,
   },
 ];
 

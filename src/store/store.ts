@@ -271,6 +271,8 @@ export type TraceStore = {
     id: string,
     traceId?: string,
   ): Promise<ObservationWithEvents | undefined>;
+  /** The first ids of traces that begin with a text of lower-case hex digits. A trace may be gone for readers. */
+  listTraceIds(projectId: string, beginning: string, limit: number): Promise<string[]>;
   /** Raw batches of the project by id, without those that the store does not have. */
   getBatches(projectId: string, ids: readonly string[]): Promise<SealedBatch[]>;
   /** By id, for the batches that `getBatches` finds: a text that is another one once the stored body changes. */

@@ -79,6 +79,21 @@ export function observations(t: Test, open: OpenStore): void {
     t.equal(found?.events.length, 1, 'the event that has no payload');
   });
 
+  t.test('lists the ids of traces that begin with hex digits', async (t) => {
+    const { store } = await open.shared();
+    const begin = 'abcdef0123456789';
+    const ids = ['f', '0', '9'].map((digit) => begin + digit.repeat(16));
+    const others = [begin.slice(1), `${begin.slice(0, 15)}8`, `${begin}g`, 'abcdef012345678a'];
+    const write1 = (traceId: string) =>
+      anObservation({ traceId, id: `${traceId}:${'b'.repeat(16)}` });
+    await write(store, [...ids, ...others].map(write1));
+    const sorted = ids.toSorted();
+    t.same(await store.traces.listTraceIds(P, begin, 10), sorted);
+    t.same(await store.traces.listTraceIds(P, begin, 2), sorted.slice(0, 2));
+    t.same(await store.traces.listTraceIds(P, 'abcdef012345678b', 10), []);
+    t.same(await store.traces.listTraceIds('proj_other', begin, 10), []);
+  });
+
   t.test('keeps ids of any form distinct', async (t) => {
     const { store } = await open.shared();
     const long = 'é'.repeat(2048);

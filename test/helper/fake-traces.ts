@@ -95,6 +95,11 @@ export function fakeTraces(
       );
       return found && { ...found, events: Object.values(found.payload) };
     },
+    listTraceIds: async (projectId, beginning, limit) =>
+      ours(projectId, held.traces)
+        .map(({ id }) => id)
+        .filter((id) => id.startsWith(beginning))
+        .slice(0, limit),
     getBatches: async (projectId, ids) =>
       ours(projectId, held.batches).filter(({ id }) => ids.includes(id)),
     batchStamps: async (projectId, ids) => {

@@ -21,6 +21,7 @@ import { FIRST_PLACE, NO_START, placeOfRow } from '../../../src/store/rows/place
 import type { PayloadRefs, TraceRow } from '../../../src/store/rows/stored.ts';
 import { idOfTrace, observationOf, TRACE_ROW_COLUMNS } from '../../../src/store/rows/stored.ts';
 import type { TraceStep } from '../../../src/store/rows/trace-page.ts';
+import { behindHex } from '../../../src/store/rows/trace-page.ts';
 import type { EventRef, StoredObservation } from '../../../src/store/store.ts';
 import type { BatchRow } from '../batches/batches.ts';
 import { recordIn } from '../batches/batches.ts';
@@ -119,6 +120,22 @@ export async function findTrace(
     [...scope, bytesOfKey(key)],
   );
   return found === undefined ? undefined : traceRowOf(found);
+}
+
+/** The ids of traces that begin with a text of hex digits, in their order. */
+export async function findTraceIds(
+  client: PostgresClient,
+  [project]: ScopeValues,
+  beginning: string,
+  limit: number,
+): Promise<string[]> {
+  const found = await rows<{ readonly key: Buffer }>(
+    client,
+    `SELECT key FROM trace_keys WHERE project = $1 AND key >= $2 AND key < $3
+     ORDER BY key LIMIT $4`,
+    [project, Buffer.from(beginning), Buffer.from(behindHex(beginning)), limit],
+  );
+  return found.map(({ key }) => key.toString());
 }
 
 export async function findTracesByNumber(

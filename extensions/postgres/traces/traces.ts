@@ -132,6 +132,8 @@ export function postgresTraces(
       const found = await queries.findRoot(reading, scopeOf(projectId), keyOfId(traceId));
       return found?.observation(staleBefore());
     },
+    listTraceIds: (projectId, beginning, limit) =>
+      queries.findTraceIds(reading, scopeOf(projectId), beginning, limit),
     async getObservation(projectId, id, traceId) {
       const found = await getObservation(reading, scopeOf(projectId), id, traceId);
       return found && Object.assign(found.observation(staleBefore()), { events: found.events() });

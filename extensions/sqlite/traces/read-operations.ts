@@ -28,6 +28,7 @@ import type { PayloadRefs, TraceRow } from '../../../src/store/rows/stored.ts';
 import { idOfTrace, TRACE_ROW_COLUMNS } from '../../../src/store/rows/stored.ts';
 import type { SummarizedTrace } from '../../../src/store/rows/trace-columns.ts';
 import type { TraceStep } from '../../../src/store/rows/trace-page.ts';
+import { behindHex } from '../../../src/store/rows/trace-page.ts';
 import { summarize } from '../../../src/store/rows/trace-summary.ts';
 import { traceTerms } from '../../../src/store/rows/trace-terms.ts';
 import type { PackedTree, TreeCells } from '../../../src/store/rows/tree.ts';
@@ -166,7 +167,14 @@ function oneTraceOperations(db: DatabaseSync) {
     `SELECT ${LISTED_TRACE} FROM traces t
      WHERE t.project = ? AND t.updated_at >= ? AND t.key = ?`,
   );
+  const idsFrom = tuples<[key: string]>(
+    db,
+    'SELECT key FROM traces WHERE project = ? AND key >= ? AND key < ? ORDER BY key LIMIT ?',
+  );
   return {
+    /** The ids of traces that begin with a text of hex digits, in their order. */
+    'traces.idsFrom': ({ project }: TraceScope, beginning: string, limit: number): string[] =>
+      idsFrom.all(project, beginning, behindHex(beginning), limit).map(([key]) => key),
     /** The traces with these keys that match a query. */
     'traces.match': (
       scope: TraceScope,

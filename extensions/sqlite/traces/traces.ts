@@ -106,6 +106,8 @@ export function sqliteTraces(parts: SqliteTracesParts): TraceStore {
       const root = await database.search('observations.root', [scope, keyOfId(traceId)]);
       return root === null ? undefined : observationOfRow(scope)(root);
     },
+    listTraceIds: (projectId, beginning, limit) =>
+      database.search('traces.idsFrom', [scopeOf(projectId), beginning, limit]),
     async getObservation(projectId, id, traceId) {
       const scope = scopeOf(projectId);
       const stored = await getObservation(database, scope, id, traceId);

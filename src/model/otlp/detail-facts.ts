@@ -28,6 +28,8 @@ const OBJECT_RANK = 1000;
 type SpanMeasures = {
   readonly start: Instant | null;
   readonly scope: string | null;
+  /** OpenLIT names the tools that a model asks for, which the model call is none of. */
+  readonly isModelCall: boolean;
   readonly inputBytes: number | undefined;
   readonly outputBytes: number | undefined;
   readonly ignored: readonly IgnoredValue[] | undefined;
@@ -128,7 +130,7 @@ export class DetailFacts {
 
   /** `resource` has the details of the span's resource. */
   details(
-    { start, scope, inputBytes, outputBytes, ignored }: SpanMeasures,
+    { start, scope, isModelCall, inputBytes, outputBytes, ignored }: SpanMeasures,
     resource: DetailFacts | undefined,
   ): ObservationDetails | null {
     return detailsOf({
@@ -138,7 +140,7 @@ export class DetailFacts {
       tags: this.ownTags ?? resource?.ownTags,
       promptName: this.ownText('promptName'),
       promptVersion: this.ownText('promptVersion'),
-      tool: this.ownText('tool'),
+      tool: isModelCall ? undefined : this.ownText('tool'),
       ttftMs: this.#sentTtftMs(scope) ?? this.#untilFirstToken(start),
       cost: sentCost({
         input: this.#costs.get('input')?.value,

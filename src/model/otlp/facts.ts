@@ -6,9 +6,11 @@ import {
   exceptionRules,
   familyOf,
   kindOfAttribute,
+  mayHaveMembers,
+  memberRules,
   STATUS_MESSAGE_RANK,
 } from '../attributes.ts';
-import { FAILURE } from '../conventions.ts';
+import { FAILURE, USAGE_RECORD } from '../conventions.ts';
 import { mergeCustomFields } from '../custom-fields.ts';
 import type { DetailRule } from '../detail-attributes.ts';
 import { errorOfText, TRACEBACK } from '../error-text.ts';
@@ -20,7 +22,7 @@ import { LANGFUSE_USAGE } from '../token-conventions.ts';
 import { type TokenKind, UsageCounts, withTotal } from '../usage.ts';
 import { DetailFacts } from './detail-facts.ts';
 import { decodeEmbedded, type EmbeddedFields } from './embedded-observation.ts';
-import { takeAttributeCounts, unquoted } from './objects.ts';
+import { membersOfValue, takeAttributeCounts, unquoted } from './objects.ts';
 import type { OtlpValue } from './span.ts';
 import { scalarOf } from './value.ts';
 
@@ -70,18 +72,20 @@ class Content {
 export class SpanFacts {
   readonly input = new Content();
   readonly output = new Content();
-  model: Best | undefined = undefined;
   session: Best | undefined = undefined;
   user: Best | undefined = undefined;
   message: Best | undefined = undefined;
   type: Best | undefined = undefined;
   stacktrace: Best | undefined = undefined;
+  #model: Best | undefined = undefined;
   /** At most one for each kind. */
-  tokens: TokenCount[] | undefined = undefined;
+  #tokens: TokenCount[] | undefined = undefined;
   details: DetailFacts | undefined = undefined;
   hasContextMetadata = false;
   /** An attribute says that the span has failed. */
   isFailed = false;
+  /** The span repeats the model and the tokens of another one. */
+  #repeatsCall = false;
   #levelMessage: string | undefined = undefined;
   #ignored: IgnoredValues | undefined = undefined;
   /** The environment of a LangSmith client. */
@@ -116,9 +120,11 @@ export class SpanFacts {
 
   #offer(role: TextRole, rank: number, key: string | undefined, text: string): void {
     if (text === '') return;
-    const found = this[role];
+    const found = role === 'model' ? this.#model : this[role];
     // The last one of a rank counts.
-    if (found === undefined || rank <= found.rank) this[role] = { rank, key, text };
+    if (found !== undefined && rank > found.rank) return;
+    if (role === 'model') this.#model = { rank, key, text };
+    else this[role] = { rank, key, text };
   }
 
   #apply(
@@ -144,6 +150,9 @@ export class SpanFacts {
       case 'level':
         this.isFailed = scalarOf(value) === FAILURE.value;
         break;
+      case 'usage_record':
+        this.#repeatsCall = scalarOf(value) === USAGE_RECORD.value;
+        break;
       case 'level_message':
         this.#levelMessage = textOf(scalarOf(value), 'message');
         break;
@@ -156,6 +165,9 @@ export class SpanFacts {
         break;
       case 'context_metadata':
         this.hasContextMetadata = true;
+        break;
+      case 'members':
+        this.#takeMembers(key, value);
         break;
       case 'ignored':
         this.#takeIgnored(value);
@@ -184,6 +196,17 @@ export class SpanFacts {
   #takeDetail(rule: DetailRule, key: string | undefined, value: OtlpValue | undefined): void {
     this.details ??= new DetailFacts();
     this.details.take(rule, value, (reason, member) => this.#ignore(key, reason, member));
+  }
+
+  /** The members of the metadata that give a field. Text is read only if it may have one. */
+  #takeMembers(key: string | undefined, value: OtlpValue | undefined): void {
+    const text = value?.stringValue;
+    if (typeof text === 'string' && !mayHaveMembers(text)) return;
+    for (const [name, member] of membersOfValue(value) ?? []) {
+      const isText = typeof member === 'string' && member !== '';
+      if (!isText && typeof member !== 'number') continue;
+      for (const rule of memberRules(name)) this.#apply(rule, key, { stringValue: `${member}` });
+    }
   }
 
   /** MLflow sends names as JSON, in quotes. */
@@ -232,16 +255,16 @@ export class SpanFacts {
       this.#ignore(key, 'count');
       return;
     }
-    this.tokens ??= [];
+    this.#tokens ??= [];
     const found = { kind, rank, key, count, isPart };
     // A loop needs no closure for each count.
-    for (let at = 0; at < this.tokens.length; at++) {
-      const token = this.tokens[at] as TokenCount;
+    for (let at = 0; at < this.#tokens.length; at++) {
+      const token = this.#tokens[at] as TokenCount;
       if (token.kind !== kind) continue;
-      if (rank <= token.rank) this.tokens[at] = found;
+      if (rank <= token.rank) this.#tokens[at] = found;
       return;
     }
-    this.tokens.push(found);
+    this.#tokens.push(found);
   }
 
   /** Counts in an object have a lower precedence than counts with their own attributes. */
@@ -290,10 +313,19 @@ export class SpanFacts {
     else for (const field of fields) found.push(field);
   }
 
+  get model(): Best | undefined {
+    return this.#repeatsCall ? undefined : this.#model;
+  }
+
+  get tokens(): readonly TokenCount[] | undefined {
+    return this.#repeatsCall ? undefined : this.#tokens;
+  }
+
   get usage(): TokenUsage | null {
-    if (this.tokens === undefined) return null;
+    const { tokens } = this;
+    if (tokens === undefined) return null;
     const usage: Record<string, number> = {};
-    for (const { kind, count } of this.tokens) usage[kind] = count;
+    for (const { kind, count } of tokens) usage[kind] = count;
     return withTotal(usage);
   }
 

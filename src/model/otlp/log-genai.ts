@@ -1,3 +1,5 @@
+import type { AttributeRule } from '../attributes.ts';
+import { attributeKey } from '../attributes.ts';
 import {
   EVALUATION_OUTPUT,
   EVALUATION_RESULT,
@@ -7,6 +9,7 @@ import {
 import { EventAttributes, finiteNumber } from './event-attributes.ts';
 import { hashedId, setKind } from './log-agents.ts';
 import type { LogRecord } from './log-record.ts';
+import { WHOLE_MESSAGE } from './messages.ts';
 import type { OtlpEvent, OtlpKeyValue, OtlpSpan, OtlpValue } from './span.ts';
 import { valueText } from './value.ts';
 
@@ -34,12 +37,22 @@ export class JoinedSpan {
       if (record.body !== undefined) this.#attributes.push({ key: 'log.body', value: record.body });
       return;
     }
+    this.#takeOwner(record);
     this.#events.push({
       name,
       timeUnixNano: String(time),
       attributes: contentOf(record),
       droppedAttributesCount: record.droppedAttributesCount,
     });
+  }
+
+  /** Google ADK names the user in its messages only. The first record with a user or a session counts. */
+  #takeOwner({ attributes }: LogRecord): void {
+    for (const [key, value] of attributes) {
+      const isOwner = attributeKey(key).rules.some(({ role }) => OWNER_ROLES.has(role));
+      if (!isOwner || this.#attributes.some((one) => one.key === key)) continue;
+      this.#attributes.push({ key, value });
+    }
   }
 
   span(): OtlpSpan {
@@ -53,12 +66,16 @@ export class JoinedSpan {
   }
 }
 
+const OWNER_ROLES: ReadonlySet<AttributeRule['role']> = new Set(['user', 'session']);
+
 /** The attributes of a message as a span's event has them. Earlier conventions have its content in the body. */
 function contentOf({ attributes, body }: LogRecord): OtlpKeyValue[] {
   const list = [...attributes].map(([key, value]) => ({ key, value }));
   const members = body?.kvlistValue?.values;
   if (Array.isArray(members)) return [...list, ...members];
-  return body === undefined ? list : [...list, { key: 'content', value: body }];
+  if (body === undefined) return list;
+  const isMessage = body.stringValue?.trimStart().startsWith('{') === true;
+  return [...list, { key: isMessage ? WHOLE_MESSAGE : 'content', value: body }];
 }
 
 /** An event that is an observation of its own: an evaluation, or a call without a span; undefined for any other. */

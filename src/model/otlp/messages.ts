@@ -141,16 +141,24 @@ function messageText(event: OtlpEvent, role: string | undefined): string {
   const members = new Map<string, string>();
   if (role !== undefined) members.set('role', JSON.stringify(role));
   for (const { key, value } of event.attributes ?? []) {
-    if (key !== 'gen_ai.system' && key !== WHOLE_MESSAGE) {
-      members.set(key ?? '', contentText(value));
-    }
+    if (!isAboutMessage(key ?? '')) members.set(key ?? '', contentText(value));
   }
   const whole = attributeOf(event, WHOLE_MESSAGE);
   return hasValue(whole) ? withMessage(members, contentText(whole)) : membersText(members);
 }
 
-/** Clients of Azure have a whole message, as JSON, in one attribute. */
-const WHOLE_MESSAGE = 'gen_ai.event.content';
+/** Clients of Azure have a whole message, as JSON, in one attribute; Semantic Kernel has it in the text of a log record. */
+export const WHOLE_MESSAGE = 'gen_ai.event.content';
+
+/** Attributes of a message's event that are no part of the message, as handlers of Python's logging add them. */
+const ABOUT_MESSAGE: ReadonlySet<string> = new Set([
+  ...['gen_ai.system', 'gen_ai.provider.name', 'event.name', 'user.id', WHOLE_MESSAGE],
+  'CHAT_MESSAGE_INDEX',
+]);
+
+function isAboutMessage(key: string): boolean {
+  return ABOUT_MESSAGE.has(key) || key.startsWith('code.');
+}
 
 /** The members of a message precede the others; a content that is no object is its only member. */
 function withMessage(others: Map<string, string>, message: string): string {

@@ -92,11 +92,12 @@ const NO_DETAILS = new DetailFacts();
 
 function detailsOfSpan(
   { startTime: start, scope }: SpanHead,
-  { details = NO_DETAILS, input, output, ignored }: SpanFacts,
+  { details = NO_DETAILS, kind, input, output, ignored }: SpanFacts,
   resource: SpanFacts | undefined,
 ): ObservationDetails | null {
   const bytes = { inputBytes: input.bytes, outputBytes: output.bytes };
-  return details.details({ start, scope, ...bytes, ignored }, resource?.details);
+  const isModelCall = kind === 'generation' || kind === 'embedding';
+  return details.details({ start, scope, isModelCall, ...bytes, ignored }, resource?.details);
 }
 
 /** An observation that another tracectl embedded in a span. */

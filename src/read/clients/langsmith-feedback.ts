@@ -1,21 +1,22 @@
 import { answer } from '../../http/exchange.ts';
-import type { Tenant } from '../../model/batch.ts';
 import { Refusal } from '../../model/errors.ts';
 import type { FoundScore } from '../../store/scores.ts';
-import type { Store } from '../../store/store.ts';
+import type { StoredObservation } from '../../store/store.ts';
 import { answerJson } from '../answer.ts';
 import { jsonBody } from '../json-body.ts';
 import { newScore } from '../new-score.ts';
-import type { Read } from '../reads.ts';
 import type { StoreReading } from '../stored-request.ts';
 import { unknown } from '../stored-request.ts';
 import type { ClientRequest } from './client-request.ts';
+import { commentWith, remarksIn } from './corrections.ts';
 import type { Members } from './members.ts';
 import { objectOf, textIn } from './members.ts';
 import { pageOfClient } from './page.ts';
+import type { RunPlace } from './run-ids.ts';
+import { findRun, lonelySpanId, storedTraceId } from './run-ids.ts';
 import type { TraceScore } from './store-scores.ts';
 import { storeScore } from './store-scores.ts';
-import { uuidOf } from './uuid.ts';
+import { halvesOfUuid, isOtlpTrace, uuidOf, uuidOfRun, uuidOfTrace } from './uuid.ts';
 
 /** Bytes of one feedback. */
 export const MAX_FEEDBACK_BYTES = 65_536;
@@ -59,34 +60,22 @@ export const FEEDBACK_REQUESTS: readonly ClientRequest[] = [
 async function createFeedback(reading: StoreReading): Promise<void> {
   const { exchange, read } = reading;
   const given = objectOf(await jsonBody(exchange, read, MAX_FEEDBACK_BYTES), 'The body');
-  await put(reading, await scoreOfFeedback(reading, given, exchange.clock.now()));
+  const about = await scoreOfFeedback(reading, given, exchange.clock.now());
+  await put(reading, about, textIn(given, 'run_id'));
 }
-
-/** Whose feedback is stored, and where. */
-export type FeedbackPlace = {
-  readonly tenant: Tenant;
-  readonly store: Store;
-  readonly read?: Pick<Read, 'turn'>;
-};
 
 /** The score of feedback, and its trace. Rejects with a `Refusal` (400) that names the member. */
 export async function scoreOfFeedback(
-  place: FeedbackPlace,
+  place: RunPlace,
   given: Members,
   now: number,
 ): Promise<TraceScore> {
-  const runId = textIn(given, 'run_id') ?? textIn(given, 'trace_id');
-  if (runId === undefined) {
-    throw new Refusal(
-      'invalid_request',
-      'Feedback needs run_id or trace_id; feedback about a whole project is not served.',
-    );
-  }
-  const traceId = textIn(given, 'trace_id') ?? (await traceOf(place, runId)) ?? runId;
+  const { traceId, observationId } = await aboutOf(place, given);
   const score = newScore(
     {
-      ...{ id: given.id, name: given.key, value: feedbackValue(given), comment: given.comment },
-      observation_id: runId === traceId ? null : runId,
+      ...{ id: given.id, name: given.key, value: feedbackValue(given) },
+      comment: commentWith({ comment: given.comment, correction: given.correction }),
+      observation_id: observationId,
       source: sourceOf(given),
     },
     now,
@@ -94,21 +83,55 @@ export async function scoreOfFeedback(
   return { traceId, score };
 }
 
-/** A run that the store does not have yet counts as a root, whose trace has its id. */
-async function traceOf(
-  { store, tenant, read }: FeedbackPlace,
-  runId: string,
-): Promise<string | undefined> {
-  const find = () => store.traces.getObservation(tenant.projectId, runId);
-  const found = await (read === undefined ? find() : read.turn(find));
-  return found?.traceId;
+/** The trace, and the observation unless the trace is meant. */
+type About = { readonly traceId: string; readonly observationId: string | null };
+
+async function aboutOf(place: RunPlace, given: Members): Promise<About> {
+  const [runId, named] = [textIn(given, 'run_id'), textIn(given, 'trace_id')];
+  if (named !== undefined) return aboutInTrace(place, named, runId);
+  if (runId === undefined) {
+    throw new Refusal(
+      'invalid_request',
+      'Feedback needs run_id or trace_id; feedback about a whole project is not served.',
+    );
+  }
+  const found = await findRun(place, runId);
+  if (found !== undefined) return aboutFound(found, runId);
+  if (lonelySpanId(runId) !== undefined) {
+    throw new Refusal(
+      'invalid_request',
+      'run_id has the span id alone, by which no span is found: give trace_id too, or the id of the run in a list of runs.',
+    );
+  }
+  // A run that the store does not have yet counts as a root, whose trace has its id.
+  return { traceId: runId, observationId: null };
 }
 
-async function put(reading: StoreReading, about: TraceScore): Promise<void> {
+async function aboutInTrace(
+  place: RunPlace,
+  named: string,
+  runId: string | undefined,
+): Promise<About> {
+  const traceId = await storedTraceId(place, named, runId);
+  if (runId === undefined || runId === named) return { traceId, observationId: null };
+  // A trace of runs has the id of the client: so has the run, whether it is stored or not.
+  if (!isOtlpTrace(traceId)) return { traceId, observationId: runId === traceId ? null : runId };
+  const found = await findRun(place, runId, traceId);
+  if (found !== undefined) return aboutFound(found, runId);
+  return { traceId, observationId: `${traceId}:${halvesOfUuid(runId)?.[1] ?? runId}` };
+}
+
+/** Feedback on the root of OTLP is about its trace, as that on the root of runs is. */
+function aboutFound({ id, traceId, parentId }: StoredObservation, runId: string): About {
+  const isRoot = id === runId ? id === traceId : parentId === null;
+  return { traceId, observationId: isRoot ? null : id };
+}
+
+async function put(reading: StoreReading, about: TraceScore, runId?: string): Promise<void> {
   const stored = await storeScore(reading, about);
   if (stored instanceof Refusal) throw stored;
   const { traceId } = about;
-  const body = JSON.stringify(feedbackMembers({ traceId, score: stored }, reading));
+  const body = JSON.stringify(feedbackMembers({ traceId, score: stored }, reading, runId));
   answer(reading.exchange, { status: 200, contentType: 'application/json', body });
 }
 
@@ -119,18 +142,25 @@ async function listFeedback(reading: StoreReading): Promise<void> {
     throw new Refusal('invalid_request', `Feedback is listed by run, for 1 to ${MAX_RUNS} runs.`);
   }
   const keys = query.getAll('key');
-  const found: FoundScore[] = [];
+  const found: (FoundScore & { readonly runId: string })[] = [];
   for (const runId of runs) {
-    const traceId = (await traceOf(reading, runId)) ?? runId;
+    const { traceId, observationId } = await aboutRun(reading, runId);
     const scores = await read.turn(() => store.scores.list(tenant.projectId, traceId));
     for (const score of scores) {
       const isAsked = keys.length === 0 || keys.includes(score.name);
-      if ((score.observationId ?? traceId) === runId && isAsked) found.push({ traceId, score });
+      if (score.observationId === observationId && isAsked) found.push({ traceId, score, runId });
     }
   }
   const { offset, limit } = pageOfClient(query);
-  const shown = found.slice(offset, offset + limit).map((one) => feedbackMembers(one, reading));
+  const shown = found
+    .slice(offset, offset + limit)
+    .map((one) => feedbackMembers(one, reading, one.runId));
   answerJson(exchange, read, JSON.stringify(shown));
+}
+
+async function aboutRun(reading: StoreReading, runId: string): Promise<About> {
+  const found = await findRun(reading, runId);
+  return found === undefined ? { traceId: runId, observationId: null } : aboutFound(found, runId);
 }
 
 async function readFeedback(reading: StoreReading): Promise<void> {
@@ -150,13 +180,17 @@ async function updateFeedback(reading: StoreReading): Promise<void> {
   const { exchange, read } = reading;
   const given = objectOf(await jsonBody(exchange, read, MAX_FEEDBACK_BYTES), 'The body');
   const { traceId, score } = await foundIn(reading);
+  const before = remarksIn(score.comment);
   const isValued = given.score !== undefined || given.value !== undefined;
   const changed = newScore(
     {
       ...{ id: score.id, name: score.name, source: score.source },
       observation_id: score.observationId,
       value: isValued ? feedbackValue(given) : score.value,
-      comment: given.comment === undefined ? score.comment : given.comment,
+      comment: commentWith({
+        comment: given.comment === undefined ? before.comment : given.comment,
+        correction: given.correction === undefined ? before.correction : given.correction,
+      }),
     },
     exchange.clock.now(),
   );
@@ -181,15 +215,21 @@ function sourceOf({ feedback_source: source }: Members): unknown {
   return 'type' in source ? source.type : null;
 }
 
-function feedbackMembers({ traceId, score }: FoundScore, { tenant }: StoreReading) {
+/** `runId`: as the client names the run. */
+function feedbackMembers({ traceId, score }: FoundScore, { tenant }: StoreReading, runId?: string) {
   const { id, observationId, name, value, comment, source } = score;
   const at = new Date(score.createdAt).toISOString();
   const isText = typeof value === 'string';
   return {
     ...{ id: uuidOf(id), created_at: at, modified_at: at },
-    ...{ run_id: uuidOf(observationId ?? traceId), trace_id: uuidOf(traceId) },
+    ...{ run_id: runId ?? runIdOf(traceId, observationId), trace_id: uuidOfTrace(traceId) },
     ...{ key: name, score: isText ? null : value, value: isText ? value : null },
-    ...{ comment, correction: null, extra: null, session_id: uuidOf(tenant.projectId) },
+    ...remarksIn(comment),
+    ...{ extra: null, session_id: uuidOf(tenant.projectId) },
     feedback_source: { type: source ?? 'api', metadata: {} },
   };
+}
+
+function runIdOf(traceId: string, observationId: string | null): string {
+  return observationId === null ? uuidOfTrace(traceId) : uuidOfRun(observationId);
 }

@@ -3,7 +3,7 @@ import type { Instant } from '../../model/observation.ts';
 import type { PayloadTexts } from '../../store/observation-json.ts';
 import { usdOf } from '../../store/observation-json.ts';
 import type { StoredObservation } from '../../store/store.ts';
-import { uuidOf } from './uuid.ts';
+import { uuidOf, uuidOfRun, uuidOfTrace } from './uuid.ts';
 
 /** The kinds of LangSmith for those of this service; any other one is a chain. */
 const RUN_TYPES: Readonly<Record<string, string>> = {
@@ -34,10 +34,10 @@ function runMembers(stored: StoredObservation, ancestors: readonly StoredObserva
   const { usage, details, error } = stored;
   const cost = details?.cost;
   return {
-    id: uuidOf(stored.id),
-    trace_id: uuidOf(stored.traceId),
-    parent_run_id: stored.parentId === null ? null : uuidOf(stored.parentId),
-    parent_run_ids: ancestors.map(({ id }) => uuidOf(id)),
+    id: uuidOfRun(stored.id),
+    trace_id: uuidOfTrace(stored.traceId),
+    parent_run_id: stored.parentId === null ? null : uuidOfRun(stored.parentId),
+    parent_run_ids: ancestors.map(({ id }) => uuidOfRun(id)),
     dotted_order: [...ancestors, stored].map(segmentOf).join('.'),
     session_id: uuidOf(stored.projectId),
     name: stored.name ?? '',
@@ -73,7 +73,7 @@ function statusOf({ state, status }: StoredObservation): string {
 function segmentOf({ id, startTime, createdAt }: StoredObservation): string {
   const { ms, ns } = startTime ?? { ms: createdAt, ns: 0 };
   const time = new Date(ms).toISOString().replaceAll(/[-:.]|Z$/g, '');
-  return `${time}${String(Math.floor(ns / 1000)).padStart(3, '0')}Z${uuidOf(id)}`;
+  return `${time}${String(Math.floor(ns / 1000)).padStart(3, '0')}Z${uuidOfRun(id)}`;
 }
 
 function objectText(text: string | undefined, member: string): string | undefined {

@@ -17,6 +17,7 @@ import { langsmithProject, langsmithProjects } from './langsmith-projects.ts';
 import { runJson, runTypeOf } from './langsmith-run.ts';
 import type { Members } from './members.ts';
 import { objectOf, textIn } from './members.ts';
+import { findRun, storedTraceId } from './run-ids.ts';
 import { uuidOf } from './uuid.ts';
 
 const MAX_BODY_BYTES = 65_536;
@@ -48,9 +49,8 @@ export const RUN_REQUESTS: readonly ClientRequest[] = [
 ];
 
 async function readRun(reading: StoreReading): Promise<void> {
-  const { exchange, store, tenant, read } = reading;
-  const id = exchange.params.id ?? '';
-  const stored = await read.turn(() => store.traces.getObservation(tenant.projectId, id));
+  const { exchange, read } = reading;
+  const stored = await findRun(reading, exchange.params.id ?? '');
   if (stored === undefined) throw unknown('run');
   const payloads = await reading.payloads({ kind: 'trace', id: stored.traceId });
   const texts = await read.turn(() => payloads.read(stored));
@@ -62,12 +62,14 @@ async function readRun(reading: StoreReading): Promise<void> {
 type RunQuery = {
   readonly ids: readonly string[] | undefined;
   readonly traceId: string | undefined;
-  readonly parentId: string | undefined;
+  /** The run above those of the page; null if it is not stored. */
+  readonly parent: StoredObservation | null | undefined;
   readonly isRoot: boolean | undefined;
   readonly runType: string | undefined;
   readonly hasError: boolean | undefined;
   /** The time from which runs start. */
   readonly since: Instant | undefined;
+  readonly isAscending: boolean;
   readonly limit: number;
   readonly cursor: string | undefined;
 };
@@ -77,7 +79,7 @@ async function queryRuns(reading: StoreReading): Promise<void> {
   const given = objectOf(await jsonBody(exchange, read, MAX_BODY_BYTES), 'The body');
   const sessions = given.session;
   const isOther = Array.isArray(sessions) && !sessions.includes(uuidOf(tenant.projectId));
-  const asked = runQuery(given);
+  const asked = await resolved(reading, runQuery(given));
   const page = new RunPage(reading, asked);
   const next = isOther ? null : await page.fill();
   const cursors = JSON.stringify({ next });
@@ -90,7 +92,21 @@ const UNSUPPORTED = [
   ...['reference_example', 'end_time', 'execution_order'],
 ];
 
-function runQuery(given: Members): RunQuery {
+/** A query whose runs and traces have the ids of the client. */
+type GivenQuery = Omit<RunQuery, 'parent'> & { readonly parentId: string | undefined };
+
+async function resolved(
+  reading: StoreReading,
+  { parentId, ...given }: GivenQuery,
+): Promise<RunQuery> {
+  const { traceId: named } = given;
+  const traceId = named === undefined ? undefined : await storedTraceId(reading, named);
+  if (parentId === undefined) return { ...given, traceId, parent: undefined };
+  const parent = (await findRun(reading, parentId, traceId)) ?? null;
+  return { ...given, traceId, parent };
+}
+
+function runQuery(given: Members): GivenQuery {
   for (const name of UNSUPPORTED) {
     if (given[name] === undefined || given[name] === null) continue;
     throw new Refusal(
@@ -98,7 +114,10 @@ function runQuery(given: Members): RunQuery {
       `${name} is not served here. Search with GET /api/v1/traces?q=, and list the runs of a trace by trace_id.`,
     );
   }
-  const { id, is_root: isRoot, error, limit } = given;
+  const { id, is_root: isRoot, error, limit, order } = given;
+  if (order !== undefined && order !== null && order !== 'asc' && order !== 'desc') {
+    throw new Refusal('invalid_request', 'body.order must be asc or desc.');
+  }
   return {
     ids: Array.isArray(id) ? id.filter((one) => typeof one === 'string') : undefined,
     traceId: textIn(given, 'trace'),
@@ -107,6 +126,7 @@ function runQuery(given: Members): RunQuery {
     runType: textIn(given, 'run_type'),
     hasError: typeof error === 'boolean' ? error : undefined,
     since: timeIn(given, 'start_time'),
+    isAscending: order === 'asc',
     limit:
       typeof limit === 'number' && limit >= 1
         ? Math.min(Math.floor(limit), DEFAULT_RUNS)
@@ -124,7 +144,7 @@ function timeIn(given: Members, name: string): Instant | undefined {
   throw new Refusal('invalid_request', `body.${name} must be an ISO 8601 date and time.`);
 }
 
-/** A page of runs: of a trace, by their ids, or of the newest traces. */
+/** A page of runs: of a trace, by their ids, or of all traces. */
 class RunPage {
   readonly runs: string[] = [];
   readonly #reading: StoreReading;
@@ -138,23 +158,21 @@ class RunPage {
 
   /** Resolves with the cursor of the next page; null after the last one. */
   async fill(): Promise<string | null> {
-    const { ids, traceId, parentId } = this.#asked;
+    const { ids, traceId, parent } = this.#asked;
     if (ids !== undefined) return this.#ofIds(ids);
-    if (traceId !== undefined) return this.#pageOfTrace(traceId);
-    if (parentId === undefined) return this.#ofNewestTraces();
-    const { store, tenant, read } = this.#reading;
-    const parent = await read.turn(() => store.traces.getObservation(tenant.projectId, parentId));
-    return parent === undefined ? null : this.#pageOfTrace(parent.traceId);
+    if (parent === null) return null;
+    const trace = traceId ?? parent?.traceId;
+    return trace === undefined ? this.#ofTraces() : this.#pageOfTrace(trace);
   }
 
   async #ofIds(ids: readonly string[]): Promise<string | null> {
-    const { store, tenant, read } = this.#reading;
+    const { tenant } = this.#reading;
     const cursors = listCursors('langsmith-runs', tenant.projectId, ...ids);
     const begin = indexIn(cursors.read(this.#asked.cursor));
     for (const [i, id] of ids.entries()) {
       if (i < begin) continue;
       if (this.#isFull()) return cursors.write(String(i));
-      const stored = await read.turn(() => store.traces.getObservation(tenant.projectId, id));
+      const stored = await findRun(this.#reading, id, this.#asked.traceId);
       if (stored !== undefined) await this.#add(stored, new Map());
     }
     return null;
@@ -185,11 +203,13 @@ class RunPage {
     }
   }
 
-  async #ofNewestTraces(): Promise<string | null> {
+  /** The runs of all traces, in the order of the traces. */
+  async #ofTraces(): Promise<string | null> {
     const { store, tenant, read } = this.#reading;
-    const { since, limit } = this.#asked;
+    const { since, limit, isAscending } = this.#asked;
     const query = startingFrom(since);
-    const cursors = listCursors('langsmith-runs', tenant.projectId, printQuery(query));
+    const order = isAscending ? ['asc'] : [];
+    const cursors = listCursors('langsmith-runs', tenant.projectId, printQuery(query), ...order);
     const given = cursors.read(this.#asked.cursor);
     const from: ExportPosition =
       given === undefined ? { behind: undefined } : positionOfText(given);
@@ -205,7 +225,8 @@ class RunPage {
     let cursor = from.behind;
     for (;;) {
       const rows = Math.min(TRACES_OF_STEP, limit - this.runs.length);
-      const page = { query, limit: rows, ...(cursor === undefined ? {} : { cursor }) };
+      const behind = cursor === undefined ? {} : { cursor };
+      const page = { query, limit: rows, ...(isAscending ? { isAscending } : {}), ...behind };
       const found = await read.turn(() => store.traces.listTraces(tenant.projectId, page));
       for (const [i, { id }] of found.items.entries()) {
         let last: string | null = null;
@@ -243,10 +264,10 @@ class RunPage {
   }
 
   #matches(stored: StoredObservation): boolean {
-    const { isRoot, hasError, parentId, runType, traceId, since } = this.#asked;
+    const { isRoot, hasError, parent, runType, traceId, since } = this.#asked;
     if (isRoot !== undefined && (stored.parentId === null) !== isRoot) return false;
     if (hasError !== undefined && (stored.error !== null) !== hasError) return false;
-    if (parentId !== undefined && stored.parentId !== parentId) return false;
+    if (parent !== undefined && stored.parentId !== parent?.id) return false;
     if (traceId !== undefined && stored.traceId !== traceId) return false;
     if (since !== undefined && startsBefore(stored, since)) return false;
     return runType === undefined || runTypeOf(stored) === runType;

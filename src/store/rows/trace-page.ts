@@ -36,6 +36,11 @@ export function placeOfTrace([n, ms, ns]: TraceRow): Place {
   return { ms, ns, n };
 }
 
+/** The first text behind all that consist of a beginning and hex digits. */
+export function behindHex(beginning: string): string {
+  return `${beginning}g`;
+}
+
 /** The trace id that the id of a span begins with; undefined for an id of another form. */
 export function traceInId(id: string): string | undefined {
   const colon = id.length - 17;

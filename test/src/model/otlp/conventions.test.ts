@@ -99,6 +99,44 @@ t.test('Langfuse Python: input and output of LangChain without audio', async (t)
   t.same(usageOf({ 'langfuse.observation.usage_details': JSON.stringify(withoutTotal) }), expected);
 });
 
+t.test(
+  'Langfuse Python: cache writes of LangChain by tier are cache writes of the input',
+  async (t) => {
+    const of = (sent: object) =>
+      usageOf({ 'langfuse.observation.usage_details': JSON.stringify(sent) });
+    const tiers = {
+      ...{ input: 52, output: 9, input_cache_read: 0, input_cache_creation: 0 },
+      ...{ input_ephemeral_5m_input_tokens: 2048, input_ephemeral_1h_input_tokens: 100 },
+    };
+    const expected = {
+      ...{ input_tokens: 2200, output_tokens: 9, total_tokens: 2209 },
+      ...{ cached_tokens: 0, cache_write_tokens: 2148 },
+    };
+    t.same(of(tiers), expected);
+    t.same(of({ ...tiers, total: 2209 }), expected);
+    t.match(of({ ...tiers, input_cache_creation: 2148 }), expected, 'once, if the sum is sent too');
+    const raw = {
+      ...{ input_tokens: 52, output_tokens: 9, cache_creation_input_tokens: 2048 },
+      cache_creation_ephemeral_5m_input_tokens: 2048,
+    };
+    t.match(of(raw), { input_tokens: 2100, cache_write_tokens: 2048 });
+  },
+);
+
+t.test('Langfuse Python: modalities of Vertex AI are part of their side', async (t) => {
+  const sent = {
+    ...{ input: 0, output: 0, total: 110, input_modality_1: 60, input_modality_2: 20 },
+    ...{ cached_modality_1: 15, input_modality_5: 5, output_modality_1: 10 },
+  };
+  const expected = {
+    ...{ input_tokens: 100, output_tokens: 10, total_tokens: 110, cached_tokens: 15 },
+    ...{ input_text_tokens: 60, input_image_tokens: 20, output_text_tokens: 10 },
+  };
+  t.same(usageOf({ 'langfuse.observation.usage_details': JSON.stringify(sent) }), expected);
+  const { total: _, ...withoutTotal } = sent;
+  t.same(usageOf({ 'langfuse.observation.usage_details': JSON.stringify(withoutTotal) }), expected);
+});
+
 t.test('Langfuse: costs without a total are its parts', async (t) => {
   const costOf = (sent: object) =>
     withAttributes({ 'langfuse.observation.cost_details': JSON.stringify(sent) }).observation
@@ -579,4 +617,69 @@ t.test('every name of the GenAI registry has a meaning', async (t) => {
     ['gen_ai.evaluation.result'],
     'the result of an evaluation remains an event',
   );
+});
+
+t.test('OpenLIT: the tools that a model asks for are not the tool of the call', async (t) => {
+  const call = { 'gen_ai.request.model': 'gpt', 'gen_ai.tool.name': 'get_weather, get_time' };
+  const { observation, payload } = withAttributes({ ...call, 'gen_ai.operation.name': 'chat' });
+  t.equal(observation.kind, 'generation');
+  t.equal(observation.details?.tool, undefined);
+  t.match(payload.metadata, { 'gen_ai.tool.name': 'get_weather, get_time' });
+  const tool = { 'gen_ai.operation.name': 'execute_tool', 'gen_ai.tool.name': 'get_weather' };
+  t.match(withAttributes(tool).observation, { kind: 'tool', details: { tool: 'get_weather' } });
+});
+
+t.test('OpenInference for LangChain JS: owner and provider in the metadata', async (t) => {
+  const sent = { user_id: 'u', session_id: 's', ls_provider: 'openai', n: 1 };
+  const of = (metadata: unknown, more: object = {}) =>
+    withAttributes({ metadata, ...more }).observation;
+  const expected = { userId: 'u', sessionId: 's', details: { provider: 'openai' } };
+  t.match(of(JSON.stringify(sent)), expected);
+  t.match(of(sent), expected, 'as an object');
+  t.match(of(JSON.stringify({ thread_id: 't', user_id: 7 })), { sessionId: 't', userId: '7' });
+  const own = { 'user.id': 'own', 'session.id': 'mine', 'llm.provider': 'azure' };
+  t.match(of(JSON.stringify(sent), own), {
+    ...{ userId: 'own', sessionId: 'mine', details: { provider: 'azure' } },
+  });
+  for (const other of [
+    '{"user_id":',
+    '["user_id"]',
+    { user_id: null },
+    { user_id: { a: 1 } },
+    'x',
+  ]) {
+    t.match(of(typeof other === 'string' ? other : JSON.stringify(other)), {
+      ...{ userId: null, sessionId: null },
+    });
+  }
+  const { payload } = withAttributes({ metadata: JSON.stringify(sent) });
+  t.match(payload.metadata, { metadata: sent });
+});
+
+t.test("Langfuse: the provider in LangChain's metadata", async (t) => {
+  const ofRun = { 'langfuse.observation.metadata.ls_provider': 'openai' };
+  t.match(withAttributes(ofRun).observation, { details: { provider: 'openai' } });
+});
+
+t.test('AG2: a record of usage repeats a call, unless it is the only one', async (t) => {
+  const counts = { 'gen_ai.response.model': 'gpt', 'gen_ai.usage.input_tokens': 21 };
+  const of = (kind: string) => withAttributes({ ...counts, 'ag2.usage.kind': kind });
+  const { observation, payload } = of('model_call');
+  t.match(observation, { kind: 'span', model: null, usage: null });
+  t.match(payload.metadata, counts, 'nothing is lost');
+  t.match(of('compaction').observation, {
+    ...{ kind: 'generation', model: 'gpt', usage: { input_tokens: 21 } },
+  });
+  t.match(of('subtask').observation, { kind: 'span', usage: { input_tokens: 21 } });
+});
+
+t.test('AG2: tokens of thinking are tokens of reasoning', async (t) => {
+  t.same(usageOf({ 'gen_ai.usage.output_tokens': 9, 'gen_ai.usage.thinking_tokens': 4 }), {
+    ...{ output_tokens: 9, reasoning_tokens: 4, total_tokens: 9 },
+  });
+});
+
+t.test('CrewAI with OpenLLMetry: the result of a crew is its output', async (t) => {
+  const { payload } = withAttributes({ 'crewai.crew.result': '4 degrees' });
+  t.equal(payload.outputs, '4 degrees');
 });

@@ -400,6 +400,44 @@ t.test('the messages of a span are joined to it', (t) => {
   t.end();
 });
 
+t.test('a message in the text of a record is read without what the logger adds', (t) => {
+  const record = (event: string, message: unknown) =>
+    genAi(event, {
+      ...{ ...SPAN, body: { stringValue: JSON.stringify(message) } },
+      attributes: attributesOf({
+        ...{ 'event.name': event, 'gen_ai.system': 'openai', CHAT_MESSAGE_INDEX: 0 },
+        ...{ 'code.file.path': 'decorators.py', 'code.line.number': 380 },
+      }),
+    });
+  const said = { role: 'user', content: 'Hi' };
+  const choice = { message: { role: 'assistant', content: 'Ho' }, index: 0 };
+  const { payload } = only(
+    [record('gen_ai.user.message', said), record('gen_ai.choice', choice)],
+    {} as never,
+  );
+  t.strictSame(JSON.parse(payload.inputs ?? ''), [said]);
+  t.strictSame(JSON.parse(payload.outputs ?? ''), [choice]);
+  t.match(JSON.parse(payload.events ?? ''), [
+    { attributes: { 'code.file.path': 'decorators.py' } },
+  ]);
+  t.end();
+});
+
+t.test('the user and the session of a message are those of its span', (t) => {
+  const user = (id: string) => attributesOf({ 'user.id': id, 'gen_ai.conversation.id': 'c' });
+  const body = attributesBody({ content: 'Hi' });
+  const { observation } = only(
+    [
+      genAi('gen_ai.system.message', { ...SPAN, body }),
+      genAi('gen_ai.user.message', { ...SPAN, body, attributes: user('u') }),
+      genAi('gen_ai.user.message', { ...SPAN, body, attributes: user('other') }),
+    ],
+    {} as never,
+  );
+  t.match(observation, { userId: 'u', sessionId: 'c' });
+  t.end();
+});
+
 function attributesBody(members: Record<string, unknown>): object {
   return { kvlistValue: { values: attributesOf(members) } };
 }

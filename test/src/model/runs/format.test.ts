@@ -222,6 +222,19 @@ t.test('reads amounts as numbers or digits, and notes malformed ones', (t) => {
   t.end();
 });
 
+t.test('counts the cache writes of Anthropic that LangChain gives by tier', (t) => {
+  const usageOf = (input_token_details: object) => {
+    const usage_metadata = { input_tokens: 2200, output_tokens: 9, input_token_details };
+    return posted({ id: 'a', run_type: 'llm', outputs: { usage_metadata } }).usage;
+  };
+  const tiers = { ephemeral_5m_input_tokens: 2048, ephemeral_1h_input_tokens: 100 };
+  const expected = { input_tokens: 2200, cache_write_tokens: 2148, total_tokens: 2209 };
+  t.match(usageOf({ cache_creation: 0, ...tiers }), expected);
+  t.match(usageOf(tiers), expected);
+  t.match(usageOf({ ...tiers, cache_creation: 2150 }), { ...expected, cache_write_tokens: 2150 });
+  t.end();
+});
+
 t.test('reads the usage in a result of LangChain before 1.2', (t) => {
   const usageOf = (outputs: object, run_type: string | null = 'llm') =>
     posted({ id: 'a', run_type, outputs }).usage;

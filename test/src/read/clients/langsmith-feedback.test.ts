@@ -1,6 +1,7 @@
 import { Client } from 'langsmith/client';
 import type { Test } from 'tap';
 import t from 'tap';
+import { uuidOfTrace } from '../../../../src/read/clients/uuid.ts';
 import { aTenant, nativeBatch, observationBatch } from '../../../helper/batches.ts';
 import { clientListener } from '../../../helper/client-listener.ts';
 
@@ -128,4 +129,90 @@ t.test('writing feedback needs ingest:write, reading it traces:read', async (t) 
   }
   t.equal((await writer.call('GET', '/feedback?run=a')).status, 403);
   t.equal((await writer.call('GET', '/feedback/x')).status, 403);
+});
+
+t.test(
+  'feedback on the run of a span is about the span, and on a root about its trace',
+  async (t) => {
+    const { url, store, projectId, call } = await withRuns(t);
+    const traceId = '0123456789abcdef0011223344556677';
+    const [root, child] = [`${traceId}:aaaaaaaaaaaaaaaa`, `${traceId}:bbbbbbbbbbbbbbbb`];
+    const source = nativeBatch(1, { tenant: aTenant({ projectId }) });
+    await store.traces.write(observationBatch(source, { id: root, traceId }));
+    const second = nativeBatch(1, { tenant: aTenant({ projectId }) });
+    await store.traces.write(observationBatch(second, { id: child, traceId, parentId: root }));
+    const scores = async () =>
+      (await store.scores.list(projectId, traceId)).map((one) => [one.name, one.observationId]);
+    const client = new Client({ apiUrl: url, apiKey: 'k', autoBatchTracing: false });
+    const runs = [];
+    for await (const run of client.listRuns({ traceId: uuidOfTrace(traceId) })) runs.push(run.id);
+    const about = { score: 1, sessionId: FEEDBACK };
+    await client.createFeedback(runs[0] ?? '', 'root', about);
+    await client.createFeedback(runs[1] ?? '', 'child', about);
+    const trace = uuidOfTrace(traceId);
+    await client.createFeedback(runs[1] ?? '', 'in', { ...about, traceId: trace });
+    const listed = [];
+    for await (const one of client.listFeedback({ runIds: runs }))
+      listed.push([one.run_id, one.key]);
+    t.same(listed, [
+      [runs[0], 'root'],
+      [runs[1], 'child'],
+      [runs[1], 'in'],
+    ]);
+    // LangSmith makes the id of a run from its span id alone: it names a span only within a trace.
+    const alone = { run_id: '00000000-0000-0000-bbbb-bbbbbbbbbbbb', score: 1 };
+    t.equal(
+      (await call('POST', '/feedback', { ...alone, key: 'by', trace_id: trace })).status,
+      200,
+    );
+    t.equal(
+      (await call('POST', '/feedback', { ...alone, key: 'hex', trace_id: traceId })).status,
+      200,
+    );
+    t.match(await call('POST', '/feedback', { ...alone, key: 'k' }), {
+      ...{ status: 400, json: { message: /give trace_id too/ } },
+    });
+    t.same(await scores(), [
+      ['root', null],
+      ['child', child],
+      ['in', child],
+      ['by', child],
+      ['hex', child],
+    ]);
+    const later = { ...alone, key: 'later', trace_id: uuidOfTrace('f'.repeat(32)) };
+    t.equal((await call('POST', '/feedback', later)).status, 200, 'before the span');
+    t.match(await store.scores.list(projectId, 'f'.repeat(32)), [
+      { observationId: `${'f'.repeat(32)}:bbbbbbbbbbbbbbbb` },
+    ]);
+  },
+);
+
+t.test('the SDK reads a correction back, which the score has in its comment', async (t) => {
+  const { url, call, scores } = await withRuns(t);
+  const client = new Client({ apiUrl: url, apiKey: 'k', autoBatchTracing: false });
+  const about = { sessionId: FEEDBACK, feedbackId: FEEDBACK };
+  const correction = { answer: 'four\ndegrees' };
+  await client.createFeedback(ROOT, 'k', { ...about, score: 0, comment: 'no\nway', correction });
+  t.match(await scores(), [
+    { comment: 'no\nway\nCorrection: {"answer":"four\\ndegrees"}', value: 0 },
+  ]);
+  const read = () => client.readFeedback(FEEDBACK);
+  t.match(await read(), { comment: 'no\nway', correction });
+  await client.updateFeedback(FEEDBACK, { comment: 'yes' });
+  t.match(await read(), { comment: 'yes', correction });
+  await client.updateFeedback(FEEDBACK, { correction: { answer: '5' } });
+  t.match(await read(), { comment: 'yes', correction: { answer: '5' } });
+  const path = `/feedback/${FEEDBACK}`;
+  t.match(await call('PATCH', path, { comment: null, correction: 'six' }), {
+    json: { comment: null, correction: 'six' },
+  });
+  t.match(await call('PATCH', path, { correction: null, comment: 'Correction: none' }), {
+    json: { comment: 'Correction: none', correction: null },
+  });
+  const [fits, long] = [8192 - 'Correction: ""'.length, 8193 - 'Correction: ""'.length];
+  const asked = { comment: null, correction: 'x'.repeat(fits) };
+  t.equal((await call('PATCH', path, asked)).status, 200);
+  t.match(await call('PATCH', path, { ...asked, correction: 'x'.repeat(long) }), {
+    ...{ status: 400, json: { message: /comment and correction must have at most 8192 bytes/ } },
+  });
 });

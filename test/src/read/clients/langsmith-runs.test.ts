@@ -1,7 +1,9 @@
 import { Client } from 'langsmith/client';
 import type { Test } from 'tap';
 import t from 'tap';
+import type { Observation } from '../../../../src/model/observation.ts';
 import { uuidOf } from '../../../../src/read/clients/uuid.ts';
+import type { Store } from '../../../../src/store/store.ts';
 import { anObservation, aTenant, nativeBatch } from '../../../helper/batches.ts';
 import { clientListener } from '../../../helper/client-listener.ts';
 
@@ -226,3 +228,70 @@ t.test('ids of other forms become the same UUID each time', async (t) => {
   t.equal(uuidOf('proj_a'), uuidOf('proj_a'));
   t.not(uuidOf('proj_a'), uuidOf('proj_b'));
 });
+
+t.test('the SDK lists the oldest runs first, and no other order', async (t) => {
+  const { list, call } = await withTraces(t, 25);
+  const asked = { projectName: 'p', isRoot: true, order: 'asc' } as const;
+  const oldest = Array.from({ length: 25 }, (_, i) => uuid(10 * (i + 1)));
+  t.same(
+    (await list(asked)).map(({ id }) => id),
+    oldest,
+  );
+  t.same((await list({ ...asked, limit: 1 })).length, 1);
+  t.equal((await list({ ...asked, order: 'desc' }))[0]?.id, uuid(250));
+  const first = await call('POST', '/runs/query', { is_root: true, limit: 10, order: 'asc' });
+  const { cursors } = first.json as { cursors: { next: string } };
+  const next = { is_root: true, limit: 1, cursor: cursors.next };
+  t.match(await call('POST', '/runs/query', { ...next, order: 'asc' }), {
+    json: { runs: [{ id: uuid(110) }] },
+  });
+  t.equal((await call('POST', '/runs/query', next)).status, 400, 'a cursor of another order');
+  t.match(await call('POST', '/runs/query', { order: 'up' }), {
+    ...{ status: 400, json: { message: 'body.order must be asc or desc.' } },
+  });
+});
+
+t.test('the SDK reads the runs of spans by the ids that it is shown', async (t) => {
+  const { client, list, store, projectId } = await withTraces(t, 1);
+  const traces = ['0123456789abcdef0011223344556677', '0123456789abcdef8011223344556677'];
+  // As tracers with ids of 64 bits write them.
+  const short = '0000000000000000fedcba9876543210';
+  const [top, below] = ['aaaaaaaaaaaaaaaa', 'bbbbbbbbbbbbbbbb'];
+  for (const traceId of [...traces, short]) {
+    const [root, child] = [`${traceId}:${top}`, `${traceId}:${below}`];
+    await writeSpan(store, projectId, { id: root, traceId, name: `root of ${traceId}` });
+    await writeSpan(store, projectId, { id: child, traceId, parentId: root, name: 'child' });
+  }
+  for (const [traceId, root] of [
+    [traces[1] ?? '', '01234567-89ab-cdef-aaaa-aaaaaaaaaaaa'],
+    [short, 'fedcba98-7654-3210-aaaa-aaaaaaaaaaaa'],
+  ] as const) {
+    const trace = traceId.replace(/(.{8})(.{4})(.{4})(.{4})(.{12})/, '$1-$2-$3-$4-$5');
+    const runs = await list({ traceId: trace });
+    t.same(
+      runs.map(({ name }) => name),
+      [`root of ${traceId}`, 'child'],
+    );
+    const [first, second] = runs;
+    t.match(first, { id: root, trace_id: trace, parent_run_id: null });
+    t.match(second, { parent_run_id: first?.id, trace_id: trace });
+    t.match(await client.readRun(trace), { name: `root of ${traceId}` }, 'the root by its trace');
+    const ids = [second?.id ?? ''];
+    t.match(await list({ id: ids }), [{ name: 'child' }]);
+    t.match(await list({ parentRunId: root, traceId: trace }), [{ id: second?.id }]);
+  }
+  t.match(await client.readRun('fedcba98-7654-3210-bbbb-bbbbbbbbbbbb'), { name: 'child' });
+  const tree = await client.readRun('fedcba98-7654-3210-aaaa-aaaaaaaaaaaa', {
+    loadChildRuns: true,
+  });
+  t.match(tree.child_runs, [{ name: 'child' }]);
+  await t.rejects(client.readRun('00000000-0000-0000-bbbb-bbbbbbbbbbbb'), /404/, 'without a trace');
+});
+
+async function writeSpan(store: Store, projectId: string, given: Partial<Observation>) {
+  const source = nativeBatch(1, { tenant: aTenant({ projectId }) });
+  await store.traces.write({
+    ...{ kind: 'observations', source },
+    observations: [anObservation({ startTime: { ms: T0, ns: 0 }, ...given })],
+  });
+}
