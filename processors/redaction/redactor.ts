@@ -16,7 +16,7 @@ import {
   SHARED,
 } from '../../src/model/verbs.ts';
 import { Candidates } from './candidates.ts';
-import type { RedactionConfig } from './config.ts';
+import { MAX_ENTRY, type RedactionConfig } from './config.ts';
 import type { Match } from './match.ts';
 import { CHUNK_BYTES, type Prefilter, prefilter } from './prefilter.ts';
 import { replacementOf } from './replacement.ts';
@@ -111,6 +111,13 @@ export class Redactor {
     const texts = new TextList();
     const numbers: MaskedRange[] = [];
     const secrets = new SecretKeys();
+    const nameAt = (start: number, end: number, isEscaped: boolean) => {
+      // Hot path: the bytes tell of most keys that they are no secret name.
+      if (!isEscaped && !names.mayEnd(bytes, end)) return undefined;
+      return names.match(
+        isEscaped ? unescaped(bytes, start, end) : bytes.toString('utf8', start, end),
+      );
+    };
     const visitor: TextVisitor = {
       marks: (start, end) => {
         const isEscaped = isJson && hasBackslash(bytes, start, end);
@@ -118,10 +125,7 @@ export class Redactor {
         if (needsEveryText || candidates.has(start, end)) {
           texts.add(start, end, isEscaped, undefined);
         }
-        // Hot path: the bytes tell of most keys that they are no secret name.
-        if (!isEscaped && !names.mayEnd(bytes, end)) return secrets.enter(start, undefined);
-        const name = isEscaped ? unescaped(bytes, start, end) : bytes.toString('utf8', start, end);
-        return secrets.enter(start, names.match(name));
+        return secrets.enter(start, nameAt(start, end, isEscaped));
       },
       text: ({ field, start, end, isEscaped, isMarked, keyStart }) => {
         if (start === end || !this.#fields.has(field)) return;
@@ -130,8 +134,11 @@ export class Redactor {
           texts.add(start, end, isEscaped, group);
         }
       },
-      scalar: ({ field, start, end, form }) => {
-        if (!secrets.isNumberSecret || !this.#fields.has(field)) return;
+      scalar: ({ field, start, end, keyStart, keyEnd, form }) => {
+        // A longer key has words in front of an entry.
+        if (!this.#fields.has(field) || keyEnd - keyStart > LONGEST_ENTRY) return;
+        const isEscaped = isJson && hasBackslash(bytes, keyStart, keyEnd);
+        if (nameAt(keyStart, keyEnd, isEscaped)?.isExact !== true) return;
         this.#matched('keys');
         numbers.push({ item, start, end, form });
       },
@@ -161,6 +168,8 @@ export class Redactor {
 const LONG_TEXT = 4_096;
 const TEXTS_PER_TURN = 64;
 const NUMBERS_PER_TURN = 4_096;
+/** Bytes of the longest entry of `keys` if each character is an escape of JSON. */
+const LONGEST_ENTRY = 6 * MAX_ENTRY;
 
 type Visited = { readonly texts: TextList; readonly numbers: readonly MaskedRange[] };
 
@@ -168,14 +177,8 @@ type Visited = { readonly texts: TextList; readonly numbers: readonly MaskedRang
 class SecretKeys {
   /** By the start of the key; those of group 0 are left out. */
   readonly #groups = new Map<number, number>();
-  /**
-   * The key that was entered last is an entry of the configuration, without words in front of it: only then is a
-   * number a secret. A `time_to_first_token` is none.
-   */
-  isNumberSecret = false;
 
   enter(start: number, match: NameMatch | undefined): boolean {
-    this.isNumberSecret = match?.isExact === true;
     if (match !== undefined && match.group > 0) this.#groups.set(start, match.group);
     return match !== undefined;
   }

@@ -53,6 +53,9 @@ export type ScalarPlace = {
   readonly field: TextField;
   readonly start: number;
   readonly end: number;
+  /** The nearest key, as that of a text. */
+  readonly keyStart: number;
+  readonly keyEnd: number;
   /** A JSON token, quotes included; a varint; or a byte sequence or a number of fixed size. */
   readonly form: 'json' | 'varint' | 'bytes';
 };
@@ -167,7 +170,10 @@ export function wholeCharacters(
 }
 
 /** Overwrites a number or byte sequence with zeros, or with a null in JSON. No byte moves. */
-export function maskScalar(bytes: Buffer, { start, end, form }: Omit<ScalarPlace, 'field'>): void {
+export function maskScalar(
+  bytes: Buffer,
+  { start, end, form }: Pick<ScalarPlace, 'start' | 'end' | 'form'>,
+): void {
   switch (form) {
     case 'bytes':
       bytes.fill(0, start, end);

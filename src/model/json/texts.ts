@@ -124,7 +124,7 @@ export class TextWalk {
   ): number {
     return this.json.bytes[start] === QUOTE
       ? this.string(start, field, keyStart, keyEnd, isMarked)
-      : this.scalar(start, field, isMarked);
+      : this.scalar(start, field, keyStart, keyEnd, isMarked);
   }
 
   isContainer(start: number): boolean {
@@ -140,7 +140,13 @@ export class TextWalk {
   }
 
   /** A number, `true`, `false` or `null`, or a quoted number or byte sequence. */
-  scalar(start: number, field: TextField, isMarked: boolean): number {
+  scalar(
+    start: number,
+    field: TextField,
+    keyStart: number,
+    keyEnd: number,
+    isMarked: boolean,
+  ): number {
     const { json } = this;
     const first = json.bytes[start];
     const end = first === QUOTE ? skipString(json, start + 1) : skipScalar(json, start);
@@ -148,7 +154,7 @@ export class TextWalk {
       const type = typeOfByte(first);
       const isEmpty = first === QUOTE && end === start + 2;
       if ((type === 'number' || type === 'string') && !isEmpty) {
-        this.#visitor.scalar({ field, start, end, form: 'json' });
+        this.#visitor.scalar({ field, start, end, keyStart, keyEnd, form: 'json' });
       }
     }
     return end;

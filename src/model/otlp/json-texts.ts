@@ -139,9 +139,10 @@ class JsonTexts {
   }
 
   /** A number, byte sequence, boolean or null, or the key of an attribute. */
-  #scalar(start: number, { type }: Field, { field, isMarked }: Around): number {
+  #scalar(start: number, { type }: Field, around: Around): number {
+    const { field, keyStart, keyEnd, isMarked } = around;
     const isSecret = isMarked && (type === 'int64' || type === 'double' || type === 'bytes');
-    return this.#walk.scalar(start, field, isSecret);
+    return this.#walk.scalar(start, field, keyStart, keyEnd, isSecret);
   }
 
   *#list(start: number, shape: Message, around: Around): ValueSteps {

@@ -205,6 +205,30 @@ t.test(
   },
 );
 
+t.test('a number behind an object belongs to its own name, in every format', (t) => {
+  const values = {
+    password: [{ x: 80_001 }, 70_001, [[{ y: { z: 80_002 } }], 70_002]],
+    secret_of_token: [{ token: 70_003 }, 80_003],
+    pin: [{ password: 70_004 }, 80_004],
+  };
+  const attributes = attributesOf(values);
+  const span = { traceId: 'a'.repeat(32), spanId: 'b'.repeat(16), name: 'x', attributes };
+  const request = requestOf([{ ...span, events: [{ name: 'x', attributes }] }]);
+  const native = { events: [{ inputs: values, events: [{ attributes: values }], more: values }] };
+  const results = [
+    redacted('native', native),
+    redacted('native', JSON.stringify(native).replaceAll('password', 'pass\\u0077ord')),
+    redacted('runs', { post: [{ id: 'a', extra: values }], patch: [{ id: 'a', more: values }] }),
+    redacted('otlp_json', request),
+    JSON.stringify(decodeRequest(redacted('otlp_proto', encodeRequest(request)))),
+  ];
+  for (const result of results) {
+    t.notMatch(result.toString(), /7000\d/);
+    for (const kept of [80_001, 80_002, 80_003, 80_004]) t.match(result.toString(), `${kept}`);
+  }
+  t.end();
+});
+
 t.test('an attribute whose value comes before its key is redacted in OTLP JSON', async (t) => {
   const request = JSON.stringify(
     requestOf([{ traceId: '0af7651916cd43dd8448eb211c80319c', spanId: 'b7ad6b7169203331' }]),
