@@ -30,7 +30,7 @@ async function isStored(
   if (json.length > MAX_FEEDBACK_BYTES) return false;
   try {
     const given = objectOf(decodeCheckedText(json.toString()), 'Feedback');
-    const about = await scoreOfFeedback(place, { id, ...given }, now);
+    const about = await scoreOfFeedback(place, { ...given, id: given.id ?? id }, now);
     return !((await storeScore(place, about)) instanceof Refusal);
   } catch (error) {
     if (error instanceof Refusal || error instanceof StoreError) return false;
