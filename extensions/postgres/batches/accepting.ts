@@ -4,14 +4,14 @@ import { HOUR_MS } from '../../../src/model/usage-window.ts';
 import type { PostgresClient } from '../connection/statement.ts';
 import { rows } from '../connection/statement.ts';
 import type { UsageTime } from '../tenancy/usage.ts';
-import { END_RESERVATIONS, recordUsage } from '../tenancy/usage.ts';
+import { END_RESERVATIONS, recordUsage, TRUSTED_HOUR } from '../tenancy/usage.ts';
 import { insertBatches } from './batches.ts';
 
 /** Enters usage and ends its reservation. $8: the epoch it was reserved in, null without. */
 const ENTER_USAGE = `
   WITH entered AS (
     INSERT INTO usage_ledger (batch_id, organization, project, key, hour, events, bytes)
-    SELECT batch_id, organization, project, key, hour, events, bytes
+    SELECT batch_id, organization, project, key, ${TRUSTED_HOUR}, events, bytes
     FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::integer[], $6::bigint[],
       $7::bigint[], $8::bigint[]) AS g (batch_id, organization, project, key, hour, events, bytes, epoch)
     WHERE epoch IS NULL OR epoch = (SELECT epoch FROM organizations)

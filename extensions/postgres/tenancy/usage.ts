@@ -10,6 +10,13 @@ import { row } from '../connection/statement.ts';
 const TRUSTED_HOURS_AHEAD = 1;
 
 /**
+ * The hour of an entry. Its clock may be wrong: usage in an hour after the next one of the database counts in the present one, as
+ * that of reservations does.
+ */
+export const TRUSTED_HOUR = `CASE WHEN hour > ${DATABASE_NOW} / ${HOUR_MS} + ${TRUSTED_HOURS_AHEAD}
+  THEN ${DATABASE_NOW} / ${HOUR_MS} ELSE hour END`;
+
+/**
  * The rest of a statement whose `entered` has the rows that it enters into the ledger: ends their reservations. Usage without a
  * reservation makes the windows of its month incomplete: they are dropped, and summed up again with the next reservation. They are locked in
  * the order of `reserve_usage`: that of the organization, whose project is empty, before those of its projects.
@@ -41,7 +48,7 @@ export async function recordUsage(
   await client.query(
     `WITH entered AS (
        INSERT INTO usage_ledger AS l (batch_id, organization, project, key, hour, events, bytes)
-       SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::integer[],
+       SELECT batch_id, organization, project, key, ${TRUSTED_HOUR}, events, bytes FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::integer[],
          $6::bigint[], $7::bigint[]) AS g (batch_id, organization, project, key, hour, events, bytes)
        ORDER BY batch_id
        ON CONFLICT (batch_id) DO UPDATE SET

@@ -156,6 +156,14 @@ t.test('windows that are rebuilt beside a reservation that is given back are exa
   t.same(await store.usage.verify(), []);
 });
 
+/** Stores a batch that another storage made durable, as a worker does with a delivery of a gateway. */
+async function deliver(postgres: Postgres, batch: SealedBatch): Promise<void> {
+  await postgres.transaction(async (client) => {
+    await client.together([lockForAccept([batch.tenant.projectId])]);
+    await storeDelivered(client, [batch], ({ receivedAt }) => receivedAt);
+  });
+}
+
 const HOUR = 3_600_000;
 /** A clock that is this far ahead is in another year. */
 const AHEAD = 400 * 24 * HOUR;
@@ -170,6 +178,24 @@ t.test('a process whose clock is far ahead opens no window', async (t) => {
   clock.set(present);
   await reserve();
   t.equal(await counted(), 6);
+  t.same(await store.usage.verify(), []);
+});
+
+t.test('usage of a process whose clock is far ahead counts in the present hour', async (t) => {
+  const { clock, postgres, store, tenant, reserve, counted } = await opened(t);
+  const queue = await store.openQueue({ name: 'q', branches: ['a'], maxBytes: 1e9 });
+  const present = Date.now();
+  const batchOf = (events: number) => ({
+    ...nativeBatch(events, { tenant, usage: { events, bytes: 10 * events } }),
+    receivedAt: clock.now(),
+  });
+  clock.set(present + AHEAD);
+  await queue.append(batchOf(1));
+  await deliver(postgres, batchOf(2));
+  clock.set(present);
+  await queue.append(batchOf(4));
+  await reserve();
+  t.equal(await counted(), 10);
   t.same(await store.usage.verify(), []);
 });
 
@@ -224,14 +250,6 @@ t.test('windows that are rebuilt beside a reservation that is entered are exact'
   await until(isEntered);
   t.same(await windowDifferences(pools.verify, () => {}), []);
 });
-
-/** Stores a batch that another storage made durable, as a worker does with a delivery of a gateway. */
-async function deliver(postgres: Postgres, batch: SealedBatch): Promise<void> {
-  await postgres.transaction(async (client) => {
-    await client.together([lockForAccept([batch.tenant.projectId])]);
-    await storeDelivered(client, [batch], ({ receivedAt }) => receivedAt);
-  });
-}
 
 t.test('a delivered batch without a reservation counts toward the windows', async (t) => {
   const { clock, postgres, pools, tenant, reserve, counted } = await opened(t);
