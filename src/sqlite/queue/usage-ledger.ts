@@ -16,7 +16,7 @@ import type { QueueOperations } from './operations.ts';
 import type { LedgerRow, UsageSum } from './usage-operations.ts';
 import { readUsage, VERIFY_STEP } from './usage-pages.ts';
 
-/** A start ignores ledger entries that are further ahead of the clock than this. */
+/** Ledger entries and batches that are further ahead of the clock than this are not trusted. */
 const TRUSTED_HOURS_AHEAD = 1;
 /** The longest that the ledger entry of a batch in another file waits to be written with others. */
 const FLUSH_MS = 200;
@@ -175,12 +175,19 @@ export class UsageLedger implements UsageCounters {
     }
   }
 
+  /** The clock of another machine opens no window: a time after the next hour counts as the present. */
+  #notAhead(at: number): number {
+    const now = this.#clock.now();
+    const last = Math.floor(now / HOUR_MS) + TRUSTED_HOURS_AHEAD;
+    return Math.floor(at / HOUR_MS) > last ? now : at;
+  }
+
   /** Called before the file gets a batch; returns the time of its ledger entry. */
   entering(batch: SealedBatch): number {
     const known = this.#unsettled.get(batch.id);
     if (known !== undefined) return known.at;
     const { id: batchId, tenant, usage } = batch;
-    const at = this.#timeOf(tenant.organizationId, usage.at ?? batch.receivedAt);
+    const at = this.#timeOf(tenant.organizationId, this.#notAhead(usage.at ?? batch.receivedAt));
     this.#add({ batchId, tenant, usage, at }, at, false);
     return at;
   }

@@ -8,7 +8,7 @@ import { openDatabase } from '../../../src/sqlite/database.ts';
 import { UsageLedger } from '../../../src/sqlite/queue/usage-ledger.ts';
 import { readUsage } from '../../../src/sqlite/queue/usage-pages.ts';
 import { threadFile } from '../../../src/thread/thread.ts';
-import { nativeBatch } from '../../helper/batches.ts';
+import { aTenant, nativeBatch } from '../../helper/batches.ts';
 import { sqlitePlace } from '../../helper/places.ts';
 import { recordingLogger } from '../../helper/settings.ts';
 
@@ -122,3 +122,26 @@ t.test('no usage moves to the sums by hour while they are read', async (t) => {
   );
   t.same(places, [0, 1]);
 });
+
+t.test(
+  'a batch from a machine whose clock is far ahead counts in the present windows',
+  async (t) => {
+    const place = sqlitePlace(t);
+    const { store, close } = await place.open();
+    t.teardown(close);
+    const queue = await store.openQueue({ name: 'q', branches: ['a'], maxBytes: 1e9 });
+    const [project] = await store.projects.list();
+    const { organizationId = '', id: projectId = '' } = project ?? {};
+    const tenant = aTenant({ organizationId, projectId });
+    const usage = { events: 3, bytes: 30 };
+    const receivedAt = place.clock.now();
+    for (const ahead of [0, 400 * 24 * HOUR_MS, 0]) {
+      await queue.append(nativeBatch(3, { tenant, usage, receivedAt: receivedAt + ahead }));
+    }
+    t.match(await store.counters.read(organizationId), {
+      month: { events: 9 },
+      hour: { bytes: 90 },
+    });
+    t.same(await store.usage.verify(), []);
+  },
+);
