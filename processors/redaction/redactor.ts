@@ -1,4 +1,4 @@
-import type { ReceivedBatch } from '../../src/model/batch.ts';
+import type { Format, ReceivedBatch } from '../../src/model/batch.ts';
 import type { BatchIndex } from '../../src/model/batch-index.ts';
 import {
   itemRangeOf,
@@ -36,7 +36,7 @@ export class Redactor {
   readonly #fields: ReadonlySet<TextField>;
   readonly #hashKey: string | undefined;
   readonly #matched: (rule: string) => void;
-  readonly #prefilters = new Map<ReceivedBatch['format'], Prefilter>();
+  readonly #prefilters = new Map<Format, Prefilter>();
 
   /** `matched` is called for every match, with its rule. */
   constructor(config: RedactionConfig, matched: (rule: string) => void) {
@@ -48,8 +48,8 @@ export class Redactor {
 
   /** Yields after at most a few milliseconds of work, so that other requests can be served. */
   *redact(batch: ReceivedBatch): Generator<undefined, void> {
-    const { index } = batch;
-    const candidates = yield* this.#candidatesIn(batch);
+    const { index, format } = batch;
+    const candidates = yield* this.#candidatesIn(format, index.bytes);
     // The prefilter finds the name of an attribute by the value behind it.
     const needsEveryItem = this.#search.needsEveryText || hasLateKeys(index);
     if (candidates.count === 0 && !needsEveryItem) return;
@@ -61,7 +61,28 @@ export class Redactor {
     yield* this.#redactItem(batch, SHARED, candidates);
   }
 
-  *#candidatesIn({ format, index: { bytes } }: ReceivedBatch): Generator<undefined, Candidates> {
+  /** The same for a text of its own; returns it with its matches redacted. */
+  *text(text: string): Generator<undefined, string> {
+    const bytes = Buffer.from(text);
+    const candidates = yield* this.#candidatesIn('native', bytes);
+    const whole = { start: 0, end: bytes.length, isEscaped: false };
+    const parts: Buffer[] = [];
+    let copied = 0;
+    for (const matches of this.#search.matches(bytes, whole, candidates)) {
+      for (const match of matches) {
+        const { start, end } = match;
+        this.#matched(match.rule);
+        const asterisks = Buffer.alloc(end - start, '*');
+        parts.push(bytes.subarray(copied, start), replacementOf(match, this.#hashKey) ?? asterisks);
+        copied = end;
+      }
+      yield;
+    }
+    if (parts.length === 0) return text;
+    return Buffer.concat([...parts, bytes.subarray(copied)]).toString();
+  }
+
+  *#candidatesIn(format: Format, bytes: Buffer): Generator<undefined, Candidates> {
     const known = this.#prefilters.get(format) ?? prefilter(format, this.#search);
     this.#prefilters.set(format, known);
     const candidates = new Candidates();

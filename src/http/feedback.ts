@@ -1,5 +1,6 @@
 import type { Tenant } from '../model/batch.ts';
 import type { FeedbackPart } from '../model/runs/assemble.ts';
+import type { ScoreEditor } from '../store/scores.ts';
 import type { Store } from '../store/store.ts';
 
 /**
@@ -11,7 +12,12 @@ export type FeedbackIntake = (
   parts: readonly FeedbackPart[],
 ) => Promise<number>;
 
-type FeedbackTarget = { readonly tenant: Tenant; readonly store: Store; readonly now: number };
+type FeedbackTarget = {
+  readonly tenant: Tenant;
+  readonly store: Store;
+  readonly scoreEditors: readonly ScoreEditor[];
+  readonly now: number;
+};
 
 /**
  * The feedback of a request. It is stored once the processors have decided, so a refused request stores none of it, and before the runs: if

@@ -1,5 +1,5 @@
 import { hash } from 'node:crypto';
-import { findOffer } from '../component/capability.ts';
+import { findOffer, findOffers } from '../component/capability.ts';
 import type {
   Admission,
   Clock,
@@ -29,6 +29,7 @@ import {
 } from '../model/request-context.ts';
 import { ulid } from '../model/ulid.ts';
 import { reject } from '../model/verbs.ts';
+import { SCORE_EDITOR } from '../store/scores.ts';
 import type { Store } from '../store/store.ts';
 import { STORE } from '../store/store.ts';
 import type { ByteReservation, BytesInFlight } from './admission.ts';
@@ -271,11 +272,12 @@ type Beside = {
 };
 
 function besideOf(
-  { feedback: intake, clock, logger }: Ingestion,
+  { pipeline, feedback: intake, clock, logger }: Ingestion,
   store: Store | undefined,
   tenant: Tenant,
   { attachments = [], feedback = [] }: Prepared,
 ): Beside {
+  const scoreEditors = findOffers(pipeline.offers, SCORE_EDITOR);
   return {
     attachments:
       store === undefined || attachments.length === 0
@@ -284,7 +286,7 @@ function besideOf(
     feedback:
       store === undefined || intake === undefined || feedback.length === 0
         ? undefined
-        : requestFeedback(intake, { tenant, store, now: clock.now() }, feedback),
+        : requestFeedback(intake, { tenant, store, scoreEditors, now: clock.now() }, feedback),
   };
 }
 

@@ -3,10 +3,11 @@ import { Refusal, StoreError } from '../../model/errors.ts';
 import { decodeCheckedText } from '../../model/json/checked.ts';
 import type { FeedbackPart } from '../../model/runs/assemble.ts';
 import type { Reads } from '../reads.ts';
+import { storeScore } from '../store-scores.ts';
+import type { StoreReading } from '../stored-request.ts';
 import type { FeedbackPlace } from './langsmith-feedback.ts';
 import { MAX_FEEDBACK_BYTES, scoreOfFeedback } from './langsmith-feedback.ts';
 import { objectOf } from './members.ts';
-import { storeScore } from './store-scores.ts';
 
 /** The most feedback of one request; LangSmith's clients send 100 runs and feedback together. */
 const MAX_FEEDBACK = 1000;
@@ -23,7 +24,7 @@ export function feedbackIntake(reads: Reads): FeedbackIntake {
 }
 
 async function isStored(
-  place: FeedbackPlace & { readonly reads: Reads },
+  place: FeedbackPlace & Pick<StoreReading, 'reads' | 'scoreEditors'>,
   { id, json }: FeedbackPart,
   now: number,
 ): Promise<boolean> {

@@ -7,14 +7,14 @@ import { answerJson } from '../answer.ts';
 import { jsonBody } from '../json-body.ts';
 import { newScore } from '../new-score.ts';
 import type { Read } from '../reads.ts';
+import type { TraceScore } from '../store-scores.ts';
+import { storeScore } from '../store-scores.ts';
 import type { StoreReading } from '../stored-request.ts';
 import { unknown } from '../stored-request.ts';
 import type { ClientRequest } from './client-request.ts';
 import type { Members } from './members.ts';
 import { objectOf, textIn } from './members.ts';
 import { pageOfClient } from './page.ts';
-import type { TraceScore } from './store-scores.ts';
-import { storeScore } from './store-scores.ts';
 import { uuidOf } from './uuid.ts';
 
 /** Bytes of one feedback. */

@@ -6,11 +6,13 @@ import { CHUNK_BYTES } from '../../../processors/redaction/prefilter.ts';
 import { createProcessor } from '../../../processors/redaction/processor.ts';
 import { Redactor } from '../../../processors/redaction/redactor.ts';
 import { RULE_NAMES } from '../../../processors/redaction/rules.ts';
+import { findOffer } from '../../../src/component/capability.ts';
 import { observe } from '../../../src/model/formats.ts';
 import { requestContext } from '../../../src/model/request-context.ts';
 import { seal } from '../../../src/model/seal.ts';
 import { MEMBERS_PER_STEP } from '../../../src/model/texts.ts';
 import { applyEdits, takeEdited } from '../../../src/model/verbs.ts';
+import { SCORE_EDITOR } from '../../../src/store/scores.ts';
 import { nativeBatch, nativeEvent, otlpBatch, rawBatch, received } from '../../helper/batches.ts';
 import { attributesOf, decodeRequest, encodeRequest, requestOf } from '../../helper/otlp-proto.ts';
 import { recordingMetrics, testSettings } from '../../helper/settings.ts';
@@ -405,4 +407,30 @@ t.test('gzip of a redacted body is not kept', async (t) => {
   await processor.process?.(batch, requestContext());
   t.match(gunzipSync(body).toString(), 'jane@example.com');
   t.notMatch(batch.body.toString('latin1'), 'jane@example.com');
+});
+
+t.test('the texts of scores are redacted, and nothing else of them', async (t) => {
+  const metrics = recordingMetrics();
+  const settings = testSettings('processor', 'redaction', { metrics });
+  const written = { fields: ['inputs'], rules: { email: 'hash' }, hash_key: HASH_KEY };
+  const processor = createProcessor(settings, config.parse(written));
+  const editor = findOffer(processor.offers ?? [], SCORE_EDITOR);
+  const score = {
+    ...{ id: 'jane@example.com', observationId: 'bob@example.com', name: 'password' },
+    ...{ value: 'no', comment: null, source: null, at: 4_111_111_111_111_111 },
+  };
+  const other = {
+    ...{ ...score, name: 'of jane@example.com', value: 'é {"password": "hunter2", "n": 1}' },
+    ...{ comment: `${'x '.repeat(3000)}TOKEN=abc😀 4111111111111111`, source: 'a@b.org' },
+  };
+  const number = { ...score, value: 4_111_111_111_111_111 };
+  const hash = /^\[HASH:[0-9a-f]{16}\]$/;
+  const edited = await editor?.edit([score, other, number]);
+  t.same([edited?.[0], edited?.[2]], [score, number]);
+  t.match(edited?.[1], {
+    ...{ id: score.id, observationId: score.observationId, at: score.at, source: hash },
+    ...{ name: /^of \[HASH:[0-9a-f]{16}\]$/, value: 'é {"password": "*******", "n": 1}' },
+  });
+  t.equal(edited?.[1]?.comment, `${'x '.repeat(3000)}TOKEN=******* ****************`);
+  t.equal(metrics.value('tracectl_redaction_matches_total', { rule: 'email' }), 2);
 });

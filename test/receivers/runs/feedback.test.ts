@@ -6,6 +6,8 @@ import { offer } from '../../../src/component/capability.ts';
 import { LISTENERS } from '../../../src/http/listener.ts';
 import { Refusal } from '../../../src/model/errors.ts';
 import { reject } from '../../../src/model/verbs.ts';
+import type { ScoreEditor } from '../../../src/store/scores.ts';
+import { SCORE_EDITOR } from '../../../src/store/scores.ts';
 import { STORE } from '../../../src/store/store.ts';
 import { aTenant } from '../../helper/batches.ts';
 import { testListeners } from '../../helper/http.ts';
@@ -19,7 +21,12 @@ async function receiving(
   {
     hasStore = true,
     decide,
-  }: { hasStore?: boolean; decide?: Parameters<typeof acceptInto>[1] } = {},
+    edit = async (scores) => scores,
+  }: {
+    hasStore?: boolean;
+    decide?: Parameters<typeof acceptInto>[1];
+    edit?: ScoreEditor['edit'];
+  } = {},
 ) {
   const { store, close } = await sqlitePlace(t).open();
   const [project] = await store.projects.list();
@@ -30,7 +37,7 @@ async function receiving(
   const settings = testSettings('receiver', 'runs', { host, logger: listeners.logger });
   const pipeline = sinkPipeline(sink, {
     tenant: aTenant({ projectId }),
-    offers: hasStore ? [offer(STORE, store)] : [],
+    offers: hasStore ? [offer(STORE, store), offer(SCORE_EDITOR, { edit })] : [],
     accept: acceptInto(sink, decide),
   });
   const receiver = createReceiver(
@@ -152,6 +159,15 @@ t.test('feedback beside runs that are all rejected is stored', async (t) => {
   t.equal(await send({ ...RUN, 'feedback.f': { run_id: 'b', key: 'k', score: 1 } }), 400);
   t.match(await scores('b'), [{ id: 'f' }]);
   t.match(sink.batches, [{ items: 0 }]);
+});
+
+t.test('a processor of the pipeline edits feedback before it is stored', async (t) => {
+  const { send, scores } = await receiving(t, {
+    edit: async (given) => given.map((score) => ({ ...score, comment: '***' })),
+  });
+  const about = { run_id: 'a', key: 'k', score: 1, comment: 'secret' };
+  t.equal(await send({ ...RUN, 'feedback.f': about }), 202);
+  t.match(await scores('a'), [{ id: 'f', comment: '***' }]);
 });
 
 t.test('without a store, feedback is left out', async (t) => {
