@@ -3,7 +3,7 @@ import type { SecretNames } from './secret-names.ts';
 import { startsWord } from './secret-names.ts';
 
 /** A secret value in a text, with the group of the name in front of it. */
-export type NamedValue = Finding & {
+type NamedValue = Finding & {
   readonly group: number;
   /** It is a number without quotes, so asterisks would break JSON around it. */
   readonly isNumber: boolean;
