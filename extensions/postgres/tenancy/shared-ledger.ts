@@ -67,6 +67,14 @@ export function sharedLedger(
       write.transaction(async (client) => {
         await client.query(...SHARE_ACCEPT_LOCK);
         await recordUsage(client, entries);
+        // The beginning of an epoch empties the entries that it sums up.
+        const lacking = await rows<{ batch_id: string; epoch: number }>(
+          client,
+          `SELECT batch_id, epoch FROM usage_ledger JOIN organizations ON organization = id
+           WHERE batch_id = ANY ($1) AND (events > 0 OR bytes > 0)`,
+          [entries.map(({ batchId }) => batchId)],
+        );
+        return new Map(lacking.map(({ batch_id, epoch }) => [batch_id, epoch]));
       }),
   };
 }
