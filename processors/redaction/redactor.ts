@@ -140,10 +140,10 @@ export class Redactor {
       );
     };
     const visitor: TextVisitor = {
-      marks: (start, end) => {
+      marks: (start, end, isFixed) => {
         const isEscaped = isJson && hasBackslash(bytes, start, end);
         // A key is a text, too: of a map from addresses, for instance.
-        if (needsEveryText || candidates.has(start, end)) {
+        if (!isFixed && (needsEveryText || candidates.has(start, end))) {
           texts.add(start, end, isEscaped, undefined);
         }
         return secrets.enter(start, nameAt(start, end, isEscaped));

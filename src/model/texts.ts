@@ -42,8 +42,11 @@ export type TextVisitor = {
    * copies what it keeps. A visitor does not change the bytes during the walk.
    */
   text(place: TextPlace): void;
-  /** Called once for every key, before the texts of its value. True marks all texts of the value. */
-  marks?(keyStart: number, keyEnd: number): boolean;
+  /**
+   * Called once for every key, before the texts of its value. True marks all texts of the value. A key is fixed if it is a name of the
+   * format: a processor that edits it loses its value.
+   */
+  marks?(keyStart: number, keyEnd: number, isFixed: boolean): boolean;
   /** Called for every number and byte sequence that is not empty, at any depth below a marked key. */
   scalar?(place: ScalarPlace): void;
 };

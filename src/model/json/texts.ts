@@ -20,7 +20,7 @@ import {
   type Text,
   textOf,
 } from './grammar.ts';
-import { type KeyTable, nodeForAny, type Pattern } from './pattern.ts';
+import { compilePattern, type KeyTable, nodeForAny, type Pattern } from './pattern.ts';
 import { itemRange, typeOfByte } from './read.ts';
 
 /** The pattern of a format's items, and the text field of each of its slots. */
@@ -67,8 +67,14 @@ export function* rootTexts(index: JsonIndex, visitor: TextVisitor): TextSteps {
     items.set(...itemRange(index, position));
   }
   const walk = new TextWalk(index.bytes, visitor, items);
-  yield* walk.value(spaceFrom(walk.json, 0), 'metadata', NO_KEY, NO_KEY, false);
+  yield* walk.object(spaceFrom(walk.json, 0), 'metadata', false, ROOT);
 }
+
+/** The arrays of items. */
+const ROOT: KnownKeys = {
+  keys: compilePattern(['events', 'post', 'patch'], []).root,
+  fields: ['metadata', 'metadata', 'metadata'],
+};
 
 const NO_KEY = -1;
 
@@ -198,7 +204,7 @@ export class TextWalk {
       const keyEnd = at - 1;
       const node =
         known === undefined ? undefined : nodeForAny(known.keys, bytes, keyStart, keyEnd);
-      const isMarkedHere = this.marks(keyStart, keyEnd, isMarked);
+      const isMarkedHere = this.marks(keyStart, keyEnd, isMarked, node !== undefined);
       at = skipColon(json, at);
       const inner = node === undefined ? field : (known?.fields[node.slot] ?? field);
       if (known !== undefined && node?.children !== undefined && bytes[at] === OPEN_BRACE) {
@@ -216,8 +222,8 @@ export class TextWalk {
     }
   }
 
-  marks(keyStart: number, keyEnd: number, isMarked: boolean): boolean {
-    return (this.#visitor.marks?.(keyStart, keyEnd) ?? false) || isMarked;
+  marks(keyStart: number, keyEnd: number, isMarked: boolean, isFixed: boolean): boolean {
+    return (this.#visitor.marks?.(keyStart, keyEnd, isFixed) ?? false) || isMarked;
   }
 
   *#array(

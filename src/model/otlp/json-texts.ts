@@ -104,7 +104,7 @@ class JsonTexts {
       at = skipColon(json, at);
       const field = shape.fields.get(this.#name(keyStart, keyEnd));
       if (field === undefined) {
-        const isMarked = this.#walk.marks(keyStart, keyEnd, inner.isMarked);
+        const isMarked = this.#walk.marks(keyStart, keyEnd, inner.isMarked, false);
         at = yield* this.#walk.value(at, inner.field, keyStart, keyEnd, isMarked);
       } else if (this.#walk.isContainer(at)) {
         at = yield* this.#container(at, field, inner);
@@ -168,7 +168,7 @@ class JsonTexts {
     if (shape === EVENT) return AROUND_EVENT;
     if (shape !== KEY_VALUE) return around;
     const [keyStart, keyEnd] = this.#keyOf(start);
-    const isMarked = this.#walk.marks(keyStart, keyEnd, around.isMarked);
+    const isMarked = this.#walk.marks(keyStart, keyEnd, around.isMarked, false);
     const key = this.#attributeKey(keyStart, keyEnd);
     const { isEvent, within } = around;
     const place = { keyStart, keyEnd, isMarked, isEvent, isValue: true };

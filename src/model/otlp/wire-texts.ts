@@ -94,7 +94,7 @@ class WireTexts {
   ): TextSteps {
     const keyStart = this.#keyStart;
     const keyEnd = this.#keyEnd;
-    const isMarked = (this.#visitor.marks?.(keyStart, keyEnd) ?? false) || isMarkedAround;
+    const isMarked = (this.#visitor.marks?.(keyStart, keyEnd, false) ?? false) || isMarkedAround;
     let p = start;
     while (p < end) {
       const number = this.#read(p);

@@ -7,6 +7,7 @@ import { createProcessor } from '../../../processors/redaction/processor.ts';
 import { Redactor } from '../../../processors/redaction/redactor.ts';
 import { RULE_NAMES } from '../../../processors/redaction/rules.ts';
 import { findOffer } from '../../../src/component/capability.ts';
+import type { Format } from '../../../src/model/batch.ts';
 import { observe } from '../../../src/model/formats.ts';
 import { requestContext } from '../../../src/model/request-context.ts';
 import { seal } from '../../../src/model/seal.ts';
@@ -121,6 +122,25 @@ t.test('ids, times and enumerations stay, and the events can still be read', asy
   const [observation] = observe(seal(batch, requestContext()));
   t.match(observation, { id: ids.id, traceId: ids.trace_id, parentId: ids.parent_id });
   t.equal(observation?.name, '*************');
+});
+
+t.test('names of members that a format reads are not redacted', (t) => {
+  const patterns = [{ name: 'words', pattern: '[a-z]{4,}[0-9_a-z]*' }];
+  const fields = ['inputs', 'metadata', 'attributes'];
+  const left = (format: Format, body: object) => {
+    return redacted(format, body, { fields, patterns }).toString();
+  };
+  const native = { events: [{ trace_id: 'ab', inputs: { events: 'cdef' } }], more: 1 };
+  t.equal(
+    left('native', native),
+    '{"events":[{"trace_id":"ab","inputs":{"******":"****"}}],"****":1}',
+  );
+  const note = { mime_type: 'a/b', bytes: 1, sha256: 'f'.repeat(64) };
+  const runs = { post: [{ id: 'a', inputs: {}, attachments: { 'x.png': note } }], patch: [] };
+  t.equal(left('runs', runs), JSON.stringify(runs));
+  const keys = redacted('native', native, { keys: ['inputs'] }).toString();
+  t.match(keys, '{"events":"****"}', 'they are names of keys all the same');
+  t.end();
 });
 
 t.test('attachments stay with their run, whatever their names are', async (t) => {
