@@ -55,7 +55,7 @@ function readingOperation(
         permissions: ['traces:read'],
       };
       await route.handle(takeOver(), {
-        ...{ tenant, store, renderRefusal },
+        ...{ tenant, store, scoreEditors: [], renderRefusal },
         beforePayloads: (of) => audit.note({ by, projectId, of }),
         beforeWrite: ({ kind, trace, id }) =>
           store.audit.record({

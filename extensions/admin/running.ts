@@ -103,11 +103,11 @@ function deadLetterOperations({ control }: RunningParts): Operation[] {
       answer: RUNNING_SCHEMAS[answer],
       codes: ['not_found'],
       async run({ body: { queue, ids } }, context) {
-        const named = queue === undefined ? {} : { queue };
-        // An unknown queue leaves no entry.
-        if (queue !== undefined) await control(command('dead_letters.list', { queue, limit: 1 }));
+        const args = { ids, ...(queue === undefined ? {} : { queue }) };
+        // A request that names no queue, or an unknown one, leaves no entry.
+        await control(command('dead_letters.check', args));
         await note(context, `dead_letters.${verb}`, queue, ids);
-        return { body: await control(command(`dead_letters.${verb}`, { ids, ...named })) };
+        return { body: await control(command(`dead_letters.${verb}`, args)) };
       },
     });
   return [

@@ -184,6 +184,32 @@ return redis.call('HDEL', KEYS[2], unpack(ARGV))
 `;
 
 /**
+ * Counts a durable batch whose reservation was lost with the counters of an earlier epoch, once: it has a reservation again until it is
+ * confirmed.
+ * KEYS state, month, hour, leases, reserved
+ * ARGV epoch whose sums lack the batch, batch id, project, month's start, hour number, events, bytes, lease (ms)
+ * Answers 'counted', also for the counters of a later epoch, or 'missing' if the counters of the epoch are not installed
+ */
+export const RECOUNT = `${SERVER}
+local state = redis.call('HMGET', KEYS[1], 'epoch', 'server')
+if not state[1] or state[2] ~= server() then return 'missing' end
+local epoch, wanted = tonumber(state[1]), tonumber(ARGV[1])
+if epoch < wanted then return 'missing' end
+if epoch > wanted or redis.call('HEXISTS', KEYS[5], ARGV[2]) == 1 then return 'counted' end
+local function count(key, amount)
+  if redis.call('EXISTS', key) == 0 then return end
+  redis.call('HINCRBY', key, 'o', amount)
+  redis.call('HINCRBY', key, ARGV[3], amount)
+end
+count(KEYS[2], tonumber(ARGV[6]))
+count(KEYS[3], tonumber(ARGV[7]))
+local time = redis.call('TIME')
+redis.call('ZADD', KEYS[4], time[1] * 1000 + math.floor(time[2] / 1000) + tonumber(ARGV[8]), ARGV[2])
+redis.call('HSET', KEYS[5], ARGV[2], table.concat(ARGV, ' ', 3, 7))
+return 'counted'
+`;
+
+/**
  * Ends a reservation and uncounts its usage, once, in the windows that still exist.
  * KEYS leases, reserved, month, hour; ARGV batch id, project, events, bytes
  */

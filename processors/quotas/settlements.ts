@@ -3,7 +3,7 @@ import { HOUR_MS, windowAt } from '../../src/model/usage-window.ts';
 import type { Reservation } from '../../src/tenancy/contract.ts';
 import type { LedgerEntry, SharedLedger } from '../../src/tenancy/shared-ledger.ts';
 import type { KeyName, RunScript } from './scripts.ts';
-import { CANCEL, CONFIRM, counterKeys, leaseKeys, OVERDUE } from './scripts.ts';
+import { CANCEL, CONFIRM, counterKeys, leaseKeys, OVERDUE, RECOUNT } from './scripts.ts';
 
 type SettlementOptions = {
   readonly run: RunScript;
@@ -34,11 +34,17 @@ type Undecided = {
   readonly countsAt: number;
 };
 
+/** When an admitted reservation counts, and the epoch of the counters that have it. */
+type Expected = { readonly at: number; readonly epoch?: number | undefined };
+
+/** An entry, and the epoch of the counters that have or that lack its usage. */
+type Unrecorded = LedgerEntry & Pick<Expected, 'epoch'>;
+
 /**
  * Settles reservations in the background:
  *
  *   durable, entered with the batch ──────────────────────▶ confirmed
- *   durable in another storage ──▶ entered in the ledger ─▶ confirmed
+ *   durable in another storage ──▶ entered in the ledger ─▶ counted again if its counters were lost before ─▶ confirmed
  *   failed, or overdue ──▶ the ledger decides: holds the batch ─▶ confirmed; lacks it ─▶ cancelled
  *
  * A failed append may have been committed. The ledger rejects a later entry of a batch that it reported as lacking, so
@@ -46,10 +52,11 @@ type Undecided = {
  */
 export class Settlements {
   readonly #options: SettlementOptions;
-  readonly #countsAt = new Map<string, number>();
+  readonly #expected = new Map<string, Expected>();
   #durable: { organizationId: string; batchId: string }[] = [];
   #undecided: Undecided[] = [];
-  #unrecorded: LedgerEntry[] = [];
+  #unrecorded: Unrecorded[] = [];
+  #uncounted: Unrecorded[] = [];
   #working: Promise<void> = Promise.resolve();
   #isClosed = false;
   #cancelFlush: (() => void) | undefined;
@@ -60,25 +67,26 @@ export class Settlements {
     this.#cancelSweep = options.clock.after(SWEEP_MS, () => this.#sweep());
   }
 
-  /** Keeps the time at which an admitted reservation counts. */
-  expect(batchId: string, countsAt: number): void {
-    this.#countsAt.set(batchId, countsAt);
+  /** Keeps when, and in which epoch, an admitted reservation counts. */
+  expect(batchId: string, { at, epoch }: Expected): void {
+    this.#expected.set(batchId, { at, epoch });
   }
 
   /** No further reservation may be made. */
   get isFull(): boolean {
-    return this.#undecided.length + this.#unrecorded.length >= MAX_UNSETTLED;
+    const waiting = this.#undecided.length + this.#unrecorded.length + this.#uncounted.length;
+    return waiting >= MAX_UNSETTLED;
   }
 
   /** `isEntered`: the ledger entry was written with the batch. */
   settle({ batchId, tenant, usage, at }: Reservation, isDurable: boolean, isEntered: boolean) {
     const { organizationId, projectId } = tenant;
-    const countsAt = this.#countsAt.get(batchId) ?? at;
-    this.#countsAt.delete(batchId);
+    const { at: countsAt, epoch } = this.#expected.get(batchId) ?? { at };
+    this.#expected.delete(batchId);
     if (!isDurable) {
       this.#undecided.push({ batchId, organizationId, projectId, ...usage, countsAt });
     } else if (isEntered) this.#durable.push({ organizationId, batchId });
-    else this.#unrecorded.push({ batchId, tenant, usage, at: countsAt });
+    else this.#unrecorded.push({ batchId, tenant, usage, at: countsAt, epoch });
     this.#flushLater(FLUSH_MS);
   }
 
@@ -95,6 +103,7 @@ export class Settlements {
     this.#working = this.#working.then(async () => {
       try {
         await this.#record();
+        await this.#recount();
         await this.#decideAll();
         await this.#confirm();
       } catch (error) {
@@ -108,12 +117,46 @@ export class Settlements {
   async #record(): Promise<void> {
     while (this.#unrecorded.length > 0) {
       const entries = this.#unrecorded.slice(0, MAX_PER_CALL);
-      await this.#options.ledger.record(entries);
+      const lacking = await this.#options.ledger.record(entries);
       this.#unrecorded = this.#unrecorded.slice(entries.length);
-      for (const { batchId, tenant } of entries) {
-        this.#durable.push({ organizationId: tenant.organizationId, batchId });
+      for (const entry of entries) {
+        const { batchId, tenant, epoch: reservedIn } = entry;
+        const epoch = lacking.get(batchId);
+        if (epoch !== undefined && reservedIn !== undefined && reservedIn < epoch) {
+          this.#uncounted.push({ ...entry, epoch });
+        } else this.#durable.push({ organizationId: tenant.organizationId, batchId });
       }
     }
+  }
+
+  /** Batches whose counters are not installed yet wait for the next flush. */
+  async #recount(): Promise<void> {
+    const waiting: Unrecorded[] = [];
+    try {
+      for (let next = this.#uncounted[0]; next !== undefined; next = this.#uncounted[0]) {
+        const isCounted = await this.#recountOne(next);
+        this.#uncounted.shift();
+        const { batchId, tenant } = next;
+        if (isCounted) this.#durable.push({ organizationId: tenant.organizationId, batchId });
+        else waiting.push(next);
+      }
+    } finally {
+      this.#uncounted.push(...waiting);
+    }
+    if (waiting.length > 0) this.#flushLater(RETRY_MS);
+  }
+
+  async #recountOne({ batchId, tenant, usage, at, epoch = 0 }: Unrecorded): Promise<boolean> {
+    const { run, key } = this.#options;
+    const window = windowAt(at);
+    const { organizationId, projectId } = tenant;
+    const { state, month, hour, leases, reserved } = counterKeys(key, organizationId, window);
+    const answer = await run(
+      RECOUNT,
+      [state, month, hour, leases, reserved],
+      [epoch, batchId, projectId, window.month, window.hour, usage.events, usage.bytes, CLAIM_MS],
+    );
+    return answer === 'counted';
   }
 
   async #decideAll(): Promise<void> {

@@ -105,7 +105,7 @@ export function sharedCounters(options: SharedCountersOptions): SharedCounters {
       }
       if (settlements.isFull) throw unsettled();
       const verdict = await ask(reservation, limits);
-      if (verdict.admitted) settlements.expect(reservation.batchId, verdict.at);
+      if (verdict.admitted) settlements.expect(reservation.batchId, verdict);
       return verdict;
     },
     settle: (reservation, isDurable, isEntered = false) =>

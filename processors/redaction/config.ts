@@ -13,6 +13,9 @@ const NAMES = [
   ...['api_key', 'access_key', 'secret_key', 'private_key', 'credentials'],
 ];
 
+/** Characters of an entry of `keys`. */
+export const MAX_ENTRY = 128;
+
 /** Shorter keys do not protect an address or a number against being guessed. */
 const MIN_HASH_KEY = 16;
 
@@ -56,7 +59,7 @@ export const config = z
         z
           .string()
           .regex(/[\p{L}\p{N}]/u, 'expected a letter or a digit')
-          .max(128),
+          .max(MAX_ENTRY),
       )
       .default(NAMES)
       .describe(

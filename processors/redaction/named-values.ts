@@ -3,10 +3,16 @@ import type { SecretNames } from './secret-names.ts';
 import { startsWord } from './secret-names.ts';
 
 /** A secret value in a text, with the group of the name in front of it. */
-export type NamedValue = Finding & {
+type NamedValue = Finding & {
   readonly group: number;
   /** It is a number without quotes, so asterisks would break JSON around it. */
   readonly isNumber: boolean;
+};
+
+/** The values in a text; `open` is the last one if it may go on behind the text. */
+export type FoundValues = {
+  readonly values: readonly NamedValue[];
+  readonly open: (Finding & { readonly group: number }) | undefined;
 };
 
 /**
@@ -18,10 +24,11 @@ export type NamedValue = Finding & {
  *   … authorization: Bearer abc    anywhere, if an authentication scheme follows
  *   API_KEY=abc                    in capitals, at the start of a line, or behind `?`, `&` or `;`
  */
-export function namedValueFinder(names: SecretNames): (text: string) => NamedValue[] {
+export function namedValueFinder(names: SecretNames): (text: string) => FoundValues {
   const pattern = new RegExp(`(${names.source})(["'\`]?\\]?)(?:\\s{0,16})(:|=>?)`, 'gi');
   return (text) => {
-    const found: NamedValue[] = [];
+    const values: NamedValue[] = [];
+    let open: FoundValues['open'];
     pattern.lastIndex = 0;
     for (let match = pattern.exec(text); match !== null; match = pattern.exec(text)) {
       const { index } = match;
@@ -30,11 +37,12 @@ export function namedValueFinder(names: SecretNames): (text: string) => NamedVal
       const value = place && name && valueBehind(text, place);
       for (const { start, end, isNumber = false } of value?.parts ?? []) {
         if (end === start || (isNumber && name?.isExact !== true)) continue;
-        found.push({ start, end, group: name?.group ?? 0, isNumber });
+        values.push({ start, end, group: name?.group ?? 0, isNumber });
       }
+      if (value?.end === text.length) open = { ...value, group: name?.group ?? 0 };
       pattern.lastIndex = Math.max(value?.end ?? 0, index + 1);
     }
-    return found;
+    return { values, open };
   };
 }
 
@@ -50,7 +58,7 @@ type Place = {
 };
 
 type Part = Finding & { readonly isNumber?: boolean };
-type Value = { readonly parts: readonly Part[]; readonly end: number };
+type Value = Finding & { readonly parts: readonly Part[] };
 
 const NAME_CHARACTER = /[\p{L}\p{N}_.$/-]/u;
 const MAX_NAME = 128;
@@ -100,7 +108,11 @@ function quotedValue(text: string, start: number): Value | undefined {
   if (quote === undefined) return undefined;
   const from = OPENING.lastIndex;
   const end = closingQuote(text, from, quote);
-  return { parts: [{ start: from, end }], end };
+  return onePart({ start: from, end });
+}
+
+function onePart(part: Part): Value {
+  return { start: part.start, end: part.end, parts: [part] };
 }
 
 /** The end of a quoted text: its line's end if it is cut off. Only a template literal has several lines. */
@@ -119,6 +131,7 @@ const BARE_WORD = /[^\s,;}\])]+/y;
 
 /** The value of a member of an object; undefined for constants. */
 function memberValue(text: string, start: number): Value | undefined {
+  if (start === text.length) return { start, end: start, parts: [] };
   if (/[[{(]/.test(text[start] ?? '')) return containerValue(text, start);
   const quoted = quotedValue(text, start);
   if (quoted !== undefined) return quoted;
@@ -126,7 +139,7 @@ function memberValue(text: string, start: number): Value | undefined {
   const numberEnd = matchEnd(NUMBER, text, start);
   const end = numberEnd ?? matchEnd(BARE_WORD, text, start);
   if (end === undefined) return undefined;
-  return { parts: [{ start, end, isNumber: numberEnd !== undefined }], end };
+  return onePart({ start, end, isNumber: numberEnd !== undefined });
 }
 
 /** Every text and number in a list, a tuple of Python or an object, except the names of members. */
@@ -151,7 +164,7 @@ function containerValue(text: string, start: number): Value {
     }
     at++;
   } while (depth > 0 && at < text.length);
-  return { parts, end: Math.min(at, text.length) };
+  return { start, end: depth > 0 ? text.length : at, parts };
 }
 
 const SCHEME = /[ \t]{0,16}(?:Bearer|Basic|Digest|Token|Api-?Key|Negotiate)[ \t]+/iy;
@@ -162,7 +175,7 @@ function schemeValue(text: string, start: number): Value | undefined {
   const from = matchEnd(SCHEME, text, start);
   const end = from === undefined ? undefined : matchEnd(CREDENTIAL, text, from);
   if (from === undefined || end === undefined) return undefined;
-  return { parts: [{ start: from, end }], end };
+  return onePart({ start: from, end });
 }
 
 const BLANK = /[ \t]*/y;
@@ -172,12 +185,12 @@ const LINE = { '': /[^\n\r]*/y, '"': /[^\n\r"]*/y, "'": /[^\n\r']*/y, '`': /[^\n
 function headerValue(text: string, start: number, quote: string): Value | undefined {
   const from = matchEnd(SCHEME, text, start) ?? matchEnd(BLANK, text, start) ?? start;
   const end = matchEnd(LINE[quote as keyof typeof LINE], text, from) ?? from;
-  return end > from ? { parts: [{ start: from, end }], end } : undefined;
+  return end > from ? onePart({ start: from, end }) : undefined;
 }
 
 const WORD = /[^\s"'`&#;<>]+/y;
 
 function wordValue(text: string, start: number): Value | undefined {
   const end = matchEnd(WORD, text, start);
-  return end === undefined ? undefined : { parts: [{ start, end }], end };
+  return end === undefined ? undefined : onePart({ start, end });
 }

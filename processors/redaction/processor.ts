@@ -1,5 +1,8 @@
+import { offer } from '../../src/component/capability.ts';
 import type { RequestProcessor, Settings } from '../../src/component/component.ts';
 import { inTurns } from '../../src/component/turns.ts';
+import type { NewScore, ScoreEditor } from '../../src/store/scores.ts';
+import { SCORE_EDITOR } from '../../src/store/scores.ts';
 import type { RedactionConfig } from './config.ts';
 import { Redactor } from './redactor.ts';
 
@@ -8,6 +11,7 @@ import { Redactor } from './redactor.ts';
  * after other requests were served.
  *
  *   batch ── redactor.ts ── masked or replaced texts ──▶ the next processor
+ *   score ── redactor.ts ──▶ the store
  */
 export function createProcessor(
   { clock, metrics }: Settings,
@@ -27,7 +31,20 @@ export function createProcessor(
     counts.clear();
   }
 
+  const scores: ScoreEditor = {
+    async edit(given) {
+      const edited: NewScore[] = [];
+      try {
+        await inTurns(redactScores(redactor, given, edited), clock);
+      } finally {
+        count();
+      }
+      return edited;
+    },
+  };
+
   return {
+    offers: [offer(SCORE_EDITOR, scores)],
     async start() {},
     async shutdown() {},
     process(batch, request) {
@@ -36,4 +53,22 @@ export function createProcessor(
       return rest?.finally(count);
     },
   };
+}
+
+/** Adds the scores to `edited`. Their names, texts and sources are redacted; their ids are those of traces and observations. */
+function* redactScores(
+  redactor: Redactor,
+  scores: readonly NewScore[],
+  edited: NewScore[],
+): Generator<undefined, void> {
+  for (const score of scores) {
+    const { name, value, comment, source } = score;
+    edited.push({
+      ...score,
+      name: yield* redactor.text(name),
+      value: typeof value === 'string' ? yield* redactor.text(value) : value,
+      comment: comment === null ? null : yield* redactor.text(comment),
+      source: source === null ? null : yield* redactor.text(source),
+    });
+  }
 }

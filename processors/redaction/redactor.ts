@@ -1,4 +1,4 @@
-import type { ReceivedBatch } from '../../src/model/batch.ts';
+import type { Format, ReceivedBatch } from '../../src/model/batch.ts';
 import type { BatchIndex } from '../../src/model/batch-index.ts';
 import {
   itemRangeOf,
@@ -16,7 +16,7 @@ import {
   SHARED,
 } from '../../src/model/verbs.ts';
 import { Candidates } from './candidates.ts';
-import type { RedactionConfig } from './config.ts';
+import { MAX_ENTRY, type RedactionConfig } from './config.ts';
 import type { Match } from './match.ts';
 import { CHUNK_BYTES, type Prefilter, prefilter } from './prefilter.ts';
 import { replacementOf } from './replacement.ts';
@@ -36,7 +36,7 @@ export class Redactor {
   readonly #fields: ReadonlySet<TextField>;
   readonly #hashKey: string | undefined;
   readonly #matched: (rule: string) => void;
-  readonly #prefilters = new Map<ReceivedBatch['format'], Prefilter>();
+  readonly #prefilters = new Map<Format, Prefilter>();
 
   /** `matched` is called for every match, with its rule. */
   constructor(config: RedactionConfig, matched: (rule: string) => void) {
@@ -48,8 +48,8 @@ export class Redactor {
 
   /** Yields after at most a few milliseconds of work, so that other requests can be served. */
   *redact(batch: ReceivedBatch): Generator<undefined, void> {
-    const { index } = batch;
-    const candidates = yield* this.#candidatesIn(batch);
+    const { index, format } = batch;
+    const candidates = yield* this.#candidatesIn(format, index.bytes);
     // The prefilter finds the name of an attribute by the value behind it.
     const needsEveryItem = this.#search.needsEveryText || hasLateKeys(index);
     if (candidates.count === 0 && !needsEveryItem) return;
@@ -61,7 +61,28 @@ export class Redactor {
     yield* this.#redactItem(batch, SHARED, candidates);
   }
 
-  *#candidatesIn({ format, index: { bytes } }: ReceivedBatch): Generator<undefined, Candidates> {
+  /** The same for a text of its own; returns it with its matches redacted. */
+  *text(text: string): Generator<undefined, string> {
+    const bytes = Buffer.from(text);
+    const candidates = yield* this.#candidatesIn('native', bytes);
+    const whole = { start: 0, end: bytes.length, isEscaped: false };
+    const parts: Buffer[] = [];
+    let copied = 0;
+    for (const matches of this.#search.matches(bytes, whole, candidates)) {
+      for (const match of matches) {
+        const { start, end } = match;
+        this.#matched(match.rule);
+        const asterisks = Buffer.alloc(end - start, '*');
+        parts.push(bytes.subarray(copied, start), replacementOf(match, this.#hashKey) ?? asterisks);
+        copied = end;
+      }
+      yield;
+    }
+    if (parts.length === 0) return text;
+    return Buffer.concat([...parts, bytes.subarray(copied)]).toString();
+  }
+
+  *#candidatesIn(format: Format, bytes: Buffer): Generator<undefined, Candidates> {
     const known = this.#prefilters.get(format) ?? prefilter(format, this.#search);
     this.#prefilters.set(format, known);
     const candidates = new Candidates();
@@ -111,17 +132,21 @@ export class Redactor {
     const texts = new TextList();
     const numbers: MaskedRange[] = [];
     const secrets = new SecretKeys();
+    const nameAt = (start: number, end: number, isEscaped: boolean) => {
+      // Hot path: the bytes tell of most keys that they are no secret name.
+      if (!isEscaped && !names.mayEnd(bytes, end)) return undefined;
+      return names.match(
+        isEscaped ? unescaped(bytes, start, end) : bytes.toString('utf8', start, end),
+      );
+    };
     const visitor: TextVisitor = {
-      marks: (start, end) => {
+      marks: (start, end, isFixed) => {
         const isEscaped = isJson && hasBackslash(bytes, start, end);
         // A key is a text, too: of a map from addresses, for instance.
-        if (needsEveryText || candidates.has(start, end)) {
+        if (!isFixed && (needsEveryText || candidates.has(start, end))) {
           texts.add(start, end, isEscaped, undefined);
         }
-        // Hot path: the bytes tell of most keys that they are no secret name.
-        if (!isEscaped && !names.mayEnd(bytes, end)) return secrets.enter(start, undefined);
-        const name = isEscaped ? unescaped(bytes, start, end) : bytes.toString('utf8', start, end);
-        return secrets.enter(start, names.match(name));
+        return secrets.enter(start, nameAt(start, end, isEscaped));
       },
       text: ({ field, start, end, isEscaped, isMarked, keyStart }) => {
         if (start === end || !this.#fields.has(field)) return;
@@ -130,8 +155,11 @@ export class Redactor {
           texts.add(start, end, isEscaped, group);
         }
       },
-      scalar: ({ field, start, end, form }) => {
-        if (!secrets.isNumberSecret || !this.#fields.has(field)) return;
+      scalar: ({ field, start, end, keyStart, keyEnd, form }) => {
+        // A longer key has words in front of an entry.
+        if (!this.#fields.has(field) || keyEnd - keyStart > LONGEST_ENTRY) return;
+        const isEscaped = isJson && hasBackslash(bytes, keyStart, keyEnd);
+        if (nameAt(keyStart, keyEnd, isEscaped)?.isExact !== true) return;
         this.#matched('keys');
         numbers.push({ item, start, end, form });
       },
@@ -161,6 +189,8 @@ export class Redactor {
 const LONG_TEXT = 4_096;
 const TEXTS_PER_TURN = 64;
 const NUMBERS_PER_TURN = 4_096;
+/** Bytes of the longest entry of `keys` if each character is an escape of JSON. */
+const LONGEST_ENTRY = 6 * MAX_ENTRY;
 
 type Visited = { readonly texts: TextList; readonly numbers: readonly MaskedRange[] };
 
@@ -168,14 +198,8 @@ type Visited = { readonly texts: TextList; readonly numbers: readonly MaskedRang
 class SecretKeys {
   /** By the start of the key; those of group 0 are left out. */
   readonly #groups = new Map<number, number>();
-  /**
-   * The key that was entered last is an entry of the configuration, without words in front of it: only then is a
-   * number a secret. A `time_to_first_token` is none.
-   */
-  isNumberSecret = false;
 
   enter(start: number, match: NameMatch | undefined): boolean {
-    this.isNumberSecret = match?.isExact === true;
     if (match !== undefined && match.group > 0) this.#groups.set(start, match.group);
     return match !== undefined;
   }

@@ -160,14 +160,30 @@ export class Search {
         }
       }
       if ((Cause.NAME & causes) === 0) continue;
-      for (const value of this.#findNamedValues(form.text)) {
-        const verdict = this.#nameVerdicts[value.group] ?? KEYS;
-        const match = add(form, value, verdict, value.isNumber);
-        if (isCut && match?.end === end) open = match;
+      const named = this.#findNamedValues(form.text);
+      for (const value of named.values) {
+        add(form, value, this.#nameVerdicts[value.group] ?? KEYS, value.isNumber);
+      }
+      if (isCut && named.open !== undefined) {
+        open = openMatch(form, named.open, this.#nameVerdicts[named.open.group] ?? KEYS);
       }
     }
     return { matches, open };
   }
+}
+
+/** A value that may go on behind its window, whatever of it is in there. */
+function openMatch(form: TextForm, range: Finding, { rule, action }: Verdict): Match {
+  const start = outsideEscapes(form.text, range).start;
+  const text = form.text.slice(start);
+  return {
+    start: byteAt(form, start),
+    end: byteAt(form, form.text.length),
+    rule,
+    action,
+    text,
+    isNumber: false,
+  };
 }
 
 /** Undefined if nothing of the range is outside of escapes. */

@@ -19,6 +19,11 @@ export function offer<T>(capability: Capability<T>, value: NoInfer<T>): Offer {
   return { capability, value };
 }
 
+/** Every value offered for the capability, in the order of the offers. */
+export function findOffers<T>(offers: readonly Offer[], wanted: Capability<T>): T[] {
+  return offers.flatMap(({ capability, value }) => (capability === wanted ? [value as T] : []));
+}
+
 /** The value offered for the capability; undefined if none of the offers is for it. */
 export function findOffer<T>(offers: readonly Offer[], wanted: Capability<T>): T | undefined {
   return offers.find(({ capability }) => capability === wanted)?.value as T | undefined;

@@ -6,6 +6,7 @@ import { ControlError, readArguments } from './protocol.ts';
 export const DEAD_LETTER_COMMANDS = {
   'dead_letters.list': list,
   'dead_letters.show': show,
+  'dead_letters.check': check,
   'dead_letters.replay': replay,
   'dead_letters.drop': drop,
 } as const;
@@ -73,6 +74,13 @@ async function show(queues: Queues, args: unknown): Promise<ShownDeadLetter> {
   const [letter] = await each.deadLetters({ limit: 1, after: id - 1 });
   if (letter?.id === id) return shown(name, letter);
   throw new ControlError('unknown_dead_letter', `the queue ${name} has no dead letter ${id}`);
+}
+
+/** Refuses what `replay` and `drop` refuse before they change anything, and changes nothing. */
+async function check(queues: Queues, args: unknown): Promise<object> {
+  const { queue } = readArguments(manyArguments, args);
+  chosen(queues, queue);
+  return {};
 }
 
 async function replay(queues: Queues, args: unknown): Promise<{ replayed: number }> {

@@ -105,7 +105,7 @@ async function accept(
     sealed = seal(batch, request);
     const { batchSteps } = stages;
     const processed = batchSteps.length > 0 ? await transform(batchSteps, sealed, false) : sealed;
-    if (sealed.items > 0) await request.storeBeside?.(sealed);
+    await request.storeBeside?.(sealed);
     if (request.signal.aborted) throw tooLate();
     await fanOut(stages.sinks, processed, request);
   } catch (error) {

@@ -1,5 +1,5 @@
 import { hash } from 'node:crypto';
-import { findOffer } from '../component/capability.ts';
+import { findOffer, findOffers } from '../component/capability.ts';
 import type {
   Admission,
   Clock,
@@ -29,6 +29,7 @@ import {
 } from '../model/request-context.ts';
 import { ulid } from '../model/ulid.ts';
 import { reject } from '../model/verbs.ts';
+import { SCORE_EDITOR } from '../store/scores.ts';
 import type { Store } from '../store/store.ts';
 import { STORE } from '../store/store.ts';
 import type { ByteReservation, BytesInFlight } from './admission.ts';
@@ -44,7 +45,8 @@ import {
   largestBody,
 } from './body.ts';
 import type { Answer } from './exchange.ts';
-import type { FeedbackIntake } from './feedback.ts';
+import type { FeedbackIntake, RequestFeedback } from './feedback.ts';
+import { requestFeedback } from './feedback.ts';
 import type { Preparation, Prepared } from './prepare.ts';
 import { logRefusal, logRejections } from './rejection-log.ts';
 import type { Repeats } from './repeats.ts';
@@ -221,28 +223,22 @@ async function take(work: RequestInProgress): Promise<Outcome> {
   const scan = () => ingestion.scanner.prepare(body, wanted, projectId);
   const preparing = prepareWithin(reservation, scan, body, wanted);
   const prepared = preparing instanceof Promise ? await preparing : preparing;
-  const feedback =
-    prepared.feedback === undefined || prepared.feedback.length === 0
-      ? undefined
-      : await deadline.wait(storeFeedback(ingestion, store, admission.tenant, prepared.feedback));
   stopIfPassed(deadline);
+  const beside = besideOf(ingestion, store, admission.tenant, prepared);
   if (prepared.index.count === 0) {
-    const hasFeedback = feedback !== undefined && feedback.stored > 0;
-    return { answer: hasFeedback ? ONLY_FEEDBACK : protocol.renderEmpty(head, prepared.logs) };
+    if (beside.feedback !== undefined) await deadline.wait(beside.feedback.store());
+    stopIfPassed(deadline);
+    const hasFeedback = beside.feedback !== undefined && beside.feedback.stored > 0;
+    if (!hasFeedback) return { answer: protocol.renderEmpty(head, prepared.logs) };
+    noteLeftOut(protocol, prepared, beside);
+    return { answer: ONLY_FEEDBACK };
   }
   const batch = receivedBatch(head, admission.tenant, prepared);
   for (const { item, code, reason, path } of prepared.faults ?? []) {
     reject(batch, item, code, reason, path);
   }
-  const { attachments = [] } = prepared;
-  const beside =
-    store === undefined || attachments.length === 0
-      ? undefined
-      : requestAttachments(store.attachments, attachments, ingestion.logger);
-  const outcome = await accept(work, batch, claim, { attachments: beside, logs: prepared.logs });
-  if (prepared.leftOut !== undefined) {
-    protocol.leftOut?.({ ...prepared.leftOut, feedback: feedback?.leftOut ?? 0 });
-  }
+  const outcome = await accept(work, batch, claim, { beside, logs: prepared.logs });
+  noteLeftOut(protocol, prepared, beside);
   return outcome;
 }
 
@@ -269,19 +265,38 @@ function preparation(
 /** The answer to a request that has feedback, and no runs. */
 const ONLY_FEEDBACK: Answer = { status: 202, contentType: 'application/json', body: '{}' };
 
-/**
- * Stores feedback before the runs: a repetition of the request stores it again, under the same ids. Rejects with an error if the
- * store is away.
- */
-async function storeFeedback(
-  { feedback, clock }: Ingestion,
+/** The parts of a request that are no items. Each is undefined if the request has none of them, or they have no store. */
+type Beside = {
+  readonly attachments: RequestAttachments | undefined;
+  readonly feedback: RequestFeedback | undefined;
+};
+
+function besideOf(
+  { pipeline, feedback: intake, clock, logger }: Ingestion,
   store: Store | undefined,
   tenant: Tenant,
-  parts: NonNullable<Prepared['feedback']>,
-): Promise<{ readonly stored: number; readonly leftOut: number }> {
-  if (store === undefined || feedback === undefined) return { stored: 0, leftOut: parts.length };
-  const leftOut = await feedback({ tenant, store, now: clock.now() }, parts);
-  return { stored: parts.length - leftOut, leftOut };
+  { attachments = [], feedback = [] }: Prepared,
+): Beside {
+  const scoreEditors = findOffers(pipeline.offers, SCORE_EDITOR);
+  return {
+    attachments:
+      store === undefined || attachments.length === 0
+        ? undefined
+        : requestAttachments(store.attachments, attachments, logger),
+    feedback:
+      store === undefined || intake === undefined || feedback.length === 0
+        ? undefined
+        : requestFeedback(intake, { tenant, store, scoreEditors, now: clock.now() }, feedback),
+  };
+}
+
+function noteLeftOut(
+  protocol: Protocol,
+  { leftOut, feedback = [] }: Prepared,
+  beside: Beside,
+): void {
+  if (leftOut === undefined) return;
+  protocol.leftOut?.({ ...leftOut, feedback: feedback.length - (beside.feedback?.stored ?? 0) });
 }
 
 /** The store of what a request has beside its items. Undefined if the protocol has nothing like that, or the pipeline no store. */
@@ -322,12 +337,9 @@ async function accept(
   batch: ReceivedBatch,
   claim: KeyClaim | undefined,
   {
-    attachments,
+    beside: { attachments, feedback },
     logs,
-  }: {
-    readonly attachments: RequestAttachments | undefined;
-    readonly logs: Prepared['logs'];
-  },
+  }: { readonly beside: Beside; readonly logs: Prepared['logs'] },
 ): Promise<Outcome> {
   let rendered: Answer | undefined;
   let ownSeal: SealedBatch | undefined;
@@ -344,7 +356,12 @@ async function accept(
     signal: deadline.signal,
     claim: claim === undefined ? undefined : { ...claim, render: renderKept },
     reserve: (bytes) => reservation?.grow(bytes),
-    ...(attachments && { storeBeside: (sealed) => attachments.store(sealed) }),
+    ...((attachments ?? feedback) && {
+      async storeBeside(sealed) {
+        await feedback?.store();
+        await attachments?.store(sealed);
+      },
+    }),
   });
   try {
     const accepted = await deadline.wait(pipeline.accept(batch, request));

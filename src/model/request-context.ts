@@ -76,7 +76,7 @@ export type RequestContext = {
   readonly claim: AnswerClaim | undefined;
   /** Reserves memory for more bytes that the request holds. Throws a `Refusal` (503) if there is no room. */
   reserve(bytes: number): void;
-  /** Stores what belongs to the batch and is not in its bytes, before anything gets the batch. */
+  /** Stores the parts of the request that are not in the bytes of the batch, before anything gets the batch, which may have no items. */
   readonly storeBeside: ((batch: SealedBatch) => Promise<void>) | undefined;
   /** The answer to be kept in the transaction of the batch; set when the batch is sealed, if there is a claim. */
   answer: KeyedAnswer | undefined;

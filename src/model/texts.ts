@@ -42,8 +42,11 @@ export type TextVisitor = {
    * copies what it keeps. A visitor does not change the bytes during the walk.
    */
   text(place: TextPlace): void;
-  /** Called once for every key, before the texts of its value. True marks all texts of the value. */
-  marks?(keyStart: number, keyEnd: number): boolean;
+  /**
+   * Called once for every key, before the texts of its value. True marks all texts of the value. A key is fixed if it is a name of the
+   * format: a processor that edits it loses its value.
+   */
+  marks?(keyStart: number, keyEnd: number, isFixed: boolean): boolean;
   /** Called for every number and byte sequence that is not empty, at any depth below a marked key. */
   scalar?(place: ScalarPlace): void;
 };
@@ -53,6 +56,9 @@ export type ScalarPlace = {
   readonly field: TextField;
   readonly start: number;
   readonly end: number;
+  /** The nearest key, as that of a text. */
+  readonly keyStart: number;
+  readonly keyEnd: number;
   /** A JSON token, quotes included; a varint; or a byte sequence or a number of fixed size. */
   readonly form: 'json' | 'varint' | 'bytes';
 };
@@ -167,7 +173,10 @@ export function wholeCharacters(
 }
 
 /** Overwrites a number or byte sequence with zeros, or with a null in JSON. No byte moves. */
-export function maskScalar(bytes: Buffer, { start, end, form }: Omit<ScalarPlace, 'field'>): void {
+export function maskScalar(
+  bytes: Buffer,
+  { start, end, form }: Pick<ScalarPlace, 'start' | 'end' | 'form'>,
+): void {
   switch (form) {
     case 'bytes':
       bytes.fill(0, start, end);

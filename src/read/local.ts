@@ -46,7 +46,8 @@ export async function readLocally(
       ...{ head, params: found.params, query, request, response, expectsContinue: false },
       ...{ stopping: () => false, clock: systemClock, bodyRate: { bytesPerSecond: 0, period: 1 } },
     };
-    found.route.handle(exchange, { tenant, store, renderRefusal }).catch(() => there.destroy());
+    const reader = { tenant, store, scoreEditors: [], renderRefusal };
+    found.route.handle(exchange, reader).catch(() => there.destroy());
   });
   server.emit('connection', there);
   try {

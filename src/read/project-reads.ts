@@ -1,6 +1,7 @@
 import { capability } from '../component/capability.ts';
 import type { Exchange, RenderRefusal } from '../http/exchange.ts';
 import type { Tenant } from '../model/batch.ts';
+import type { ScoreEditor } from '../store/scores.ts';
 import type { Store } from '../store/store.ts';
 
 /** The client of a reading request, and what it reads. */
@@ -9,6 +10,8 @@ export type Reader = {
   readonly tenant: Tenant;
   /** Undefined if the pipeline of an ingestion listener has no store. */
   readonly store: Store | undefined;
+  /** Of the pipeline of an ingestion listener; another listener has none. */
+  readonly scoreEditors: readonly ScoreEditor[];
   readonly renderRefusal: RenderRefusal;
   /** Awaited before the first payload is read; the request fails if it rejects. */
   readonly beforePayloads?: (of: PayloadSubject) => Promise<void>;

@@ -1,4 +1,4 @@
-import { findOffer } from '../component/capability.ts';
+import { findOffer, findOffers } from '../component/capability.ts';
 import type { Admission, Logger, RequestHead } from '../component/component.ts';
 import { renderEnvelopeRefusal } from '../http/envelope.ts';
 import type { Exchange, RenderRefusal } from '../http/exchange.ts';
@@ -9,6 +9,7 @@ import type { Permission } from '../model/batch.ts';
 import { parseRawEventId } from '../model/batch.ts';
 import { Refusal, refusalOf, StoreError } from '../model/errors.ts';
 import { positionOf, sourceOf } from '../model/formats.ts';
+import { SCORE_EDITOR } from '../store/scores.ts';
 import type { Store } from '../store/store.ts';
 import { STORE } from '../store/store.ts';
 import { answerJson, watchClient } from './answer.ts';
@@ -225,6 +226,7 @@ async function admitted(
   const { tenant, release } = await admittedByAny(head, entrance, permissions);
   const reader = {
     ...{ tenant, store: storeOf(entrance), renderRefusal: renderEnvelopeRefusal },
+    scoreEditors: findOffers(entrance.pipeline.offers, SCORE_EDITOR),
     isStillAdmitted: () => staysAdmitted(head, entrance, permissions),
   };
   return { reader, release };

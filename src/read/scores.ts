@@ -4,6 +4,7 @@ import type { Score } from '../store/scores.ts';
 import { answerJson } from './answer.ts';
 import { jsonBody } from './json-body.ts';
 import { newScore } from './new-score.ts';
+import { storeScore } from './store-scores.ts';
 import type { StoredRequest, StoreReading } from './stored-request.ts';
 import { unknown } from './stored-request.ts';
 
@@ -31,15 +32,12 @@ async function listScores({ exchange, tenant, store, read }: StoreReading): Prom
 
 /** The answer follows the commit of the store. */
 async function putScore(reading: StoreReading): Promise<void> {
-  const { exchange, tenant, store, reads, beforeWrite } = reading;
+  const { exchange, beforeWrite } = reading;
   const traceId = exchange.params.trace_id ?? '';
   const score = newScore(await bodyOf(reading), exchange.clock.now());
   await beforeWrite?.({ kind: 'score', trace: traceId, id: score.id });
-  const most = reads.limits.scores_per_trace;
-  const stored = await store.scores.put(tenant.projectId, traceId, score, most);
-  if (stored === 'full') {
-    throw new Refusal('too_many_scores', `The trace has ${most} scores, which is the limit.`);
-  }
+  const stored = await storeScore(reading, { traceId, score });
+  if (stored instanceof Refusal) throw stored;
   const body = JSON.stringify({ ...scoreMembers(stored), trace_id: traceId });
   answer(exchange, { status: 201, contentType: 'application/json', body });
 }

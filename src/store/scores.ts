@@ -1,3 +1,5 @@
+import { capability } from '../component/capability.ts';
+
 /** The value of a score: a measure, a decision, or a label. */
 export type ScoreValue = number | boolean | string;
 
@@ -39,3 +41,22 @@ export type ScoreStore = {
   /** Removes the scores with the id from every trace. Resolves when that is durable, with whether there were any. */
   remove(projectId: string, id: string): Promise<boolean>;
 };
+
+/** Changes the texts of scores before they are stored. */
+export type ScoreEditor = {
+  /** The same number of scores, in their order. */
+  edit(scores: readonly NewScore[]): Promise<readonly NewScore[]>;
+};
+
+/** Processors that edit texts offer it: scores pass no pipeline. */
+export const SCORE_EDITOR = capability<ScoreEditor>('score_editor');
+
+/** The scores as every editor leaves them, one after the other. */
+export async function editedScores(
+  editors: readonly ScoreEditor[],
+  scores: readonly NewScore[],
+): Promise<readonly NewScore[]> {
+  let edited = scores;
+  for (const editor of editors) edited = await editor.edit(edited);
+  return edited;
+}

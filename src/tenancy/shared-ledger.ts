@@ -20,8 +20,11 @@ export type SharedLedger = {
    * discarded, and a later transaction cannot enter them.
    */
   decide(organizationId: string, batchIds: readonly string[]): Promise<ReadonlySet<string>>;
-  /** Enters batches that another storage made durable. Existing entries stay unchanged. */
-  record(entries: readonly LedgerEntry[]): Promise<void>;
+  /**
+   * Enters batches that another storage made durable. Existing entries stay unchanged. Resolves with the newest epoch for each batch
+   * that its sums lack, because the entry came after them; without one whose entry is summed up already, which may have come after, too.
+   */
+  record(entries: readonly LedgerEntry[]): Promise<ReadonlyMap<string, number>>;
 };
 
 export type LedgerSums = {

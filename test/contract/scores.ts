@@ -79,6 +79,8 @@ export function scores(t: Test, open: OpenForScores): void {
       score: { id: 'score-1', value: 'newer', createdAt: T0 + 1 },
     });
     t.equal(await store.scores.find(P, 'score-2'), undefined);
+    t.equal(await store.scores.find(P, 'score-1\0'), undefined, 'an id that no score can have');
+    t.equal(await store.scores.remove(P, 'score-1\0'), false);
     t.equal(await store.scores.find(P, 'long'), undefined, 'the key of its trace is a hash');
     t.equal(await store.scores.remove(P, 'score-2'), false);
     t.equal(await store.scores.remove(P, 'score-1'), true);

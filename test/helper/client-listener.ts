@@ -1,4 +1,5 @@
 import type { Test } from 'tap';
+import type { Offer } from '../../src/component/capability.ts';
 import { offer } from '../../src/component/capability.ts';
 import type { Permission } from '../../src/model/batch.ts';
 import { Refusal } from '../../src/model/errors.ts';
@@ -30,10 +31,13 @@ export async function clientListener(
     permissions = ['ingest:write', 'traces:read'],
     hasStore = true,
     scoresPerTrace = 100,
+    offers = [],
   }: {
     permissions?: readonly Permission[];
     hasStore?: boolean;
     scoresPerTrace?: number;
+    /** Of the pipeline, beside the store. */
+    offers?: readonly Offer[];
   } = {},
 ): Promise<ClientListener> {
   const { store, close } = await sqlitePlace(t).open();
@@ -41,7 +45,7 @@ export async function clientListener(
   const [project] = await store.projects.list();
   const tenant = aTenant({ projectId: project?.id ?? '' });
   const pipeline = sinkPipeline(createSink(), {
-    offers: hasStore ? [offer(STORE, store)] : [],
+    offers: hasStore ? [offer(STORE, store), ...offers] : offers,
     admitRead(_head, _fallback, permission = 'traces:read') {
       if (!permissions.includes(permission)) throw new Refusal('forbidden', `No ${permission}.`);
       return { tenant, release() {} };

@@ -17,6 +17,7 @@ const HOUR = 3_600_000;
 export function memoryLedger(): MemoryLedger {
   const entries = new Map<string, LedgerEntry>();
   const voided = new Set<string>();
+  const summed = new Set<string>();
   let epoch = 0;
   const ledger = {
     isAway: false,
@@ -38,7 +39,8 @@ export function memoryLedger(): MemoryLedger {
       if (epoch !== newest) return undefined;
       epoch++;
       const sums = new Map<string, { events: number; bytes: number }>();
-      for (const { tenant, usage, at: countsAt } of entries.values()) {
+      for (const { batchId, tenant, usage, at: countsAt } of entries.values()) {
+        summed.add(batchId);
         if (tenant.organizationId !== organizationId) continue;
         const sum = sums.get(tenant.projectId) ?? { events: 0, bytes: 0 };
         if (monthStart(countsAt) === monthStart(at)) sum.events += usage.events;
@@ -56,6 +58,8 @@ export function memoryLedger(): MemoryLedger {
     async record(more: readonly LedgerEntry[]) {
       check();
       for (const entry of more) if (!entries.has(entry.batchId)) entries.set(entry.batchId, entry);
+      const lacking = more.filter(({ batchId }) => !summed.has(batchId));
+      return new Map(lacking.map(({ batchId }) => [batchId, epoch]));
     },
   };
 

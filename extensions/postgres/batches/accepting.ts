@@ -1,39 +1,25 @@
 import type { SealedBatch } from '../../../src/model/batch.ts';
 import { HOUR_MS } from '../../../src/model/usage-window.ts';
+
 import type { PostgresClient } from '../connection/statement.ts';
 import { rows } from '../connection/statement.ts';
 import type { UsageTime } from '../tenancy/usage.ts';
-import { recordUsage } from '../tenancy/usage.ts';
+import { END_RESERVATIONS, recordUsage, TRUSTED_HOUR } from '../tenancy/usage.ts';
 import { insertBatches } from './batches.ts';
 
-/**
- * Enters usage and ends its reservation. $8: the epoch it was reserved in, null without. Usage without a reservation
- * makes the windows incomplete: they are dropped, and summed up again with the next reservation. They are locked in the order of
- * `reserve_usage`: that of the organization, whose project is empty, before those of its projects.
- */
+/** Enters usage and ends its reservation. $8: the epoch it was reserved in, null without. */
 const ENTER_USAGE = `
   WITH entered AS (
     INSERT INTO usage_ledger (batch_id, organization, project, key, hour, events, bytes)
-    SELECT batch_id, organization, project, key, hour, events, bytes
+    SELECT batch_id, organization, project, key, ${TRUSTED_HOUR}, events, bytes
     FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::integer[], $6::bigint[],
       $7::bigint[], $8::bigint[]) AS g (batch_id, organization, project, key, hour, events, bytes, epoch)
     WHERE epoch IS NULL OR epoch = (SELECT epoch FROM organizations)
     ORDER BY batch_id
     ON CONFLICT DO NOTHING
-    RETURNING batch_id
+    RETURNING batch_id, organization, hour
   ),
-  reserved AS (
-    DELETE FROM usage_reservations WHERE batch_id IN (SELECT batch_id FROM entered) RETURNING batch_id
-  ),
-  incomplete AS MATERIALIZED (
-    SELECT organization, project FROM usage_windows WHERE EXISTS (
-      SELECT 1 FROM entered WHERE batch_id NOT IN (SELECT batch_id FROM reserved))
-    ORDER BY organization, project FOR UPDATE
-  ),
-  forgotten AS (
-    DELETE FROM usage_windows WHERE (organization, project) IN (SELECT organization, project FROM incomplete)
-  )
-  SELECT batch_id FROM entered`;
+  ${END_RESERVATIONS}`;
 
 /** See `StoreDatabase`. A batch is refused if its reservation was lost with its counters, or given back. */
 export async function acceptBatches(

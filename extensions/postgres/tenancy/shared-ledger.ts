@@ -1,6 +1,7 @@
 import type { Clock } from '../../../src/component/component.ts';
 import { HOUR_MS } from '../../../src/model/usage-window.ts';
 import type { SharedLedger } from '../../../src/tenancy/shared-ledger.ts';
+import { SHARE_ACCEPT_LOCK } from '../batches/accept-lock.ts';
 import type { PostgresPools } from '../connection/pools.ts';
 import { row, rows } from '../connection/statement.ts';
 import { rebuilding } from './rebuilding.ts';
@@ -62,6 +63,18 @@ export function sharedLedger(
         );
         return new Set(entered.map(({ batch_id }) => batch_id));
       }),
-    record: (entries) => recordUsage(write, entries),
+    record: (entries) =>
+      write.transaction(async (client) => {
+        await client.query(...SHARE_ACCEPT_LOCK);
+        await recordUsage(client, entries);
+        // The beginning of an epoch empties the entries that it sums up.
+        const lacking = await rows<{ batch_id: string; epoch: number }>(
+          client,
+          `SELECT batch_id, epoch FROM usage_ledger JOIN organizations ON organization = id
+           WHERE batch_id = ANY ($1) AND (events > 0 OR bytes > 0)`,
+          [entries.map(({ batchId }) => batchId)],
+        );
+        return new Map(lacking.map(({ batch_id, epoch }) => [batch_id, epoch]));
+      }),
   };
 }

@@ -9,21 +9,55 @@ import { row } from '../connection/statement.ts';
 /** A ledger entry further in the future than this comes from a wrong clock and is ignored. */
 const TRUSTED_HOURS_AHEAD = 1;
 
-/** Enters usage of batches that are durable already, even if their reservation was given back. */
+/**
+ * The hour of an entry. Its clock may be wrong: usage in an hour after the next one of the database counts in the present one, as
+ * that of reservations does.
+ */
+export const TRUSTED_HOUR = `CASE WHEN hour > ${DATABASE_NOW} / ${HOUR_MS} + ${TRUSTED_HOURS_AHEAD}
+  THEN ${DATABASE_NOW} / ${HOUR_MS} ELSE hour END`;
+
+/**
+ * The rest of a statement whose `entered` has the rows that it enters into the ledger: ends their reservations. Usage without a
+ * reservation makes the windows of its month incomplete: they are dropped, and summed up again with the next reservation. They are locked in
+ * the order of `reserve_usage`: that of the organization, whose project is empty, before those of its projects.
+ */
+export const END_RESERVATIONS = `
+  reserved AS (
+    DELETE FROM usage_reservations WHERE batch_id IN (SELECT batch_id FROM entered) RETURNING batch_id
+  ),
+  incomplete AS MATERIALIZED (
+    SELECT organization, project FROM usage_windows w WHERE EXISTS (
+      SELECT 1 FROM entered e WHERE e.organization = w.organization AND e.hour >= w.month
+        AND e.batch_id NOT IN (SELECT batch_id FROM reserved))
+    ORDER BY organization, project FOR UPDATE
+  ),
+  forgotten AS (
+    DELETE FROM usage_windows WHERE (organization, project) IN (SELECT organization, project FROM incomplete)
+  )
+  SELECT batch_id FROM entered`;
+
+/**
+ * Enters usage of batches that are durable already, even if their reservation was given back. The transaction shares the accept
+ * lock, so that windows that are being rebuilt have the usage or are dropped.
+ */
 export async function recordUsage(
   client: PostgresClient,
   entries: readonly LedgerEntry[],
 ): Promise<void> {
   const counted = entries.filter(({ usage }) => usage.events > 0 || usage.bytes > 0);
   await client.query(
-    `INSERT INTO usage_ledger AS l (batch_id, organization, project, key, hour, events, bytes)
-     SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::integer[],
-       $6::bigint[], $7::bigint[]) AS g (batch_id, organization, project, key, hour, events, bytes)
-     ORDER BY batch_id
-     ON CONFLICT (batch_id) DO UPDATE SET
-       organization = excluded.organization, project = excluded.project, key = excluded.key,
-       hour = excluded.hour, events = excluded.events, bytes = excluded.bytes
-     WHERE l.organization IS NULL`,
+    `WITH entered AS (
+       INSERT INTO usage_ledger AS l (batch_id, organization, project, key, hour, events, bytes)
+       SELECT batch_id, organization, project, key, ${TRUSTED_HOUR}, events, bytes FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::integer[],
+         $6::bigint[], $7::bigint[]) AS g (batch_id, organization, project, key, hour, events, bytes)
+       ORDER BY batch_id
+       ON CONFLICT (batch_id) DO UPDATE SET
+         organization = excluded.organization, project = excluded.project, key = excluded.key,
+         hour = excluded.hour, events = excluded.events, bytes = excluded.bytes
+       WHERE l.organization IS NULL
+       RETURNING batch_id, organization, hour
+     ),
+     ${END_RESERVATIONS}`,
     [
       counted.map(({ batchId }) => batchId),
       counted.map(({ tenant }) => tenant.organizationId),

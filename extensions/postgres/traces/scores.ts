@@ -64,18 +64,19 @@ export function postgresScores(
       const found = await findScores(reading, projectId, retention.since(projectId), traceId);
       return scoresInOrder(found);
     },
+    // No stored id has a control character; a path may name one, which Postgres rejects.
     async find(projectId, id) {
       const since = retention.since(projectId);
       const found = await row<ScoreCells & { trace: Buffer }>(reading, FIND, [
         projectId,
-        id,
+        escapeText(id),
         since,
       ]);
       return found && foundScore(keyOfBytes(found.trace), unescaped(found));
     },
     async remove(projectId, id) {
       const sql = 'DELETE FROM scores WHERE project = $1 AND id = $2 RETURNING 1';
-      return (await database.query(sql, [projectId, id])).rows.length > 0;
+      return (await database.query(sql, [projectId, escapeText(id)])).rows.length > 0;
     },
   };
 }

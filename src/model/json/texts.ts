@@ -20,7 +20,7 @@ import {
   type Text,
   textOf,
 } from './grammar.ts';
-import { type KeyTable, nodeForAny, type Pattern } from './pattern.ts';
+import { compilePattern, type KeyTable, nodeForAny, type Pattern } from './pattern.ts';
 import { itemRange, typeOfByte } from './read.ts';
 
 /** The pattern of a format's items, and the text field of each of its slots. */
@@ -67,8 +67,14 @@ export function* rootTexts(index: JsonIndex, visitor: TextVisitor): TextSteps {
     items.set(...itemRange(index, position));
   }
   const walk = new TextWalk(index.bytes, visitor, items);
-  yield* walk.value(spaceFrom(walk.json, 0), 'metadata', NO_KEY, NO_KEY, false);
+  yield* walk.object(spaceFrom(walk.json, 0), 'metadata', false, ROOT);
 }
+
+/** The arrays of items. */
+const ROOT: KnownKeys = {
+  keys: compilePattern(['events', 'post', 'patch'], []).root,
+  fields: ['metadata', 'metadata', 'metadata'],
+};
 
 const NO_KEY = -1;
 
@@ -124,7 +130,7 @@ export class TextWalk {
   ): number {
     return this.json.bytes[start] === QUOTE
       ? this.string(start, field, keyStart, keyEnd, isMarked)
-      : this.scalar(start, field, isMarked);
+      : this.scalar(start, field, keyStart, keyEnd, isMarked);
   }
 
   isContainer(start: number): boolean {
@@ -140,7 +146,13 @@ export class TextWalk {
   }
 
   /** A number, `true`, `false` or `null`, or a quoted number or byte sequence. */
-  scalar(start: number, field: TextField, isMarked: boolean): number {
+  scalar(
+    start: number,
+    field: TextField,
+    keyStart: number,
+    keyEnd: number,
+    isMarked: boolean,
+  ): number {
     const { json } = this;
     const first = json.bytes[start];
     const end = first === QUOTE ? skipString(json, start + 1) : skipScalar(json, start);
@@ -148,7 +160,7 @@ export class TextWalk {
       const type = typeOfByte(first);
       const isEmpty = first === QUOTE && end === start + 2;
       if ((type === 'number' || type === 'string') && !isEmpty) {
-        this.#visitor.scalar({ field, start, end, form: 'json' });
+        this.#visitor.scalar({ field, start, end, keyStart, keyEnd, form: 'json' });
       }
     }
     return end;
@@ -192,7 +204,7 @@ export class TextWalk {
       const keyEnd = at - 1;
       const node =
         known === undefined ? undefined : nodeForAny(known.keys, bytes, keyStart, keyEnd);
-      const isMarkedHere = this.marks(keyStart, keyEnd, isMarked);
+      const isMarkedHere = this.marks(keyStart, keyEnd, isMarked, node !== undefined);
       at = skipColon(json, at);
       const inner = node === undefined ? field : (known?.fields[node.slot] ?? field);
       if (known !== undefined && node?.children !== undefined && bytes[at] === OPEN_BRACE) {
@@ -210,8 +222,8 @@ export class TextWalk {
     }
   }
 
-  marks(keyStart: number, keyEnd: number, isMarked: boolean): boolean {
-    return (this.#visitor.marks?.(keyStart, keyEnd) ?? false) || isMarked;
+  marks(keyStart: number, keyEnd: number, isMarked: boolean, isFixed: boolean): boolean {
+    return (this.#visitor.marks?.(keyStart, keyEnd, isFixed) ?? false) || isMarked;
   }
 
   *#array(

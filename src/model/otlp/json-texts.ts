@@ -104,7 +104,7 @@ class JsonTexts {
       at = skipColon(json, at);
       const field = shape.fields.get(this.#name(keyStart, keyEnd));
       if (field === undefined) {
-        const isMarked = this.#walk.marks(keyStart, keyEnd, inner.isMarked);
+        const isMarked = this.#walk.marks(keyStart, keyEnd, inner.isMarked, false);
         at = yield* this.#walk.value(at, inner.field, keyStart, keyEnd, isMarked);
       } else if (this.#walk.isContainer(at)) {
         at = yield* this.#container(at, field, inner);
@@ -139,9 +139,10 @@ class JsonTexts {
   }
 
   /** A number, byte sequence, boolean or null, or the key of an attribute. */
-  #scalar(start: number, { type }: Field, { field, isMarked }: Around): number {
+  #scalar(start: number, { type }: Field, around: Around): number {
+    const { field, keyStart, keyEnd, isMarked } = around;
     const isSecret = isMarked && (type === 'int64' || type === 'double' || type === 'bytes');
-    return this.#walk.scalar(start, field, isSecret);
+    return this.#walk.scalar(start, field, keyStart, keyEnd, isSecret);
   }
 
   *#list(start: number, shape: Message, around: Around): ValueSteps {
@@ -167,7 +168,7 @@ class JsonTexts {
     if (shape === EVENT) return AROUND_EVENT;
     if (shape !== KEY_VALUE) return around;
     const [keyStart, keyEnd] = this.#keyOf(start);
-    const isMarked = this.#walk.marks(keyStart, keyEnd, around.isMarked);
+    const isMarked = this.#walk.marks(keyStart, keyEnd, around.isMarked, false);
     const key = this.#attributeKey(keyStart, keyEnd);
     const { isEvent, within } = around;
     const place = { keyStart, keyEnd, isMarked, isEvent, isValue: true };

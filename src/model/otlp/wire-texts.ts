@@ -94,7 +94,7 @@ class WireTexts {
   ): TextSteps {
     const keyStart = this.#keyStart;
     const keyEnd = this.#keyEnd;
-    const isMarked = (this.#visitor.marks?.(keyStart, keyEnd) ?? false) || isMarkedAround;
+    const isMarked = (this.#visitor.marks?.(keyStart, keyEnd, false) ?? false) || isMarkedAround;
     let p = start;
     while (p < end) {
       const number = this.#read(p);
@@ -120,7 +120,7 @@ class WireTexts {
       const number = this.#read(p);
       p = this.#next;
       if (this.#endsStep()) yield;
-      if (isMarked) this.#scalar(this.#tag, field, this.#start, p);
+      if (isMarked) this.#scalar(this.#tag, field, this.#start, p, keyStart, keyEnd);
       if (number === 1) this.#text(field, this.#start, p, keyStart, keyEnd, isMarked);
       else if (number === 5) yield* this.#list(this.#start, p, field, keyStart, keyEnd, isMarked);
       else if (number === 6) yield* this.#keyedList(this.#start, p, field, isMarked, within);
@@ -128,10 +128,18 @@ class WireTexts {
   }
 
   /** A field of an AnyValue: its int value, double value or bytes value. */
-  #scalar(tag: number, field: TextField, start: number, end: number): void {
-    if (tag === 24) this.#visitor.scalar?.({ field, start, end, form: 'varint' });
-    else if (tag === 33 || (tag === 58 && end > start)) {
-      this.#visitor.scalar?.({ field, start, end, form: 'bytes' });
+  #scalar(
+    tag: number,
+    field: TextField,
+    start: number,
+    end: number,
+    keyStart: number,
+    keyEnd: number,
+  ): void {
+    if (tag === 24) {
+      this.#visitor.scalar?.({ field, start, end, keyStart, keyEnd, form: 'varint' });
+    } else if (tag === 33 || (tag === 58 && end > start)) {
+      this.#visitor.scalar?.({ field, start, end, keyStart, keyEnd, form: 'bytes' });
     }
   }
 

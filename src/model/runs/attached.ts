@@ -21,7 +21,7 @@ import type { Member } from '../json/read.ts';
 import { findMembers, membersOf, startOf, stringIn, typeAt } from '../json/read.ts';
 import { itemTexts } from '../json/texts.ts';
 import { cutAt } from '../preview.ts';
-import type { TextPlace, TextSteps, TextVisitor } from '../texts.ts';
+import type { TextSteps, TextVisitor } from '../texts.ts';
 import { RUN, RUN_TEXTS } from './fields.ts';
 import type { Part } from './multipart.ts';
 import { contentTypeOf } from './multipart.ts';
@@ -113,13 +113,16 @@ export function runTexts(index: JsonIndex, position: number, visitor: TextVisito
   if (typeAt(index, position, RUN.attachments) !== 'object')
     return itemTexts(RUN_TEXTS, index, position, visitor);
   const notes = [...wholeNotes(index, position)];
-  const isInNote = ({ start }: Pick<TextPlace, 'start'>) =>
-    notes.some((note) => note.start < start && start < note.end);
+  const isInNote = (start: number) => notes.some((note) => note.start < start && start < note.end);
+  const { marks } = visitor;
   return itemTexts(RUN_TEXTS, index, position, {
     ...visitor,
     text: (place) => {
-      visitor.text(isInNote(place) ? { ...place, field: 'fixed', isMarked: false } : place);
+      visitor.text(isInNote(place.start) ? { ...place, field: 'fixed', isMarked: false } : place);
     },
+    ...(marks && {
+      marks: (start, end, isFixed) => marks(start, end, isFixed || isInNote(start)),
+    }),
   });
 }
 

@@ -4,13 +4,13 @@ import type { Score } from '../../store/scores.ts';
 import { answerJson } from '../answer.ts';
 import { jsonBody } from '../json-body.ts';
 import { newScore } from '../new-score.ts';
+import type { TraceScore } from '../store-scores.ts';
+import { checkCount, storeScore, storeScores } from '../store-scores.ts';
 import type { AdmittedRead, StoreReading } from '../stored-request.ts';
 import { unknown } from '../stored-request.ts';
 import type { ClientRequest } from './client-request.ts';
 import type { Members } from './members.ts';
 import { objectOf, textIn } from './members.ts';
-import type { TraceScore } from './store-scores.ts';
-import { checkCount, storeScore, storeScores } from './store-scores.ts';
 
 /** The largest batch that Langfuse's clients make of scores is 1 MB. */
 const MAX_BODY_BYTES = 1_048_576;

@@ -5,6 +5,8 @@ import type { StoredObservation } from '../../store/store.ts';
 import { answerJson } from '../answer.ts';
 import { jsonBody } from '../json-body.ts';
 import { newScore } from '../new-score.ts';
+import type { TraceScore } from '../store-scores.ts';
+import { storeScore } from '../store-scores.ts';
 import type { StoreReading } from '../stored-request.ts';
 import { unknown } from '../stored-request.ts';
 import type { ClientRequest } from './client-request.ts';
@@ -14,8 +16,6 @@ import { objectOf, textIn } from './members.ts';
 import { pageOfClient } from './page.ts';
 import type { RunPlace } from './run-ids.ts';
 import { findRun, lonelySpanId, storedTraceId } from './run-ids.ts';
-import type { TraceScore } from './store-scores.ts';
-import { storeScore } from './store-scores.ts';
 import { halvesOfUuid, isOtlpTrace, uuidOf, uuidOfRun, uuidOfTrace } from './uuid.ts';
 
 /** Bytes of one feedback. */

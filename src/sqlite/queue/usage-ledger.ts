@@ -16,13 +16,20 @@ import type { QueueOperations } from './operations.ts';
 import type { LedgerRow, UsageSum } from './usage-operations.ts';
 import { readUsage, VERIFY_STEP } from './usage-pages.ts';
 
-/** A start ignores ledger entries that are further ahead of the clock than this. */
+/** Ledger entries and batches that are further ahead of the clock than this are not trusted. */
 const TRUSTED_HOURS_AHEAD = 1;
 /** The longest that the ledger entry of a batch in another file waits to be written with others. */
 const FLUSH_MS = 200;
 
 /** The usage of an organization or project in the newest month and hour that it was seen in. */
-type Windows = { month: number; events: number; hour: number; bytes: number };
+type Windows = {
+  month: number;
+  events: number;
+  hour: number;
+  bytes: number;
+  /** Before the last move by more than an hour: in force again if it turns out that the clock was ahead. */
+  before: Windows | undefined;
+};
 
 /** A batch that is counted and not settled. */
 type Unsettled = {
@@ -67,9 +74,8 @@ export class UsageLedger implements UsageCounters {
   /** Reads the current windows from the file. */
   async load(): Promise<void> {
     const now = this.#clock.now();
-    const last = Math.floor(now / HOUR_MS) + TRUSTED_HOURS_AHEAD;
     const from = monthStart(now) / HOUR_MS;
-    const newest = await this.#database.read('usage.newest', [from, last]);
+    const newest = await this.#database.read('usage.newest', [from, this.#lastTrusted()]);
     for (const { organization, hour } of newest) {
       const at = Math.max(now, hour * HOUR_MS);
       for (const sum of await this.#sumsAt(at)) {
@@ -91,12 +97,14 @@ export class UsageLedger implements UsageCounters {
   #windowsOf(name: string, at: number): Windows {
     const month = monthStart(at);
     const hour = Math.floor(at / HOUR_MS);
-    let windows = this.#windows.get(name);
+    let windows = this.#trusted(this.#windows.get(name));
     if (windows === undefined) {
-      windows = { month, events: 0, hour, bytes: 0 };
+      windows = { month, events: 0, hour, bytes: 0, before: undefined };
       this.#windows.set(name, windows);
       return windows;
     }
+    if (hour > this.#lastTrusted()) return windows;
+    if (hour > windows.hour + 1) windows.before = { ...windows, before: undefined };
     if (month > windows.month) {
       windows.month = month;
       windows.events = 0;
@@ -108,9 +116,22 @@ export class UsageLedger implements UsageCounters {
     return windows;
   }
 
+  /** Puts windows back that a clock has moved which was ahead, so that no limit waits until that time. */
+  #trusted(windows: Windows | undefined): Windows | undefined {
+    const last = this.#lastTrusted();
+    if (windows === undefined || windows.hour <= last) return windows;
+    if (windows.before === undefined || windows.before.hour > last) return undefined;
+    return Object.assign(windows, windows.before);
+  }
+
+  /** The clock may be behind by no more than this. */
+  #lastTrusted(): number {
+    return Math.floor(this.#clock.now() / HOUR_MS) + TRUSTED_HOURS_AHEAD;
+  }
+
   /** A clock that goes back does not reopen a window: later usage counts in the newest window. */
   #timeOf(organizationId: string, at: number): number {
-    const newest = this.#windows.get(organizationId);
+    const newest = this.#trusted(this.#windows.get(organizationId));
     return newest === undefined ? at : Math.max(at, newest.hour * HOUR_MS);
   }
 
@@ -175,12 +196,17 @@ export class UsageLedger implements UsageCounters {
     }
   }
 
+  /** The clock of another machine opens no window: a time after the next hour counts as the present. */
+  #notAhead(at: number): number {
+    return Math.floor(at / HOUR_MS) > this.#lastTrusted() ? this.#clock.now() : at;
+  }
+
   /** Called before the file gets a batch; returns the time of its ledger entry. */
   entering(batch: SealedBatch): number {
     const known = this.#unsettled.get(batch.id);
     if (known !== undefined) return known.at;
     const { id: batchId, tenant, usage } = batch;
-    const at = this.#timeOf(tenant.organizationId, usage.at ?? batch.receivedAt);
+    const at = this.#timeOf(tenant.organizationId, this.#notAhead(usage.at ?? batch.receivedAt));
     this.#add({ batchId, tenant, usage, at }, at, false);
     return at;
   }

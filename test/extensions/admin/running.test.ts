@@ -4,6 +4,7 @@ import type { PipelineReport } from '../../../src/control/pipelines.ts';
 import { quantile, shownPipelines } from '../../../src/control/pipelines.ts';
 import type { ControlHandler } from '../../../src/control/server.ts';
 import { RetryableError } from '../../../src/model/errors.ts';
+import type { QueueAdmin } from '../../../src/queue/queue.ts';
 import { serving, testControl } from './serving.ts';
 
 const AT = Date.UTC(2026, 10, 20, 21, 30);
@@ -138,6 +139,25 @@ t.test('dead letters are replayed and dropped, and the audit log says by whom', 
   t.equal(store.entries.length, 2, 'a refused request leaves no entry');
 });
 
+t.test(
+  'a change of dead letters without a queue among several leaves no audit entry',
+  async (t) => {
+    const queue = {} as QueueAdmin;
+    const queues = new Map([
+      ['a', queue],
+      ['b', queue],
+    ]);
+    const { ask, store } = await serving(t, { control: testControl({ queues }) });
+    for (const ids of ['all', [1, 2]]) {
+      for (const verb of ['replay', 'drop']) {
+        const { status } = await ask('POST', `/api/v1/dead-letters/${verb}`, { body: { ids } });
+        t.equal(status, 404);
+      }
+    }
+    t.same(store.entries, []);
+  },
+);
+
 t.test('no dead letter is replayed or dropped that the audit log cannot record', async (t) => {
   const commands: unknown[] = [];
   const control: ControlHandler = async (request) => {
@@ -151,5 +171,5 @@ t.test('no dead letter is replayed or dropped that the audit log cannot record',
     const { status } = await ask('POST', path, { body: { queue: 'disk_queue', ids: 'all' } });
     t.equal(status, 503);
   }
-  t.same(commands, ['dead_letters.list', 'dead_letters.list']);
+  t.same(commands, ['dead_letters.check', 'dead_letters.check']);
 });

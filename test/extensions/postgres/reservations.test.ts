@@ -1,4 +1,6 @@
 import t, { type Test } from 'tap';
+import { lockForAccept } from '../../../extensions/postgres/batches/accept-lock.ts';
+import { storeDelivered } from '../../../extensions/postgres/batches/accepting.ts';
 import type {
   Postgres,
   PostgresTransaction,
@@ -6,6 +8,7 @@ import type {
 import type { PostgresClient } from '../../../extensions/postgres/connection/statement.ts';
 import { postgresCounters } from '../../../extensions/postgres/tenancy/counters.ts';
 import { windowDifferences } from '../../../extensions/postgres/tenancy/verify.ts';
+import type { SealedBatch } from '../../../src/model/batch.ts';
 import type { Reservation } from '../../../src/tenancy/contract.ts';
 import { aTenant, nativeBatch } from '../../helper/batches.ts';
 import { fakeClock } from '../../helper/clock.ts';
@@ -153,6 +156,14 @@ t.test('windows that are rebuilt beside a reservation that is given back are exa
   t.same(await store.usage.verify(), []);
 });
 
+/** Stores a batch that another storage made durable, as a worker does with a delivery of a gateway. */
+async function deliver(postgres: Postgres, batch: SealedBatch): Promise<void> {
+  await postgres.transaction(async (client) => {
+    await client.together([lockForAccept([batch.tenant.projectId])]);
+    await storeDelivered(client, [batch], ({ receivedAt }) => receivedAt);
+  });
+}
+
 const HOUR = 3_600_000;
 /** A clock that is this far ahead is in another year. */
 const AHEAD = 400 * 24 * HOUR;
@@ -167,6 +178,24 @@ t.test('a process whose clock is far ahead opens no window', async (t) => {
   clock.set(present);
   await reserve();
   t.equal(await counted(), 6);
+  t.same(await store.usage.verify(), []);
+});
+
+t.test('usage of a process whose clock is far ahead counts in the present hour', async (t) => {
+  const { clock, postgres, store, tenant, reserve, counted } = await opened(t);
+  const queue = await store.openQueue({ name: 'q', branches: ['a'], maxBytes: 1e9 });
+  const present = Date.now();
+  const batchOf = (events: number) => ({
+    ...nativeBatch(events, { tenant, usage: { events, bytes: 10 * events } }),
+    receivedAt: clock.now(),
+  });
+  clock.set(present + AHEAD);
+  await queue.append(batchOf(1));
+  await deliver(postgres, batchOf(2));
+  clock.set(present);
+  await queue.append(batchOf(4));
+  await reserve();
+  t.equal(await counted(), 10);
   t.same(await store.usage.verify(), []);
 });
 
@@ -219,6 +248,32 @@ t.test('windows that are rebuilt beside a reservation that is entered are exact'
   const verdict = await counters.peek(tenant, limits, clock.now());
   t.match(verdict, { admitted: false, code: 'monthly_limit' });
   await until(isEntered);
+  t.same(await windowDifferences(pools.verify, () => {}), []);
+});
+
+t.test('a delivered batch without a reservation counts toward the windows', async (t) => {
+  const { clock, postgres, pools, tenant, reserve, counted } = await opened(t);
+  await reserve();
+  const usage = { events: 5, bytes: 50 };
+  await deliver(postgres, { ...nativeBatch(5, { tenant, usage }), receivedAt: clock.now() });
+  await reserve();
+  t.equal(await counted(), 11);
+  t.same(await windowDifferences(pools.verify, () => {}), []);
+});
+
+t.test('a delivered batch whose reservation is not settled yet counts once', async (t) => {
+  const { clock, postgres, pools, store, tenant, reserve, giveBack, counted } = await opened(t);
+  const open = await reserve();
+  const { batchId, usage } = open;
+  const batch = { ...nativeBatch(3, { tenant, usage }), id: batchId, receivedAt: clock.now() };
+  await deliver(postgres, batch);
+  t.equal(await counted(), 3);
+  await postgres.query('DELETE FROM usage_windows');
+  await reserve();
+  store.counters.settle(open, true);
+  t.equal(await counted(), 6);
+  await giveBack(pools.write, open);
+  t.equal(await counted(), 6);
   t.same(await windowDifferences(pools.verify, () => {}), []);
 });
 

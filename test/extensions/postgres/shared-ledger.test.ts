@@ -175,3 +175,22 @@ t.test('shows changes of one process to the others, even if the notice is lost',
   await one.store.organization.update({ name: 'unheard' }, by);
   await sees('unheard');
 });
+
+t.test('tells of a recorded batch whether the sums of the newest epoch lack it', async (t) => {
+  const { ledger, batch, begin, events } = await opened(t);
+  const entryOf = ({ id: batchId, tenant, usage, receivedAt: at }: SealedBatch) => {
+    return { batchId, tenant, usage, at };
+  };
+  const [before, after] = [entryOf(batch()), entryOf(batch())];
+  const first = await begin();
+  t.same(await ledger.record([before]), new Map([[before.batchId, first.epoch]]));
+  const second = await begin();
+  t.same(
+    second.projects.map((sums) => sums.events),
+    [2],
+  );
+  const lacking = new Map([[after.batchId, second.epoch]]);
+  t.same(await ledger.record([before, after]), lacking);
+  t.same(await ledger.record([before, after]), lacking, 'again');
+  t.equal(await events(), 4);
+});

@@ -8,7 +8,7 @@ import { openDatabase } from '../../../src/sqlite/database.ts';
 import { UsageLedger } from '../../../src/sqlite/queue/usage-ledger.ts';
 import { readUsage } from '../../../src/sqlite/queue/usage-pages.ts';
 import { threadFile } from '../../../src/thread/thread.ts';
-import { nativeBatch } from '../../helper/batches.ts';
+import { aTenant, nativeBatch } from '../../helper/batches.ts';
 import { sqlitePlace } from '../../helper/places.ts';
 import { recordingLogger } from '../../helper/settings.ts';
 
@@ -122,3 +122,73 @@ t.test('no usage moves to the sums by hour while they are read', async (t) => {
   );
   t.same(places, [0, 1]);
 });
+
+t.test(
+  'a batch from a machine whose clock is far ahead counts in the present windows',
+  async (t) => {
+    const place = sqlitePlace(t);
+    const { store, close } = await place.open();
+    t.teardown(close);
+    const queue = await store.openQueue({ name: 'q', branches: ['a'], maxBytes: 1e9 });
+    const [project] = await store.projects.list();
+    const { organizationId = '', id: projectId = '' } = project ?? {};
+    const tenant = aTenant({ organizationId, projectId });
+    const usage = { events: 3, bytes: 30 };
+    const receivedAt = place.clock.now();
+    for (const ahead of [0, 400 * 24 * HOUR_MS, 0]) {
+      await queue.append(nativeBatch(3, { tenant, usage, receivedAt: receivedAt + ahead }));
+    }
+    t.match(await store.counters.read(organizationId), {
+      month: { events: 9 },
+      hour: { bytes: 90 },
+    });
+    t.same(await store.usage.verify(), []);
+  },
+);
+
+t.test(
+  'the windows before a clock was far ahead are in force when it is right again',
+  async (t) => {
+    const place = sqlitePlace(t);
+    const { store, close } = await place.open();
+    t.teardown(close);
+    const queue = await store.openQueue({ name: 'q', branches: ['a'], maxBytes: 1e9 });
+    const [project] = await store.projects.list();
+    const { organizationId = '', id: projectId = '' } = project ?? {};
+    const tenant = aTenant({ organizationId, projectId });
+    const limits = { eventsPerMonth: 6, bytesPerHour: 60 };
+    const reserve = (events: number) =>
+      store.counters.reserve(
+        {
+          ...{ batchId: `${Math.random()}`, tenant, at: place.clock.now() },
+          usage: { events, bytes: 10 * events },
+        },
+        limits,
+      );
+    const append = (events: number) =>
+      queue.append(
+        nativeBatch(events, {
+          ...{ tenant, usage: { events, bytes: 10 * events } },
+          receivedAt: place.clock.now(),
+        }),
+      );
+    const right = place.clock.now();
+    await append(3);
+    place.clock.set(right + 400 * 24 * HOUR_MS);
+    await append(4);
+    place.clock.set(right + 400 * 24 * HOUR_MS + HOUR_MS);
+    await append(4);
+    place.clock.set(right);
+    const { month, hour } = await store.counters.read(organizationId);
+    t.same([month.events, hour.bytes], [3, 30]);
+    t.ok(hour.resetsAt <= right + HOUR_MS);
+    await append(2);
+    t.match(await reserve(2), { admitted: false, code: 'monthly_limit' });
+    t.match(await reserve(1), { admitted: true, at: right });
+    place.clock.set(right + HOUR_MS);
+    t.match(await store.counters.read(organizationId), {
+      month: { events: 6 },
+      hour: { bytes: 0 },
+    });
+  },
+);

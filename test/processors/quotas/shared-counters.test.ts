@@ -291,6 +291,44 @@ t.test('keeps a failed batch counted that the ledger holds', async (t) => {
   );
 });
 
+t.test('counts a batch of another storage whose counters were lost before its entry', async (t) => {
+  const ledger = memoryLedger();
+  const [one, other] = [await replica(t, ledger), await replica(t, ledger)];
+  const organization = newOrganization();
+  const lose = () => server.client.del(one.key(organization, 'state'));
+  const reserve = async (events: number) => {
+    const asked = reservation(organization, events);
+    t.equal(codeOf(await one.counters.reserve(asked, UNLIMITED)), 'ok');
+    return asked;
+  };
+  const early = await reserve(2);
+  one.counters.settle(early, true);
+  one.clock.advance(50);
+  await eventually('the entry is recorded', () => ledger.entries.has(early.batchId), t);
+  const late = [await reserve(3), await reserve(4)];
+  await lose();
+  t.equal(await used(other, organization), 2);
+  ledger.isAway = true;
+  for (const asked of late) one.counters.settle(asked, true);
+  one.clock.advance(50);
+  await one.counters.read(organization);
+  ledger.isAway = false;
+  const isCounted = async () => {
+    one.clock.advance(1_000);
+    return (await used(one, organization)) === 9;
+  };
+  await eventually('the usage is counted', isCounted, t);
+  t.equal(await used(other, organization), 9);
+  const isEmpty = async () => {
+    one.clock.advance(50);
+    return (await server.client.hlen(one.key(organization, 'reserved'))) === 0;
+  };
+  await eventually('no lease is left', isEmpty, t);
+  await lose();
+  one.clock.advance(1_000);
+  t.equal(await used(one, organization), 9, 'the ledger has the same');
+});
+
 t.test('cancels the reservations of a dead process that the ledger lacks', async (t) => {
   const ledger = memoryLedger();
   const [dead, alive] = [await replica(t, ledger), await replica(t, ledger)];

@@ -1,3 +1,4 @@
+import fc from 'fast-check';
 import t from 'tap';
 import { secretNames } from '../../../processors/redaction/secret-names.ts';
 import { masked, redacted, redactedText } from './redacting.ts';
@@ -115,4 +116,24 @@ t.test('a value without an end goes on to the end of the text, however long it i
   }
   const after = redactedText(`{"token":"${'x'.repeat(100_000)}","b":"keep"}`, ONLY_KEYS);
   t.match(after, /^\{"token":"\*+","b":"keep"\}$/);
+});
+
+t.test('no part of a long value behind a name is left in a long text', async () => {
+  const separator = fc.constantFrom(...[' ', '", "', '\\', '\\\\', '\n', '/', '}', ']', 'é', '🙂']);
+  const secret = fc.nat(1e9).map((n) => `s3cr${n}x`);
+  const long = fc
+    .array(fc.tuple(secret, separator), { minLength: 1, maxLength: 150 })
+    .map((words) => words.flat().join(''));
+  const list = fc.array(fc.oneof(long, secret, fc.record({ x: secret })), { maxLength: 80 });
+  const value = fc.oneof(long, list, fc.record({ a: long, b: list }));
+  const layout = fc.record({ indent: fc.constantFrom(0, 1, 6), levels: fc.nat(2) });
+  const filler = fc.integer({ min: 2_000, max: 4_000 }).map((size) => 'x '.repeat(size / 2));
+  fc.assert(
+    fc.property(filler, value, layout, filler, (before, password, { indent, levels }, after) => {
+      let json = JSON.stringify({ password }, null, indent);
+      for (let level = 0; level < levels; level++) json = JSON.stringify({ json });
+      return !redactedText(`${before}${json}${after}`, ONLY_KEYS).includes('s3cr');
+    }),
+    { numRuns: 300 },
+  );
 });

@@ -6,11 +6,14 @@ import { CHUNK_BYTES } from '../../../processors/redaction/prefilter.ts';
 import { createProcessor } from '../../../processors/redaction/processor.ts';
 import { Redactor } from '../../../processors/redaction/redactor.ts';
 import { RULE_NAMES } from '../../../processors/redaction/rules.ts';
+import { findOffer } from '../../../src/component/capability.ts';
+import type { Format } from '../../../src/model/batch.ts';
 import { observe } from '../../../src/model/formats.ts';
 import { requestContext } from '../../../src/model/request-context.ts';
 import { seal } from '../../../src/model/seal.ts';
 import { MEMBERS_PER_STEP } from '../../../src/model/texts.ts';
 import { applyEdits, takeEdited } from '../../../src/model/verbs.ts';
+import { SCORE_EDITOR } from '../../../src/store/scores.ts';
 import { nativeBatch, nativeEvent, otlpBatch, rawBatch, received } from '../../helper/batches.ts';
 import { attributesOf, decodeRequest, encodeRequest, requestOf } from '../../helper/otlp-proto.ts';
 import { recordingMetrics, testSettings } from '../../helper/settings.ts';
@@ -121,6 +124,25 @@ t.test('ids, times and enumerations stay, and the events can still be read', asy
   t.equal(observation?.name, '*************');
 });
 
+t.test('names of members that a format reads are not redacted', (t) => {
+  const patterns = [{ name: 'words', pattern: '[a-z]{4,}[0-9_a-z]*' }];
+  const fields = ['inputs', 'metadata', 'attributes'];
+  const left = (format: Format, body: object) => {
+    return redacted(format, body, { fields, patterns }).toString();
+  };
+  const native = { events: [{ trace_id: 'ab', inputs: { events: 'cdef' } }], more: 1 };
+  t.equal(
+    left('native', native),
+    '{"events":[{"trace_id":"ab","inputs":{"******":"****"}}],"****":1}',
+  );
+  const note = { mime_type: 'a/b', bytes: 1, sha256: 'f'.repeat(64) };
+  const runs = { post: [{ id: 'a', inputs: {}, attachments: { 'x.png': note } }], patch: [] };
+  t.equal(left('runs', runs), JSON.stringify(runs));
+  const keys = redacted('native', native, { keys: ['inputs'] }).toString();
+  t.match(keys, '{"events":"****"}', 'they are names of keys all the same');
+  t.end();
+});
+
 t.test('attachments stay with their run, whatever their names are', async (t) => {
   const note = (digit: string) => ({ mime_type: 'a/b', bytes: 1, sha256: digit.repeat(64) });
   const names = ['token', 'jane1@example.com', 'jane2@example.com', 'x.png'];
@@ -204,6 +226,30 @@ t.test(
     }
   },
 );
+
+t.test('a number behind an object belongs to its own name, in every format', (t) => {
+  const values = {
+    password: [{ x: 80_001 }, 70_001, [[{ y: { z: 80_002 } }], 70_002]],
+    secret_of_token: [{ token: 70_003 }, 80_003],
+    pin: [{ password: 70_004 }, 80_004],
+  };
+  const attributes = attributesOf(values);
+  const span = { traceId: 'a'.repeat(32), spanId: 'b'.repeat(16), name: 'x', attributes };
+  const request = requestOf([{ ...span, events: [{ name: 'x', attributes }] }]);
+  const native = { events: [{ inputs: values, events: [{ attributes: values }], more: values }] };
+  const results = [
+    redacted('native', native),
+    redacted('native', JSON.stringify(native).replaceAll('password', 'pass\\u0077ord')),
+    redacted('runs', { post: [{ id: 'a', extra: values }], patch: [{ id: 'a', more: values }] }),
+    redacted('otlp_json', request),
+    JSON.stringify(decodeRequest(redacted('otlp_proto', encodeRequest(request)))),
+  ];
+  for (const result of results) {
+    t.notMatch(result.toString(), /7000\d/);
+    for (const kept of [80_001, 80_002, 80_003, 80_004]) t.match(result.toString(), `${kept}`);
+  }
+  t.end();
+});
 
 t.test('an attribute whose value comes before its key is redacted in OTLP JSON', async (t) => {
   const request = JSON.stringify(
@@ -381,4 +427,30 @@ t.test('gzip of a redacted body is not kept', async (t) => {
   await processor.process?.(batch, requestContext());
   t.match(gunzipSync(body).toString(), 'jane@example.com');
   t.notMatch(batch.body.toString('latin1'), 'jane@example.com');
+});
+
+t.test('the texts of scores are redacted, and nothing else of them', async (t) => {
+  const metrics = recordingMetrics();
+  const settings = testSettings('processor', 'redaction', { metrics });
+  const written = { fields: ['inputs'], rules: { email: 'hash' }, hash_key: HASH_KEY };
+  const processor = createProcessor(settings, config.parse(written));
+  const editor = findOffer(processor.offers ?? [], SCORE_EDITOR);
+  const score = {
+    ...{ id: 'jane@example.com', observationId: 'bob@example.com', name: 'password' },
+    ...{ value: 'no', comment: null, source: null, at: 4_111_111_111_111_111 },
+  };
+  const other = {
+    ...{ ...score, name: 'of jane@example.com', value: 'é {"password": "hunter2", "n": 1}' },
+    ...{ comment: `${'x '.repeat(3000)}TOKEN=abc😀 4111111111111111`, source: 'a@b.org' },
+  };
+  const number = { ...score, value: 4_111_111_111_111_111 };
+  const hash = /^\[HASH:[0-9a-f]{16}\]$/;
+  const edited = await editor?.edit([score, other, number]);
+  t.same([edited?.[0], edited?.[2]], [score, number]);
+  t.match(edited?.[1], {
+    ...{ id: score.id, observationId: score.observationId, at: score.at, source: hash },
+    ...{ name: /^of \[HASH:[0-9a-f]{16}\]$/, value: 'é {"password": "*******", "n": 1}' },
+  });
+  t.equal(edited?.[1]?.comment, `${'x '.repeat(3000)}TOKEN=******* ****************`);
+  t.equal(metrics.value('tracectl_redaction_matches_total', { rule: 'email' }), 2);
 });

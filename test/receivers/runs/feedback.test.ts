@@ -4,15 +4,30 @@ import { config as runsConfig } from '../../../receivers/runs/config.ts';
 import { createReceiver } from '../../../receivers/runs/receiver.ts';
 import { offer } from '../../../src/component/capability.ts';
 import { LISTENERS } from '../../../src/http/listener.ts';
+import { Refusal } from '../../../src/model/errors.ts';
+import { reject } from '../../../src/model/verbs.ts';
+import type { ScoreEditor } from '../../../src/store/scores.ts';
+import { SCORE_EDITOR } from '../../../src/store/scores.ts';
 import { STORE } from '../../../src/store/store.ts';
 import { aTenant } from '../../helper/batches.ts';
 import { testListeners } from '../../helper/http.ts';
 import { sqlitePlace } from '../../helper/places.ts';
 import { fakeHost, testSettings } from '../../helper/settings.ts';
-import { createSink, sinkPipeline } from '../../helper/sink.ts';
+import { acceptInto, createSink, sinkPipeline } from '../../helper/sink.ts';
 
 /** A receiver in front of a store of its own. */
-async function receiving(t: Test, hasStore = true) {
+async function receiving(
+  t: Test,
+  {
+    hasStore = true,
+    decide,
+    edit = async (scores) => scores,
+  }: {
+    hasStore?: boolean;
+    decide?: Parameters<typeof acceptInto>[1];
+    edit?: ScoreEditor['edit'];
+  } = {},
+) {
   const { store, close } = await sqlitePlace(t).open();
   const [project] = await store.projects.list();
   const projectId = project?.id ?? '';
@@ -22,7 +37,8 @@ async function receiving(t: Test, hasStore = true) {
   const settings = testSettings('receiver', 'runs', { host, logger: listeners.logger });
   const pipeline = sinkPipeline(sink, {
     tenant: aTenant({ projectId }),
-    offers: hasStore ? [offer(STORE, store)] : [],
+    offers: hasStore ? [offer(STORE, store), offer(SCORE_EDITOR, { edit })] : [],
+    accept: acceptInto(sink, decide),
   });
   const receiver = createReceiver(
     settings,
@@ -106,8 +122,56 @@ t.test('malformed feedback costs the feedback only', async (t) => {
   t.equal(leftOut('feedback'), 7);
 });
 
+t.test('feedback of a refused request is not stored', async (t) => {
+  let isFull = true;
+  const { send, sink, scores } = await receiving(t, {
+    decide() {
+      if (isFull) throw new Refusal('monthly_limit', 'The accepted-event limit was reached.');
+    },
+  });
+  const parts = { ...RUN, 'feedback.f': { run_id: 'a', key: 'k', score: 1 } };
+  t.equal(await send(parts), 402);
+  t.same(await scores('a'), []);
+  isFull = false;
+  t.equal(await send(parts), 202);
+  t.match(await scores('a'), [{ id: 'f' }]);
+  t.equal(sink.batches.length, 1);
+});
+
+t.test(
+  'a repetition of a request whose runs could not be stored replaces its feedback',
+  async (t) => {
+    const { send, sink, scores } = await receiving(t);
+    sink.behave('retryable');
+    const parts = { ...RUN, 'feedback.f': { id: null, run_id: 'a', key: 'k', score: 1 } };
+    t.equal(await send(parts), 503);
+    sink.behave('ok');
+    t.equal(await send(parts), 202);
+    t.match(await scores('a'), [{ id: 'f' }]);
+    t.equal((await scores('a')).length, 1);
+  },
+);
+
+t.test('feedback beside runs that are all rejected is stored', async (t) => {
+  const { send, sink, scores } = await receiving(t, {
+    decide: (batch) => reject(batch, 0, 'invalid_field', 'is not valid'),
+  });
+  t.equal(await send({ ...RUN, 'feedback.f': { run_id: 'b', key: 'k', score: 1 } }), 400);
+  t.match(await scores('b'), [{ id: 'f' }]);
+  t.match(sink.batches, [{ items: 0 }]);
+});
+
+t.test('a processor of the pipeline edits feedback before it is stored', async (t) => {
+  const { send, scores } = await receiving(t, {
+    edit: async (given) => given.map((score) => ({ ...score, comment: '***' })),
+  });
+  const about = { run_id: 'a', key: 'k', score: 1, comment: 'secret' };
+  t.equal(await send({ ...RUN, 'feedback.f': about }), 202);
+  t.match(await scores('a'), [{ id: 'f', comment: '***' }]);
+});
+
 t.test('without a store, feedback is left out', async (t) => {
-  const { send, leftOut } = await receiving(t, false);
+  const { send, leftOut } = await receiving(t, { hasStore: false });
   t.equal(await send({ ...RUN, 'feedback.f': { run_id: 'a', key: 'k', score: 1 } }), 202);
   t.equal(leftOut('feedback'), 1);
 });

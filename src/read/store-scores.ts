@@ -1,6 +1,7 @@
-import { Refusal } from '../../model/errors.ts';
-import type { NewScore, Score } from '../../store/scores.ts';
-import type { StoreReading } from '../stored-request.ts';
+import { Refusal } from '../model/errors.ts';
+import type { NewScore, Score } from '../store/scores.ts';
+import { editedScores } from '../store/scores.ts';
+import type { StoreReading } from './stored-request.ts';
 
 /** A score of a request, about a trace. */
 export type TraceScore = { readonly traceId: string; readonly score: NewScore };
@@ -22,6 +23,8 @@ export async function storeScores(
   reading: StoreReading,
   asked: readonly (TraceScore | Refusal)[],
 ): Promise<(Score | Refusal)[]> {
+  const scores = asked.flatMap((one) => (one instanceof Refusal ? [] : [one.score]));
+  const edited = [...(await editedScores(reading.scoreEditors, scores))];
   const outcomes = new Map<number, Score | Refusal>();
   const ofTrace = new Map<string, (() => Promise<void>)[]>();
   for (const [position, one] of asked.entries()) {
@@ -29,9 +32,11 @@ export async function storeScores(
       outcomes.set(position, one);
       continue;
     }
-    const writes = ofTrace.get(one.traceId) ?? [];
+    const { traceId } = one;
+    const score = edited.shift() ?? one.score;
+    const writes = ofTrace.get(traceId) ?? [];
     writes.push(async () => {
-      outcomes.set(position, await storeScore(reading, one));
+      outcomes.set(position, await put(reading, { traceId, score }));
     });
     ofTrace.set(one.traceId, writes);
   }
@@ -45,7 +50,17 @@ async function inTurn(writes: readonly (() => Promise<void>)[]): Promise<void> {
 
 /** Resolves with a `Refusal` if the trace has too many scores. */
 export async function storeScore(
-  { tenant, store, reads }: Pick<StoreReading, 'tenant' | 'store' | 'reads'>,
+  place: ScorePlace,
+  { traceId, score: given }: TraceScore,
+): Promise<Score | Refusal> {
+  const [score = given] = await editedScores(place.scoreEditors, [given]);
+  return put(place, { traceId, score });
+}
+
+type ScorePlace = Pick<StoreReading, 'tenant' | 'store' | 'reads' | 'scoreEditors'>;
+
+async function put(
+  { tenant, store, reads }: ScorePlace,
   { traceId, score }: TraceScore,
 ): Promise<Score | Refusal> {
   const most = reads.limits.scores_per_trace;
