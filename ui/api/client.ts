@@ -1,3 +1,4 @@
+import { segmentOf } from '../../src/model/path-id.ts';
 import { parseExact } from './exact-json.ts';
 
 /** A request of the pages that failed: an answer of the daemon, or no answer at all. */
@@ -60,9 +61,7 @@ export function apiPath(path: string, query: QueryValues = {}): string {
 
 /** Encodes ids for a path: `segments` of `/projects/:id` as a tagged template. */
 export function at(texts: TemplateStringsArray, ...ids: readonly string[]): string {
-  return texts.reduce(
-    (path, text, index) => path + encodeURIComponent(ids[index - 1] ?? '') + text,
-  );
+  return texts.reduce((path, text, index) => path + segmentOf(ids[index - 1] ?? '') + text);
 }
 
 /** Reads JSON. Throws an `ApiFailure`. The caller names the shape, which the OpenAPI document describes. */

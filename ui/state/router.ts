@@ -1,4 +1,5 @@
 import { computed, signal } from '@preact/signals';
+import { idOfSegment } from '../../src/model/path-id.ts';
 
 /** The address is the state of a page: a link to it shows another person the same page. */
 type Address = { readonly path: string; readonly query: URLSearchParams };
@@ -68,7 +69,7 @@ export function matchPattern(
       continue;
     }
     try {
-      params[part.slice(1)] = decodeURIComponent(segment);
+      params[part.slice(1)] = idOfSegment(decodeURIComponent(segment));
     } catch {
       return undefined;
     }

@@ -1,5 +1,6 @@
 import type { ComponentChildren, JSX } from 'preact';
 import { useLayoutEffect, useRef, useState } from 'preact/hooks';
+import { at } from '../../api/client.ts';
 import type { Trace } from '../../api/types.ts';
 import { cost, count, duration } from '../../parts/format.ts';
 import { Link } from '../../parts/link.tsx';
@@ -76,7 +77,7 @@ function isForOthers({ target, ctrlKey, metaKey, altKey }: KeyboardEvent): boole
 }
 
 function pathOf({ id }: Trace): string {
-  return `/traces/${encodeURIComponent(id)}`;
+  return at`/traces/${id}`;
 }
 
 type HeadProps = Omit<Props, 'traces' | 'columns'> & { readonly column: Column };
@@ -141,8 +142,9 @@ const CELLS: Readonly<Record<ColumnId, (trace: Trace) => ComponentChildren>> = {
   input: ({ input_preview }) => <Cut text={firstWords(input_preview)} />,
   output: ({ output_preview }) => <Cut text={firstWords(output_preview)} />,
   model: ({ models }) => <Cut text={models.join(', ')} />,
-  user: ({ user_id }) => user_id && <Filter path="/users/" id={user_id} />,
-  session: ({ session_id }) => session_id && <Filter path="/sessions/" id={session_id} />,
+  user: ({ user_id }) => user_id && <IdLink to={at`/users/${user_id}`} id={user_id} />,
+  session: ({ session_id }) =>
+    session_id && <IdLink to={at`/sessions/${session_id}`} id={session_id} />,
   observations: ({ observation_count, error_count }) => (
     <>
       {count(observation_count)}
@@ -166,9 +168,9 @@ function Cut({ text, isCode = false }: { readonly text: string; readonly isCode?
   );
 }
 
-function Filter({ path, id }: { readonly path: string; readonly id: string }): JSX.Element {
+function IdLink({ to, id }: { readonly to: string; readonly id: string }): JSX.Element {
   return (
-    <Link to={path + encodeURIComponent(id)}>
+    <Link to={to}>
       <Cut text={id} />
     </Link>
   );
