@@ -299,6 +299,26 @@ t.test('keeps what a person opened when a trace that runs is read again', async 
   await tab('Messages');
 });
 
+t.test('shows metadata that arrives alone', async (t) => {
+  const begun = { operation: 'start', status: 'running', kind: 'agent', trace_id: 'tagged' };
+  const root = {
+    ...begun,
+    id: 'tagged-root',
+    name: 'tagged',
+    start_time: new Date().toISOString(),
+  };
+  await ui.sendEvents([{ ...root, inputs: { q: 1 } }]);
+  await ui.daemon.call({ path: '/api/v1/traces/tagged?wait=20s' });
+  await ui.open('/traces/tagged');
+  await tab('JSON');
+  const json = panel.getByRole('tree', { name: 'Payloads' });
+  await json.getByText('inputs').waitFor();
+  await ui.sendEvents([{ ...root, metadata: { verdict: 'approved' } }]);
+  await json.getByText('"approved"').waitFor();
+  await tab('Messages');
+  t.pass('the panel is up to date');
+});
+
 t.test('downloads the trace in OTLP', async (t) => {
   await ui.open('/traces/agent');
   const [download] = await Promise.all([
