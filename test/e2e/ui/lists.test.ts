@@ -124,6 +124,17 @@ t.test('selects a suggestion by an arrow key that follows a letter at once', asy
   t.match(String(selected), /^model:/);
 });
 
+t.test('the usual columns fit into a window of 1440 pixels beside a scroll bar', async (t) => {
+  const SCROLLED = `[...document.querySelectorAll('.table-scroll')].map(
+    ({ scrollWidth, clientWidth }) => scrollWidth - clientWidth,
+  )`;
+  await page.setViewportSize({ width: 1_440 - 15, height: 900 });
+  await ui.open('/traces');
+  await table.getByRole('columnheader', { name: 'Session' }).waitFor();
+  t.same(await page.evaluate(SCROLLED), [0]);
+  await page.setViewportSize({ width: 1_440, height: 900 });
+});
+
 t.test('marks the mistake of a query, and asks the daemon for nothing', async (t) => {
   await ui.open('/traces?q=status:error%20modle:x');
   const alert = page.getByRole('alert');
