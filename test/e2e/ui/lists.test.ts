@@ -283,6 +283,31 @@ t.test('follows the stream while the page is visible', async (t) => {
   t.equal((await again).status(), 200);
 });
 
+t.test('keeps the pages of a live list when the page is visible again', async (t) => {
+  const show = (state: string) =>
+    page.evaluate(`Object.defineProperty(document, 'visibilityState', { value: '${state}', configurable: true });
+      document.dispatchEvent(new Event('visibilitychange'))`);
+  const isStream = (each: { url(): string }) => each.url().includes('/traces/stream');
+  const lots = Array.from({ length: 120 }, (_, index) => `lots ${index}`);
+  await store(lots.map((name, index) => traceOf({ name, hoursAgo: 2 + index / 1_000 })));
+  await ui.open('/traces?live=1&q=name:lots*');
+  await rows().nth(49).waitFor();
+  await page.locator('.list-end').scrollIntoViewIfNeeded();
+  await rows().nth(99).waitFor();
+  await page.locator('.list-end').scrollIntoViewIfNeeded();
+  await rows().nth(119).waitFor();
+  await rows().nth(110).scrollIntoViewIfNeeded();
+  const top = await page.evaluate<number>('scrollY');
+  await show('hidden');
+  await store([traceOf({ name: 'lots and new', hoursAgo: 0 })]);
+  const again = page.waitForResponse(isStream);
+  await show('visible');
+  await again;
+  await rows().first().filter({ hasText: 'lots and new' }).waitFor();
+  t.equal(await rows().count(), 121);
+  t.ok((await page.evaluate<number>('scrollY')) >= top, 'the page is where it was');
+});
+
 t.test('lists sessions and users, and opens them', async (t) => {
   await ui.open('/sessions');
   await page.getByRole('link', { name: 'chat-2' }).click();
