@@ -124,3 +124,30 @@ t.test('a deleted trace is not in the list that Back shows', async (t) => {
   t.equal(await dialog.count(), 0);
   t.equal(await row('t0').count(), 0);
 });
+
+const { id: second } = await ui.admin<Project>('POST', '/projects', { name: 'second' });
+const { token } = await ui.admin<{ token: string }>('POST', `/projects/${second}/keys`, {});
+await ui.sendEvents([traceOf('t20', 30)], token);
+await ui.admin('GET', `/projects/${second}/traces/t20?wait=20s`);
+
+t.test('Back closes a dialog, which asks about an object of the page that was left', async (t) => {
+  await ui.open(`/traces/t20?project=${first}`);
+  await page.getByRole('button', { name: 'Project: default' }).click();
+  await page.getByRole('menuitemradio', { name: 'second' }).click();
+  await page.waitForURL(/project=/);
+  await page.getByRole('button', { name: 'Project: second' }).waitFor();
+  await heading('t20').waitFor();
+  await page.getByRole('button', { name: 'Delete trace' }).click();
+  await dialog.waitFor();
+  await page.goBack();
+  await page.getByRole('button', { name: 'Project: default' }).waitFor();
+  await dialog.waitFor({ state: 'detached' });
+  await ui.open(`/settings/projects?project=${first}`);
+  await page.getByRole('button', { name: 'Switch' }).click();
+  await page.getByRole('button', { name: 'Project: second' }).waitFor();
+  await page.getByRole('button', { name: 'Delete' }).first().click();
+  await dialog.waitFor();
+  await page.goBack();
+  await dialog.waitFor({ state: 'detached' });
+  t.pass('no dialog is left');
+});
