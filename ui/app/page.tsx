@@ -5,9 +5,11 @@ import { ApiFailure } from '../api/client.ts';
 import { Failure } from '../parts/failure.tsx';
 import { Link } from '../parts/link.tsx';
 import { Loading } from '../parts/loading.tsx';
-import { path } from '../state/router.ts';
+import { project } from '../state/projects.ts';
+import { path, query } from '../state/router.ts';
 import type { ViewProps } from './routes.ts';
 import { routeOf } from './routes.ts';
+import { UnknownProject } from './unknown-project.tsx';
 
 type Loaded = { readonly pattern: string; readonly View: ComponentType<ViewProps> };
 
@@ -18,6 +20,8 @@ export function Page(): JSX.Element {
   const [failure, setFailure] = useState<ApiFailure | undefined>(undefined);
   const pattern = route?.pattern;
   const view = loaded?.pattern === pattern ? loaded : undefined;
+  const isUnknown = project.value === undefined && route?.isOfAll !== true;
+  const unknown = isUnknown ? (query.value.get('project') ?? undefined) : undefined;
 
   useEffect(() => {
     let isCurrent = true;
@@ -44,7 +48,11 @@ export function Page(): JSX.Element {
       {route !== undefined && failure === undefined && view === undefined && <Loading />}
       {route !== undefined && failure === undefined && view !== undefined && (
         <Guard key={path.value}>
-          <view.View params={route.params} />
+          {unknown === undefined ? (
+            <view.View params={route.params} />
+          ) : (
+            <UnknownProject key={unknown} id={unknown} />
+          )}
         </Guard>
       )}
     </main>

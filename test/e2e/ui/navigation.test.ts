@@ -151,3 +151,43 @@ t.test('Back closes a dialog, which asks about an object of the page that was le
   await dialog.waitFor({ state: 'detached' });
   t.pass('no dialog is left');
 });
+
+t.test('says that the project of the address does not exist', async (t) => {
+  for (const path of ['/traces', '/traces/t20', '/dashboard', '/settings/keys', '/start']) {
+    await page.goto(`${ui.daemon.adminBase}${path}?project=proj_gone`);
+    await heading('There is no such project').waitFor();
+    t.match(await page.getByRole('main').textContent(), 'proj_gone');
+  }
+  await ui.check(t, 'an unknown project');
+  await page.getByRole('button', { name: 'Open second' }).click();
+  await page.waitForURL(new RegExp(`project=${second}`));
+  await page.getByRole('button', { name: 'Project: second' }).waitFor();
+  await heading('There is no such project').waitFor({ state: 'detached' });
+  await ui.open('/settings/projects?project=proj_gone');
+  await page.getByRole('table', { name: 'Projects' }).getByText('second').waitFor();
+});
+
+t.test('opens the project of an address that another tab created', async (t) => {
+  await ui.open('/traces');
+  const { id } = await ui.admin<Project>('POST', '/projects', { name: 'third' });
+  await page.evaluate(`history.pushState(null, '', '/traces?project=${id}');
+    dispatchEvent(new PopStateEvent('popstate'))`);
+  await page.getByRole('button', { name: 'Project: third' }).waitFor();
+  await ui.admin('DELETE', `/projects/${id}`);
+  t.pass('the list of projects was read again');
+});
+
+t.test('a tab keeps its project when another tab chooses one', async (t) => {
+  await page.evaluate('localStorage.clear()');
+  await ui.open('/traces');
+  await page.waitForURL(new RegExp(`project=${first}`));
+  const other = await ui.context.newPage();
+  await other.goto(`${ui.daemon.adminBase}/traces`);
+  await other.getByRole('button', { name: 'Project: default' }).click();
+  await other.getByRole('menuitemradio', { name: 'second' }).click();
+  await other.getByRole('button', { name: 'Project: second' }).waitFor();
+  await other.close();
+  await page.getByRole('link', { name: 'Sessions' }).click();
+  await heading('Sessions').waitFor();
+  t.equal(await page.getByRole('button', { name: 'Project: default' }).count(), 1);
+});
