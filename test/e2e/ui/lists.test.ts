@@ -107,6 +107,31 @@ t.test('searches with suggestions, and keeps the query in the address', async (t
   t.equal(await search.inputValue(), 'model:claude-sonnet-4-5');
 });
 
+t.test('Escape closes the suggestions and keeps the text', async (t) => {
+  await ui.open('/traces');
+  await rows().nth(2).waitFor();
+  await page.keyboard.press('/');
+  await page.keyboard.type('mod');
+  const option = page.getByRole('option', { name: /^model:/ });
+  await option.waitFor();
+  await page.keyboard.press('Escape');
+  await option.waitFor({ state: 'detached' });
+  t.equal(await search.inputValue(), 'mod');
+  await page.keyboard.press('Escape');
+  t.equal(await search.inputValue(), 'mod');
+});
+
+t.test('the button that empties the search box shows the whole list', async (t) => {
+  await ui.open('/traces?q=name:beta');
+  await rows().nth(1).waitFor({ state: 'detached' });
+  const box = await search.boundingBox();
+  if (box === null) throw new Error('the search box is not there');
+  // The browser draws the button in front of the padding of 44 pixels.
+  await page.mouse.click(box.x + box.width - 52, box.y + box.height / 2);
+  await rows().nth(2).waitFor();
+  t.notMatch(page.url(), /q=/);
+});
+
 t.test('selects a suggestion by an arrow key that follows a letter at once', async (t) => {
   await ui.open('/traces');
   await rows().nth(2).waitFor();
