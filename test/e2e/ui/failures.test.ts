@@ -27,3 +27,23 @@ t.test('a page whose code cannot load keeps the address until the daemon answers
   await heading('Users').waitFor();
   t.match(page.url(), /\/users$/);
 });
+
+t.test('says that a change failed whose dialog was closed before', async (t) => {
+  await ui.open('/settings/keys');
+  let answer = (): void => {};
+  const closed = new Promise<void>((resolve) => {
+    answer = resolve;
+  });
+  await page.route('**/api/v1/keys/*', async (route) => {
+    await closed;
+    await route.fulfill({ status: 503, json: { code: 'unavailable', message: 'Not now.' } });
+  });
+  await page.getByRole('button', { name: 'Revoke' }).first().click();
+  await dialog.getByRole('button', { name: 'Revoke' }).click();
+  await page.keyboard.press('Escape');
+  await dialog.waitFor({ state: 'detached' });
+  answer();
+  await alert('Not now.').waitFor();
+  await page.unrouteAll();
+  t.pass('the failure shows beside the page');
+});
