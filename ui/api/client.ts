@@ -49,6 +49,13 @@ export function onSignedOut(call: () => void): void {
   signedOutListeners.add(call);
 }
 
+const unknownProjectListeners = new Set<() => void>();
+
+/** Calls back when an answer says that a project does not exist any more. */
+export function onUnknownProject(call: () => void): void {
+  unknownProjectListeners.add(call);
+}
+
 /** The address of a request; `path` is relative to `/api/v1` and has its segments encoded. */
 export function apiPath(path: string, query: QueryValues = {}): string {
   const search = new URLSearchParams();
@@ -104,6 +111,7 @@ async function request(
   if (answer.ok) return answer;
   const failure = await failureOf(answer);
   if (answer.status === 401) for (const call of signedOutListeners) call();
+  if (failure.code === 'unknown_project') for (const call of unknownProjectListeners) call();
   throw failure;
 }
 

@@ -1,5 +1,5 @@
 import { computed, signal } from '@preact/signals';
-import { get } from '../api/client.ts';
+import { get, onUnknownProject } from '../api/client.ts';
 import type { Project, Projects } from '../api/types.ts';
 import { query, setQuery } from './router.ts';
 import { recall, remember } from './storage.ts';
@@ -27,6 +27,9 @@ export async function loadProjects(): Promise<void> {
   const isOneOfMany = projects.value.length > 1 && !query.value.has('project');
   if (isOneOfMany) setQuery({ project: project.value?.id }, { replace: true });
 }
+
+// Another tab, or another person, deleted it. The page that asked shows the failure if the list cannot be read either.
+onUnknownProject(() => void loadProjects().catch(() => undefined));
 
 export function chooseProject(id: string, options: { readonly replace?: boolean } = {}): void {
   remember('project', id);

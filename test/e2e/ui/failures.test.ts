@@ -47,3 +47,14 @@ t.test('says that a change failed whose dialog was closed before', async (t) => 
   await page.unrouteAll();
   t.pass('the failure shows beside the page');
 });
+
+t.test('says that the project of a page was deleted', async (t) => {
+  const { id } = await ui.admin<Project>('POST', '/projects', { name: 'short-lived' });
+  await ui.open(`/settings/keys?project=${id}`);
+  await heading('API keys').waitFor();
+  await ui.admin('DELETE', `/projects/${id}`);
+  await heading('There is no such project').waitFor();
+  await page.getByRole('button', { name: 'Open default' }).click();
+  await heading('API keys').waitFor();
+  t.notMatch(page.url(), id);
+});
