@@ -58,3 +58,9 @@ t.test('says that the project of a page was deleted', async (t) => {
   await heading('API keys').waitFor();
   t.notMatch(page.url(), id);
 });
+
+t.test('the range of another year has its year', async (t) => {
+  await ui.open('/traces?from=2020-01-01T12:00:00Z&to=2020-02-01T12:00:00Z');
+  await page.getByRole('button', { name: /^Range.*2020.*2020/ }).waitFor();
+  t.pass('both ends name it');
+});
