@@ -236,6 +236,16 @@ t.test('works on a phone', async (t) => {
     await page.keyboard.press('Escape');
     await panel.waitFor({ state: 'detached' });
     t.notMatch(page.url(), /observation/);
+    await item('chat').click();
+    await panel.waitFor();
+    await page.goBack();
+    await panel.waitFor({ state: 'detached' });
+    await item('chat').waitFor();
+    t.match(page.url(), /\/traces\/agent$/, 'Back closes the observation only');
+    await ui.open('/traces/agent?observation=llm');
+    await panel.getByRole('button', { name: 'Close' }).click();
+    await panel.waitFor({ state: 'detached' });
+    t.match(page.url(), /\/traces\/agent$/, 'the address had the observation');
   });
 });
 
