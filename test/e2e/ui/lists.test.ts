@@ -203,6 +203,16 @@ t.test('sorts by a column, and chooses columns', async (t) => {
   t.equal(await table.getByRole('columnheader', { name: 'Output' }).count(), 0, 'it is remembered');
 });
 
+t.test('a menu closes when Tab leaves it', async (t) => {
+  await ui.open('/traces');
+  await page.getByRole('button', { name: 'Export' }).press('Enter');
+  const items = page.getByRole('menuitem');
+  await items.first().waitFor();
+  for (let step = 0; step < 3; step += 1) await page.keyboard.press('Tab');
+  await items.first().waitFor({ state: 'detached' });
+  t.ok(await search.evaluate((each) => each === each.ownerDocument.activeElement));
+});
+
 t.test('says what to do when nothing matches', async (t) => {
   await ui.open('/traces?q=name:nothing');
   await page.getByRole('heading', { name: 'No trace matches' }).waitFor();

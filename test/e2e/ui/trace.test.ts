@@ -354,6 +354,9 @@ t.test('deletes the trace, and shows the receipt', async (t) => {
   await page.waitForURL(/\/traces(\?|$)/);
   await ui.open('/traces/bad');
   await page.getByRole('heading', { name: 'The trace is not here' }).waitFor();
+  const asked = page.waitForResponse((answer) => answer.url().includes('/traces/bad'));
+  await page.getByRole('button', { name: 'Look again' }).click();
+  t.equal((await asked).status(), 404);
   await ui.check(t, 'no trace');
 });
 

@@ -46,7 +46,7 @@ export function View({ params }: ViewProps): JSX.Element {
   return (
     <>
       {failure?.status === 404 ? (
-        <NotFound id={traceId} />
+        <NotFound id={traceId} onRetry={reload} />
       ) : data === undefined ? (
         failure !== undefined ? (
           <Failure failure={failure} retry={reload} />
@@ -134,7 +134,9 @@ function Loaded({ projectId, tree, failure, retry, onDelete }: LoadedProps): JSX
   );
 }
 
-function NotFound({ id }: { readonly id: string }): JSX.Element {
+type NotFoundProps = { readonly id: string; readonly onRetry: () => void };
+
+function NotFound({ id, onRetry }: NotFoundProps): JSX.Element {
   return (
     <div class="empty">
       <h1>The trace is not here</h1>
@@ -144,7 +146,7 @@ function NotFound({ id }: { readonly id: string }): JSX.Element {
         arrived yet, be older than the retention of the project, or have been erased.
       </p>
       <div class="actions">
-        <button type="button" onClick={() => location.reload()}>
+        <button type="button" onClick={onRetry}>
           Look again
         </button>
         <Link to="/rejected">See what was rejected</Link>
