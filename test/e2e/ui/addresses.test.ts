@@ -50,6 +50,13 @@ t.test('keeps the addresses of other ids', async (t) => {
   t.equal(await heading.textContent(), 'named a b/ü~');
 });
 
+t.test('the command reads the same ids', async (t) => {
+  for (const id of ['.', '..', '~.']) {
+    const { stdout, stderr } = await ui.daemon.cli('trace', id);
+    t.match(stdout, `named ${id}`, stderr);
+  }
+});
+
 t.test('deletes the trace with the id ..', async (t) => {
   await ui.open('/traces/~..');
   await page.getByText('input of ..', { exact: true }).waitFor();

@@ -318,6 +318,20 @@ t.test('follows the stream while the page is visible', async (t) => {
   t.equal((await again).status(), 200);
 });
 
+t.test('a trace leaves a live list when it matches the query no more', async (t) => {
+  const runs = (name: string) => ({ ...traceOf({ name, hoursAgo: 0 }), operation: 'start' });
+  const running = ['goes on', 'ends soon'].map((name) => ({
+    ...runs(name),
+    ...{ status: 'running', end_time: undefined },
+  }));
+  await store(running);
+  await ui.open('/traces?live=1&q=state:running');
+  await rows().filter({ hasText: 'ends soon' }).waitFor();
+  await store([{ ...running[1], operation: 'finish', status: 'success' }]);
+  await rows().filter({ hasText: 'ends soon' }).waitFor({ state: 'detached' });
+  t.equal(await rows().filter({ hasText: 'goes on' }).count(), 1);
+});
+
 t.test('keeps the pages of a live list when the page is visible again', async (t) => {
   const show = (state: string) =>
     page.evaluate(`Object.defineProperty(document, 'visibilityState', { value: '${state}', configurable: true });

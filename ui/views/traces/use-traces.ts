@@ -56,11 +56,28 @@ export function useTraces(asked: Asked, isLive: boolean): TraceList {
   const since = pages?.[0]?.since ?? 0;
   const changed = changes.filter(({ number }) => number > since).map(({ trace }) => trace);
   const bounds = { from: range.from, hasMore: list.hasMore };
+  const traces = loaded && withChanged(loaded, changed, bounds);
+  const mayLeave = isFollowing && query !== '' && traces?.some(isRunning) === true;
+  useEffect(() => {
+    if (!mayLeave || list.isLoading) return undefined;
+    const timer = setTimeout(list.reload, LEFT_MS);
+    return () => clearTimeout(timer);
+  }, [mayLeave, list.isLoading]);
   return {
     ...list,
-    traces: loaded && withChanged(loaded, changed, bounds),
+    traces,
     isBroken: isFollowing && isBroken,
   };
+}
+
+/**
+ * Milliseconds between two readings of a live list with a query and traces that run: the stream has only traces that match, so a trace
+ * that ends and leaves the list is in no event.
+ */
+const LEFT_MS = 5_000;
+
+function isRunning({ state }: Trace): boolean {
+  return state === 'running';
 }
 
 function keyOf({ project, query, range, sort, order }: Asked): string {
