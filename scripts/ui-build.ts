@@ -33,8 +33,13 @@ export async function buildPages(say: (line: string) => void = () => {}): Promis
 
 function isOld(): boolean {
   const built = changedAt(INDEX);
-  const sources = [...globSync(join(ROOT, 'ui/**/*.*')), join(ROOT, 'package-lock.json')];
-  return built === 0 || sources.some((file) => changedAt(file) > built);
+  return built === 0 || pageSources().some((file) => changedAt(file) > built);
+}
+
+/** The files that the pages are built from: their own, and those of the daemon that they share. */
+export function pageSources(): readonly string[] {
+  const places = ['ui/**/*.*', 'src/{component,model,query}/*.ts', 'docs/errors.md'];
+  return [...globSync(places.map((place) => join(ROOT, place))), join(ROOT, 'package-lock.json')];
 }
 
 function changedAt(file: string): number {

@@ -310,7 +310,7 @@ const treeNode = z
     ...observation.pick({
       ...{ id: true, parent_id: true, name: true, kind: true, status: true, state: true },
       ...{ start_time: true, end_time: true, latency_ms: true, ttft_ms: true, model: true },
-      ...{ provider: true, usage: true, cost: true, cost_source: true },
+      ...{ provider: true, usage: true, cost: true, cost_source: true, updated_at: true },
     }).shape,
     counted,
     cost_counted,

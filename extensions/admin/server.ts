@@ -5,6 +5,7 @@ import type { HealthSource } from '../../src/component/health.ts';
 import type { Exchange } from '../../src/http/exchange.ts';
 import { compilePath, matchPath, parseTarget } from '../../src/http/routes.ts';
 import { MAX_ID_BYTES } from '../../src/model/json/id.ts';
+import { idOfSegment } from '../../src/model/path-id.ts';
 import { boundConnections } from '../../src/net/bounded-connections.ts';
 import { clientAddresses } from '../../src/net/client-address.ts';
 import { ownHostCheck } from '../../src/net/own-host.ts';
@@ -213,6 +214,7 @@ function addOperation(
     url: each.path,
     // The credential is checked before the body is read.
     async onRequest(request) {
+      request.params = idsOf(request.params as Readonly<Record<string, string>>);
       if (each.isOpen !== true) {
         identities.set(request, await identityOf(request, clientOf(request), parts));
       }
@@ -247,6 +249,12 @@ function addOperation(
       return reply.send(answer.body);
     },
   });
+}
+
+function idsOf(params: Readonly<Record<string, string>>): Readonly<Record<string, string>> {
+  return Object.fromEntries(
+    Object.entries(params).map(([name, text]) => [name, idOfSegment(text)]),
+  );
 }
 
 type Identity = { readonly actor: string; readonly session?: UiSession };

@@ -1,5 +1,6 @@
 import type { Pipeline } from '../component/component.ts';
 import type { Tenant } from '../model/batch.ts';
+import { idOfSegment } from '../model/path-id.ts';
 import type { Exchange, RenderRefusal } from './exchange.ts';
 import type { FeedbackIntake } from './feedback.ts';
 
@@ -86,7 +87,7 @@ export function matchPath(
 export function decodeParams(params: Record<string, string>): Record<string, string> | undefined {
   const decoded: Record<string, string> = {};
   try {
-    for (const name in params) decoded[name] = decodeURIComponent(params[name] ?? '');
+    for (const name in params) decoded[name] = idOfSegment(decodeURIComponent(params[name] ?? ''));
   } catch {
     return undefined;
   }

@@ -174,7 +174,7 @@ export type TreePlace = {
 /** The part of an observation that the tree of its trace shows. */
 export type NarrowObservation = Pick<
   StoredObservation,
-  'id' | 'parentId' | 'name' | 'kind' | 'status' | 'state' | 'model' | 'details'
+  'id' | 'parentId' | 'name' | 'kind' | 'status' | 'state' | 'model' | 'details' | 'updatedAt'
 > & {
   readonly startMs: number | null;
   readonly startNs: number | null;
@@ -209,7 +209,8 @@ export function treeJson(observation: NarrowObservation): string {
     `,"cost_source":${wordJson(cost?.source ?? null)}` +
     placeJson(BLANK_PLACE) +
     `,"input_bytes":${details.inputBytes ?? null},"output_bytes":${details.outputBytes ?? null}` +
-    `,"error":${error === null ? null : errorJson(error)}}`
+    `,"error":${error === null ? null : errorJson(error)}` +
+    `,"updated_at":"${formatMs(observation.updatedAt)}"}`
   );
 }
 

@@ -1,3 +1,4 @@
+import { segmentOf } from '../../src/model/path-id.ts';
 import { parseExact } from './exact-json.ts';
 
 /** A request of the pages that failed: an answer of the daemon, or no answer at all. */
@@ -48,6 +49,13 @@ export function onSignedOut(call: () => void): void {
   signedOutListeners.add(call);
 }
 
+const unknownProjectListeners = new Set<() => void>();
+
+/** Calls back when an answer says that a project does not exist any more. */
+export function onUnknownProject(call: () => void): void {
+  unknownProjectListeners.add(call);
+}
+
 /** The address of a request; `path` is relative to `/api/v1` and has its segments encoded. */
 export function apiPath(path: string, query: QueryValues = {}): string {
   const search = new URLSearchParams();
@@ -60,9 +68,7 @@ export function apiPath(path: string, query: QueryValues = {}): string {
 
 /** Encodes ids for a path: `segments` of `/projects/:id` as a tagged template. */
 export function at(texts: TemplateStringsArray, ...ids: readonly string[]): string {
-  return texts.reduce(
-    (path, text, index) => path + encodeURIComponent(ids[index - 1] ?? '') + text,
-  );
+  return texts.reduce((path, text, index) => path + segmentOf(ids[index - 1] ?? '') + text);
 }
 
 /** Reads JSON. Throws an `ApiFailure`. The caller names the shape, which the OpenAPI document describes. */
@@ -105,6 +111,7 @@ async function request(
   if (answer.ok) return answer;
   const failure = await failureOf(answer);
   if (answer.status === 401) for (const call of signedOutListeners) call();
+  if (failure.code === 'unknown_project') for (const call of unknownProjectListeners) call();
   throw failure;
 }
 

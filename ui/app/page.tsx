@@ -1,15 +1,23 @@
 import type { ComponentChildren, ComponentType, JSX } from 'preact';
 import { Component } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
-import { ApiFailure } from '../api/client.ts';
+import { ApiFailure, get } from '../api/client.ts';
 import { Failure } from '../parts/failure.tsx';
 import { Link } from '../parts/link.tsx';
 import { Loading } from '../parts/loading.tsx';
-import { path } from '../state/router.ts';
+import { project } from '../state/projects.ts';
+import { path, query } from '../state/router.ts';
 import type { ViewProps } from './routes.ts';
 import { routeOf } from './routes.ts';
+import { UnknownProject } from './unknown-project.tsx';
 
 type Loaded = { readonly pattern: string; readonly View: ComponentType<ViewProps> };
+
+// The daemon is away, or a newer version of it has other files.
+const NOT_LOADED = new ApiFailure(0, {
+  code: 'no_page',
+  message: 'The page could not be loaded. Check that the daemon runs, and try again.',
+});
 
 /** The page of the address. */
 export function Page(): JSX.Element {
@@ -18,6 +26,8 @@ export function Page(): JSX.Element {
   const [failure, setFailure] = useState<ApiFailure | undefined>(undefined);
   const pattern = route?.pattern;
   const view = loaded?.pattern === pattern ? loaded : undefined;
+  const isUnknown = project.value === undefined && route?.isOfAll !== true;
+  const unknown = isUnknown ? (query.value.get('project') ?? undefined) : undefined;
 
   useEffect(() => {
     let isCurrent = true;
@@ -27,9 +37,7 @@ export function Page(): JSX.Element {
         if (isCurrent) setLoaded({ pattern: route.pattern, View });
       },
       () => {
-        // A newer version of the daemon has other files.
-        const message = 'The page could not be loaded. Load the address again.';
-        if (isCurrent) setFailure(new ApiFailure(0, { code: 'no_page', message }));
+        if (isCurrent) setFailure(NOT_LOADED);
       },
     );
     return () => {
@@ -37,14 +45,28 @@ export function Page(): JSX.Element {
     };
   }, [pattern]);
 
+  /** Loads the address again, because a browser keeps a module that failed. Without a daemon that would lose the page. */
+  const reload = async (): Promise<void> => {
+    try {
+      await get('/service');
+      location.reload();
+    } catch (error) {
+      setFailure(ApiFailure.of(error));
+    }
+  };
+
   return (
     <main class="page" id="page" tabIndex={-1}>
-      {failure !== undefined && <Failure failure={failure} retry={() => location.reload()} />}
+      {failure !== undefined && <Failure failure={failure} retry={() => void reload()} />}
       {route === undefined && <NotFound />}
       {route !== undefined && failure === undefined && view === undefined && <Loading />}
       {route !== undefined && failure === undefined && view !== undefined && (
         <Guard key={path.value}>
-          <view.View params={route.params} />
+          {unknown === undefined ? (
+            <view.View params={route.params} />
+          ) : (
+            <UnknownProject key={unknown} id={unknown} />
+          )}
         </Guard>
       )}
     </main>

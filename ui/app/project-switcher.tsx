@@ -25,7 +25,7 @@ export function ProjectSwitcher(): JSX.Element {
       items={[...items, manage]}
       button={
         <>
-          <span class="switcher-name">{current?.name ?? 'No project'}</span>
+          <span class="switcher-name">{current?.name ?? 'none'}</span>
           <Icon name="down" />
         </>
       }

@@ -8,7 +8,11 @@ type View = ComponentType<ViewProps>;
 type Route = {
   readonly pattern: string;
   readonly load: () => Promise<{ readonly View: View }>;
+  /** The page is about all projects, whichever one the address has. */
+  readonly isOfAll?: boolean;
 };
+
+const loadProjectSettings: Route['load'] = () => import('../views/settings-projects/view.tsx');
 
 /** Every page, in the order of matching. The code of a page loads when it opens. */
 const ROUTES: readonly Route[] = [
@@ -22,9 +26,9 @@ const ROUTES: readonly Route[] = [
   { pattern: '/users/:id', load: () => import('../views/user/view.tsx') },
   { pattern: '/dashboard', load: () => import('../views/dashboard/view.tsx') },
   { pattern: '/rejected', load: () => import('../views/rejected/view.tsx') },
-  { pattern: '/pipelines', load: () => import('../views/pipelines/view.tsx') },
-  { pattern: '/settings', load: () => import('../views/settings-projects/view.tsx') },
-  { pattern: '/settings/projects', load: () => import('../views/settings-projects/view.tsx') },
+  { pattern: '/pipelines', load: () => import('../views/pipelines/view.tsx'), isOfAll: true },
+  { pattern: '/settings', load: loadProjectSettings, isOfAll: true },
+  { pattern: '/settings/projects', load: loadProjectSettings, isOfAll: true },
   { pattern: '/settings/keys', load: () => import('../views/settings-keys/view.tsx') },
   { pattern: '/settings/usage', load: () => import('../views/settings-usage/view.tsx') },
   { pattern: '/settings/audit', load: () => import('../views/settings-audit/view.tsx') },

@@ -1,6 +1,7 @@
 import type { ComponentChildren, JSX } from 'preact';
-import { useState } from 'preact/hooks';
+import { useEffect, useRef, useState } from 'preact/hooks';
 import { ApiFailure } from '../api/client.ts';
+import { failed } from '../state/toasts.ts';
 import { Dialog } from './dialog.tsx';
 import { Refusal } from './refusal.tsx';
 
@@ -16,12 +17,19 @@ type Props = {
   readonly children?: ComponentChildren;
 };
 
-/** Asks before something is done. It stays open with the message if that fails. */
+/** Asks before something is done. It stays open with the message if that fails; after it was closed, the message shows beside the page. */
 export function Confirm(props: Props): JSX.Element {
   const { title, verb, typed, isDangerous = false, run, onClose, children } = props;
   const [text, setText] = useState('');
   const [failure, setFailure] = useState<ApiFailure | undefined>(undefined);
   const [isBusy, setBusy] = useState(false);
+  const isOpen = useRef(true);
+  useEffect(
+    () => () => {
+      isOpen.current = false;
+    },
+    [],
+  );
   const submit = async (event: Event): Promise<void> => {
     event.preventDefault();
     setBusy(true);
@@ -29,6 +37,7 @@ export function Confirm(props: Props): JSX.Element {
       await run();
       onClose();
     } catch (error) {
+      if (!isOpen.current) failed(error);
       setFailure(ApiFailure.of(error));
       setBusy(false);
     }

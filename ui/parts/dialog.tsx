@@ -1,16 +1,24 @@
 import type { ComponentChildren, JSX } from 'preact';
-import { useId, useLayoutEffect, useRef } from 'preact/hooks';
+import { useEffect, useId, useLayoutEffect, useRef } from 'preact/hooks';
+import { entry } from '../state/router.ts';
 
 type Props = {
   readonly title: string;
   /** Escape, a click beside the dialog, or its Cancel button. */
   readonly onClose: () => void;
+  /** Back, Forward, or a link in the dialog opened another page; `onClose` if it is absent. */
+  readonly onLeave?: () => void;
   readonly children: ComponentChildren;
 };
 
 /** A modal dialog. The browser keeps the focus inside, and gives it back when the dialog closes. */
-export function Dialog({ title, onClose, children }: Props): JSX.Element {
+export function Dialog({ title, onClose, onLeave = onClose, children }: Props): JSX.Element {
   const dialog = useRef<HTMLDialogElement>(null);
+  const here = entry.value;
+  const opened = useRef(here);
+  useEffect(() => {
+    if (here !== opened.current) onLeave();
+  }, [here]);
   const heading = useId();
   // useEffect cleans up after the next frame: until then no element would have the focus.
   useLayoutEffect(() => {

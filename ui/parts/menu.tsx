@@ -46,6 +46,10 @@ export function Menu({ label, button, items, class: className = '' }: Props): JS
     setOpen(false);
     place.current?.querySelector('button')?.focus();
   };
+  /** Tab leaves the menu. A click on something that takes no focus is a matter of the pointer. */
+  const closeIfLeft = ({ relatedTarget: next }: FocusEvent): void => {
+    if (next instanceof Node && place.current?.contains(next) !== true) setOpen(false);
+  };
   const onKeyDown = (event: KeyboardEvent): void => {
     if (event.key === 'Escape') close();
     const all = entries();
@@ -57,7 +61,7 @@ export function Menu({ label, button, items, class: className = '' }: Props): JS
   };
 
   return (
-    <div class={`menu ${className}`} ref={place}>
+    <div class={`menu ${className}`} ref={place} onFocusOut={closeIfLeft}>
       <button
         type="button"
         aria-label={label}

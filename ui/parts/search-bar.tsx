@@ -67,6 +67,7 @@ export function SearchBar({ project, value, onSearch }: Props): JSX.Element {
       event.preventDefault();
       take(suggestion);
     } else if (event.key === 'Escape') {
+      event.preventDefault(); // It would empty the field.
       if (typed === undefined) input.current?.blur();
       complete(undefined);
     }
@@ -97,6 +98,8 @@ export function SearchBar({ project, value, onSearch }: Props): JSX.Element {
             aria-invalid={mistake !== undefined}
             {...(isOpen && chosen >= 0 ? { 'aria-activedescendant': `${list}-${chosen}` } : {})}
             onInput={look}
+            // The button of the browser that empties the field.
+            onSearch={({ currentTarget: { value: now } }) => now === '' && onSearch('')}
             onClick={look}
             onKeyDown={onKeyDown}
             onBlur={() => complete(undefined)}

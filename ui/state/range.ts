@@ -23,7 +23,7 @@ export function rangeOf(query: URLSearchParams, now: number): Range {
   const from = timeOf(query.get('from'));
   const to = timeOf(query.get('to'));
   if (from !== undefined || to !== undefined) {
-    return { from, to, name: 'custom', label: labelOf(from, to) };
+    return { from, to, name: 'custom', label: labelOf(from, to, now) };
   }
   const named = query.get('range');
   const { name, label, ms } = RANGES.find((each) => each.name === named) ?? USUAL;
@@ -41,10 +41,15 @@ function timeOf(text: string | null): string | undefined {
   return Number.isNaN(at) ? undefined : new Date(at).toISOString();
 }
 
-function labelOf(from: string | undefined, to: string | undefined): string {
+function labelOf(from: string | undefined, to: string | undefined, now: number): string {
+  const year = new Date(now).getFullYear();
+  const isThisYear = [from, to].every(
+    (time) => time === undefined || new Date(time).getFullYear() === year,
+  );
   const short = (time: string): string =>
     new Date(time).toLocaleString(undefined, {
       ...({ month: 'short', day: 'numeric', hour: '2-digit', minute: '2-digit' } as const),
+      ...(isThisYear ? {} : { year: 'numeric' }),
     });
   if (from === undefined) return to === undefined ? 'All time' : `Until ${short(to)}`;
   return to === undefined ? `Since ${short(from)}` : `${short(from)} – ${short(to)}`;

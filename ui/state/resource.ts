@@ -22,18 +22,26 @@ export type Resource<T> = {
 export function useResource<T>(
   key: string | undefined,
   load: (signal: AbortSignal) => Promise<T>,
-  { every }: { readonly every?: number | undefined } = {},
+  { every, known }: Options<T> = {},
 ): Resource<T> {
-  const [state, setState] = useState<Loaded<T>>({ key: undefined });
   const [attempt, setAttempt] = useState(0);
-  const loading = useRef(load);
-  loading.current = load;
+  const [state, setState] = useState<Loaded<T>>(() => knownState(key, attempt, known));
+  const loading = useRef({ load, known });
+  loading.current = { load, known };
+  const lastAttempt = useRef(attempt);
 
   useEffect(() => {
     if (key === undefined) return undefined;
+    const isReload = lastAttempt.current !== attempt;
+    lastAttempt.current = attempt;
+    const before = isReload ? undefined : loading.current.known?.();
+    if (before !== undefined) {
+      setState({ key, attempt, data: before });
+      return undefined;
+    }
     const cancel = new AbortController();
     const { signal } = cancel;
-    loading.current(signal).then(
+    loading.current.load(signal).then(
       (data) => {
         if (!signal.aborted) setState({ key, attempt, data });
       },
@@ -58,6 +66,21 @@ export function useResource<T>(
   }, [every, isLoading, state, reload]);
   const isStale = state.data !== undefined && state.key !== key;
   return { data: state.data, failure: state.failure, isLoading, isStale, reload };
+}
+
+type Options<T> = {
+  readonly every?: number | undefined;
+  /** Data that is there without a request when `key` changes. */
+  readonly known?: (() => T | undefined) | undefined;
+};
+
+function knownState<T>(
+  key: string | undefined,
+  attempt: number,
+  known: Options<T>['known'],
+): Loaded<T> {
+  const data = key === undefined ? undefined : known?.();
+  return data === undefined ? { key: undefined } : { key, attempt, data };
 }
 
 type Loaded<T> = {

@@ -1,22 +1,58 @@
 import { computed, signal } from '@preact/signals';
+import { idOfSegment } from '../../src/model/path-id.ts';
+import { keepScroll } from './kept.ts';
 
 /** The address is the state of a page: a link to it shows another person the same page. */
-type Address = { readonly path: string; readonly query: URLSearchParams };
+type Address = {
+  readonly path: string;
+  readonly query: URLSearchParams;
+  /** Names the entry of the history: Back shows the same one again. */
+  readonly entry: string;
+  /** Back or Forward opened the entry. */
+  readonly isRevisited: boolean;
+};
 
-const address = signal(read());
+let lastEntry = 0;
+const address = signal(read(false));
+// The browser would put the page where it was before its content is there.
+history.scrollRestoration = 'manual';
 
-function read(): Address {
-  return { path: location.pathname, query: new URLSearchParams(location.search) };
+function read(isRevisited: boolean): Address {
+  const state: unknown = history.state;
+  let entry = isEntry(state) ? state.entry : undefined;
+  if (entry === undefined) {
+    entry = newEntry();
+    history.replaceState({ entry }, '');
+  }
+  const { pathname, search } = location;
+  return { path: pathname, query: new URLSearchParams(search), entry, isRevisited };
+}
+
+function isEntry(state: unknown): state is { readonly entry: string } {
+  return typeof state === 'object' && state !== null && 'entry' in state;
+}
+
+/** Differs from the entries of earlier loads of the page, which the history still has. */
+function newEntry(): string {
+  lastEntry += 1;
+  return `${performance.timeOrigin} ${lastEntry}`;
 }
 
 window.addEventListener('popstate', () => {
-  address.value = read();
+  const before = address.value;
+  keepScroll(before.entry);
+  address.value = read(true);
+  if (address.value.path !== before.path) window.scrollTo(0, 0);
 });
 
 /** The path of the page, such as `/traces/abc`. */
 export const path = computed(() => address.value.path);
 /** The parameters of the page; the empty ones are absent. */
 export const query = computed(() => address.value.query);
+
+/** The entry of the history that the page belongs to. A change of the address in place keeps it. */
+export const entry = computed(() => address.value.entry);
+export const isRevisited = computed(() => address.value.isRevisited);
 
 /** The parameter that every page of a project keeps. */
 const KEPT = 'project';
@@ -38,8 +74,12 @@ export function hrefOf(to: string, parameters: Parameters = {}): string {
 /** Opens a page. `replace` leaves no entry in the history: for what changes while a person types. */
 export function navigate(href: string, { replace = false } = {}): void {
   if (href === `${location.pathname}${location.search}`) return;
-  history[replace ? 'replaceState' : 'pushState'](null, '', href);
-  address.value = read();
+  if (replace) history.replaceState(history.state, '', href);
+  else {
+    keepScroll(address.value.entry);
+    history.pushState({ entry: newEntry() }, '', href);
+  }
+  address.value = read(false);
   if (!replace) window.scrollTo(0, 0);
 }
 
@@ -68,7 +108,7 @@ export function matchPattern(
       continue;
     }
     try {
-      params[part.slice(1)] = decodeURIComponent(segment);
+      params[part.slice(1)] = idOfSegment(decodeURIComponent(segment));
     } catch {
       return undefined;
     }

@@ -1,11 +1,13 @@
 import { signal } from '@preact/signals';
 import { onSignedOut, send } from '../api/client.ts';
+import { dropKept } from './kept.ts';
 
 /** `unknown` until the first answer of the daemon. */
 export const session = signal<'unknown' | 'in' | 'out'>('unknown');
 
 onSignedOut(() => {
   session.value = 'out';
+  dropKept();
 });
 
 /**
@@ -15,7 +17,7 @@ onSignedOut(() => {
 export async function startSession(): Promise<string | undefined> {
   const code = /^#code=(.+)$/.exec(location.hash)?.[1];
   if (code === undefined) return undefined;
-  history.replaceState(null, '', location.pathname + location.search);
+  history.replaceState(history.state, '', location.pathname + location.search);
   try {
     await signIn({ code: decodeURIComponent(code) });
     return undefined;
@@ -34,4 +36,5 @@ export async function signIn(
 export async function signOut(): Promise<void> {
   await send('DELETE', '/session');
   session.value = 'out';
+  dropKept();
 }

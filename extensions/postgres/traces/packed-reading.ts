@@ -116,6 +116,7 @@ function treeCellsOf(found: PackedRow): TreeCells {
     cells.text(),
     cells.text(),
     cells.text(),
+    cells.number(),
     newestMs,
   ];
 }

@@ -1,6 +1,7 @@
 import { styleText } from 'node:util';
 import type { Command } from 'commander';
 import { ControlError } from '../../control/protocol.ts';
+import { segmentOf } from '../../model/path-id.ts';
 import { EXIT } from '../exit-status.ts';
 import { withStoreOptions } from '../store-command.ts';
 import type { Terminal } from '../terminal.ts';
@@ -94,7 +95,7 @@ async function wholeTrace(
   id: string,
   terminal: Terminal,
 ): Promise<TracePage | undefined> {
-  const path = `/traces/${encodeURIComponent(id)}`;
+  const path = `/traces/${segmentOf(id)}`;
   const observations: TreeObservation[] = [];
   let cursor: string | undefined;
   for (;;) {

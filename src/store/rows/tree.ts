@@ -39,6 +39,7 @@ export type TreeCells = readonly [
   usage: string | null,
   error: string | null,
   details: string | null,
+  updatedAt: number,
   /** The newest time of the trace. */
   newestMs: number | null,
 ];
@@ -47,6 +48,7 @@ export type TreeCells = readonly [
 export const TREE_COLUMNS = [
   ...(['n', 'key', 'long_id', 'flags', 'parent', 'name', 'kind', 'status', 'start_ms'] as const),
   ...(['start_ns', 'end_ms', 'end_ns', 'model', 'usage', 'error', 'details'] as const),
+  'updated_at',
 ] as const;
 
 function placeInTrace([n, , , , , , , , startMs, startNs]: TreeCells): Place {
@@ -116,7 +118,8 @@ function treeObservationOf(
   staleBefore: number,
   [, key, longId, flags, parent, name, kind, status, ...rest]: TreeCells,
 ): NarrowObservation {
-  const [startMs, startNs, endMs, endNs, model, usage, error, details, newestMs] = rest;
+  const [startMs, startNs, endMs, endNs, model, usage, error, details, ...times] = rest;
+  const [updatedAt, newestMs] = times;
   return {
     id: idOf(traceId, key, longId),
     parentId: parentFromColumn(traceId, parent),
@@ -132,6 +135,7 @@ function treeObservationOf(
     usage: closed(usage),
     error: closed(error),
     details: detailsFromColumn(details),
+    updatedAt,
   };
 }
 

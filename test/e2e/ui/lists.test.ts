@@ -107,6 +107,31 @@ t.test('searches with suggestions, and keeps the query in the address', async (t
   t.equal(await search.inputValue(), 'model:claude-sonnet-4-5');
 });
 
+t.test('Escape closes the suggestions and keeps the text', async (t) => {
+  await ui.open('/traces');
+  await rows().nth(2).waitFor();
+  await page.keyboard.press('/');
+  await page.keyboard.type('mod');
+  const option = page.getByRole('option', { name: /^model:/ });
+  await option.waitFor();
+  await page.keyboard.press('Escape');
+  await option.waitFor({ state: 'detached' });
+  t.equal(await search.inputValue(), 'mod');
+  await page.keyboard.press('Escape');
+  t.equal(await search.inputValue(), 'mod');
+});
+
+t.test('the button that empties the search box shows the whole list', async (t) => {
+  await ui.open('/traces?q=name:beta');
+  await rows().nth(1).waitFor({ state: 'detached' });
+  const box = await search.boundingBox();
+  if (box === null) throw new Error('the search box is not there');
+  // The browser draws the button in front of the padding of 44 pixels.
+  await page.mouse.click(box.x + box.width - 52, box.y + box.height / 2);
+  await rows().nth(2).waitFor();
+  t.notMatch(page.url(), /q=/);
+});
+
 t.test('selects a suggestion by an arrow key that follows a letter at once', async (t) => {
   await ui.open('/traces');
   await rows().nth(2).waitFor();
@@ -122,6 +147,17 @@ t.test('selects a suggestion by an arrow key that follows a letter at once', asy
     return document.querySelector('[role=option][aria-selected=true]')?.textContent;
   })()`);
   t.match(String(selected), /^model:/);
+});
+
+t.test('the usual columns fit into a window of 1440 pixels beside a scroll bar', async (t) => {
+  const SCROLLED = `[...document.querySelectorAll('.table-scroll')].map(
+    ({ scrollWidth, clientWidth }) => scrollWidth - clientWidth,
+  )`;
+  await page.setViewportSize({ width: 1_440 - 15, height: 900 });
+  await ui.open('/traces');
+  await table.getByRole('columnheader', { name: 'Session' }).waitFor();
+  t.same(await page.evaluate(SCROLLED), [0]);
+  await page.setViewportSize({ width: 1_440, height: 900 });
 });
 
 t.test('marks the mistake of a query, and asks the daemon for nothing', async (t) => {
@@ -165,6 +201,16 @@ t.test('sorts by a column, and chooses columns', async (t) => {
   await ui.open('/traces');
   await rows().first().waitFor();
   t.equal(await table.getByRole('columnheader', { name: 'Output' }).count(), 0, 'it is remembered');
+});
+
+t.test('a menu closes when Tab leaves it', async (t) => {
+  await ui.open('/traces');
+  await page.getByRole('button', { name: 'Export' }).press('Enter');
+  const items = page.getByRole('menuitem');
+  await items.first().waitFor();
+  for (let step = 0; step < 3; step += 1) await page.keyboard.press('Tab');
+  await items.first().waitFor({ state: 'detached' });
+  t.ok(await search.evaluate((each) => each === each.ownerDocument.activeElement));
 });
 
 t.test('says what to do when nothing matches', async (t) => {
@@ -270,6 +316,45 @@ t.test('follows the stream while the page is visible', async (t) => {
   const again = page.waitForResponse(isStream);
   await show('visible');
   t.equal((await again).status(), 200);
+});
+
+t.test('a trace leaves a live list when it matches the query no more', async (t) => {
+  const runs = (name: string) => ({ ...traceOf({ name, hoursAgo: 0 }), operation: 'start' });
+  const running = ['goes on', 'ends soon'].map((name) => ({
+    ...runs(name),
+    ...{ status: 'running', end_time: undefined },
+  }));
+  await store(running);
+  await ui.open('/traces?live=1&q=state:running');
+  await rows().filter({ hasText: 'ends soon' }).waitFor();
+  await store([{ ...running[1], operation: 'finish', status: 'success' }]);
+  await rows().filter({ hasText: 'ends soon' }).waitFor({ state: 'detached' });
+  t.equal(await rows().filter({ hasText: 'goes on' }).count(), 1);
+});
+
+t.test('keeps the pages of a live list when the page is visible again', async (t) => {
+  const show = (state: string) =>
+    page.evaluate(`Object.defineProperty(document, 'visibilityState', { value: '${state}', configurable: true });
+      document.dispatchEvent(new Event('visibilitychange'))`);
+  const isStream = (each: { url(): string }) => each.url().includes('/traces/stream');
+  const lots = Array.from({ length: 120 }, (_, index) => `lots ${index}`);
+  await store(lots.map((name, index) => traceOf({ name, hoursAgo: 2 + index / 1_000 })));
+  await ui.open('/traces?live=1&q=name:lots*');
+  await rows().nth(49).waitFor();
+  await page.locator('.list-end').scrollIntoViewIfNeeded();
+  await rows().nth(99).waitFor();
+  await page.locator('.list-end').scrollIntoViewIfNeeded();
+  await rows().nth(119).waitFor();
+  await rows().nth(110).scrollIntoViewIfNeeded();
+  const top = await page.evaluate<number>('scrollY');
+  await show('hidden');
+  await store([traceOf({ name: 'lots and new', hoursAgo: 0 })]);
+  const again = page.waitForResponse(isStream);
+  await show('visible');
+  await again;
+  await rows().first().filter({ hasText: 'lots and new' }).waitFor();
+  t.equal(await rows().count(), 121);
+  t.ok((await page.evaluate<number>('scrollY')) >= top, 'the page is where it was');
 });
 
 t.test('lists sessions and users, and opens them', async (t) => {

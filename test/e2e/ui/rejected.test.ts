@@ -49,6 +49,25 @@ t.test('rejections show by code, with reason, key and advice', async (t) => {
   await onPhone(page, () => ui.check(t, 'rejected, on a phone'));
 });
 
+t.test('goes on to read new rejections after the page was hidden', async (t) => {
+  const show = (state: string) =>
+    page.evaluate(`Object.defineProperty(document, 'visibilityState', { value: '${state}', configurable: true });
+      document.dispatchEvent(new Event('visibilitychange'))`);
+  await page.clock.install();
+  await ui.open('/rejected');
+  await row('no-trace').waitFor();
+  await show('hidden');
+  await page.clock.runFor(20_000);
+  await sendBad([{ operation: 'finish', kind: 'llm', status: 'success', id: 'while-hidden' }]);
+  await show('visible');
+  for (let step = 0; step < 40 && (await row('while-hidden').count()) === 0; step += 1) {
+    await page.clock.runFor(5_000);
+    await page.waitForResponse((each) => each.url().includes('/rejections'));
+  }
+  await row('while-hidden').waitFor();
+  t.pass('the new one is there');
+});
+
 t.test('a code is explained with the text of the errors page', async (t) => {
   await ui.open('/rejected');
   const codes = page.getByRole('table', { name: 'Codes' });

@@ -236,6 +236,16 @@ t.test('works on a phone', async (t) => {
     await page.keyboard.press('Escape');
     await panel.waitFor({ state: 'detached' });
     t.notMatch(page.url(), /observation/);
+    await item('chat').click();
+    await panel.waitFor();
+    await page.goBack();
+    await panel.waitFor({ state: 'detached' });
+    await item('chat').waitFor();
+    t.match(page.url(), /\/traces\/agent$/, 'Back closes the observation only');
+    await ui.open('/traces/agent?observation=llm');
+    await panel.getByRole('button', { name: 'Close' }).click();
+    await panel.waitFor({ state: 'detached' });
+    t.match(page.url(), /\/traces\/agent$/, 'the address had the observation');
   });
 });
 
@@ -299,6 +309,26 @@ t.test('keeps what a person opened when a trace that runs is read again', async 
   await tab('Messages');
 });
 
+t.test('shows metadata that arrives alone', async (t) => {
+  const begun = { operation: 'start', status: 'running', kind: 'agent', trace_id: 'tagged' };
+  const root = {
+    ...begun,
+    id: 'tagged-root',
+    name: 'tagged',
+    start_time: new Date().toISOString(),
+  };
+  await ui.sendEvents([{ ...root, inputs: { q: 1 } }]);
+  await ui.daemon.call({ path: '/api/v1/traces/tagged?wait=20s' });
+  await ui.open('/traces/tagged');
+  await tab('JSON');
+  const json = panel.getByRole('tree', { name: 'Payloads' });
+  await json.getByText('inputs').waitFor();
+  await ui.sendEvents([{ ...root, metadata: { verdict: 'approved' } }]);
+  await json.getByText('"approved"').waitFor();
+  await tab('Messages');
+  t.pass('the panel is up to date');
+});
+
 t.test('downloads the trace in OTLP', async (t) => {
   await ui.open('/traces/agent');
   const [download] = await Promise.all([
@@ -324,6 +354,9 @@ t.test('deletes the trace, and shows the receipt', async (t) => {
   await page.waitForURL(/\/traces(\?|$)/);
   await ui.open('/traces/bad');
   await page.getByRole('heading', { name: 'The trace is not here' }).waitFor();
+  const asked = page.waitForResponse((answer) => answer.url().includes('/traces/bad'));
+  await page.getByRole('button', { name: 'Look again' }).click();
+  t.equal((await asked).status(), 404);
   await ui.check(t, 'no trace');
 });
 

@@ -280,7 +280,7 @@ t.test('answers the tree of a trace: every observation once, in one answer', asy
     ...{ provider: 'p', usage, cost_source: 'sent' },
     cost: { input: null, output: null, total: 1.5e-6, currency: 'USD' },
     ...{ counted: false, cost_counted: false, cycle: false, input_bytes: 7, output_bytes: null },
-    error: { type: 'T', message: 'm' },
+    ...{ error: { type: 'T', message: 'm' }, updated_at: '1970-01-01T00:00:00.000Z' },
   });
   t.match(nodes[1], { id: 'call', counted: true, output_bytes: 9, latency_ms: null, error: null });
   t.match(nodes[2], { id: 'loop-1', cycle: true, counted: false });

@@ -10,6 +10,7 @@ import { RecordTable } from '../../parts/record-table.tsx';
 import { Time } from '../../parts/time.tsx';
 import { usePages } from '../../state/pages.ts';
 import { query, setQuery } from '../../state/router.ts';
+import { useIsVisible } from '../../state/visible.ts';
 
 const PAGE = 100;
 /** The daemon stores rejections a few seconds late. */
@@ -24,14 +25,13 @@ export function Recent({ of, keys }: Props): JSX.Element | null {
   const list = usePages(of.id, (cursor, signal) =>
     get<Rejections>(at`/projects/${of.id}/rejections`, { query: { limit: PAGE, cursor }, signal }),
   );
+  const isVisible = useIsVisible();
   useEffect(() => {
-    // Further pages would go when the first one is read again.
-    if (list.isLoading || list.pages?.length !== 1) return undefined;
-    const timer = setTimeout(() => {
-      if (document.visibilityState === 'visible') list.reload();
-    }, REFRESH_MS);
+    // With further pages, a person reads older entries; each refresh would be a request for each of them.
+    if (!isVisible || list.isLoading || list.pages?.length !== 1) return undefined;
+    const timer = setTimeout(list.reload, REFRESH_MS);
     return () => clearTimeout(timer);
-  }, [list.pages, list.isLoading]);
+  }, [isVisible, list.pages, list.isLoading]);
   const entries = list.pages
     ?.flatMap(({ rejections }, page) =>
       rejections.map((each, index) => ({ ...each, id: `${page} ${index}` })),

@@ -1,6 +1,7 @@
 import './view.css';
 import type { JSX } from 'preact';
 import { useMemo } from 'preact/hooks';
+import { at } from '../../api/client.ts';
 import { readSession } from '../../api/reading.ts';
 import type { Session, SessionTrace } from '../../api/types.ts';
 import type { ViewProps } from '../../app/routes.ts';
@@ -63,7 +64,7 @@ function Head({ session }: { readonly session: Session }): JSX.Element {
             user_id === null ? (
               '–'
             ) : (
-              <Link to={`/users/${encodeURIComponent(user_id)}`} class="cut">
+              <Link to={at`/users/${user_id}`} class="cut">
                 {user_id.slice(0, 100)}
               </Link>
             ),
@@ -86,7 +87,7 @@ function Turn({ trace }: { readonly trace: SessionTrace }): JSX.Element {
     <li class="turn">
       <div class="turn-head">
         <Status status={status} state={state} isIconOnly />
-        <Link to={`/traces/${encodeURIComponent(id)}`} class="cut">
+        <Link to={at`/traces/${id}`} class="cut">
           {(name ?? '(no name)').slice(0, 300)}
         </Link>
         <span class="muted">

@@ -1,4 +1,5 @@
 import type { JSX } from 'preact';
+import { at } from '../../api/client.ts';
 import { readSessions } from '../../api/reading.ts';
 import type { Session } from '../../api/types.ts';
 import { Empty } from '../../parts/empty.tsx';
@@ -33,7 +34,7 @@ const COLUMNS = [
     name: 'Session',
     isHead: true,
     cell: ({ id }: Session) => (
-      <Link to={`/sessions/${encodeURIComponent(id)}`} class="cut" title={id.slice(0, 300)}>
+      <Link to={at`/sessions/${id}`} class="cut" title={id.slice(0, 300)}>
         {id.slice(0, 300)}
       </Link>
     ),
@@ -42,7 +43,7 @@ const COLUMNS = [
     name: 'User',
     cell: ({ user_id }: Session) =>
       user_id && (
-        <Link to={`/users/${encodeURIComponent(user_id)}`} class="cut">
+        <Link to={at`/users/${user_id}`} class="cut">
           {user_id.slice(0, 300)}
         </Link>
       ),

@@ -133,9 +133,9 @@ export function DeleteProject({ of, onClose }: OfProject): JSX.Element {
   const run = async (): Promise<void> => {
     const isCurrent = project.value?.id === of.id;
     await send('DELETE', at`/projects/${of.id}`);
+    const next = projects.value?.find(({ id }) => id !== of.id);
+    if (isCurrent && next !== undefined) chooseProject(next.id, { replace: true });
     await loadProjects();
-    const next = projects.value?.[0];
-    if (isCurrent && next !== undefined) chooseProject(next.id);
     done('The project is deleted. Its keys are refused from now on.');
   };
   return (

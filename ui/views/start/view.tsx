@@ -168,5 +168,5 @@ function Refused({ projectId }: { readonly projectId: string }): JSX.Element | n
 }
 
 function traceHref({ id }: Trace): string {
-  return `/traces/${encodeURIComponent(id)}`;
+  return at`/traces/${id}`;
 }

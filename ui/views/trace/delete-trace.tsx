@@ -9,6 +9,7 @@ import { bytes, count } from '../../parts/format.ts';
 import { Json } from '../../parts/json.tsx';
 import { Loading } from '../../parts/loading.tsx';
 import { visible } from '../../parts/text-pieces.ts';
+import { dropKept } from '../../state/kept.ts';
 import { useResource } from '../../state/resource.ts';
 import { hrefOf, navigate } from '../../state/router.ts';
 
@@ -23,6 +24,8 @@ export function DeleteTrace({ projectId, trace, onClose }: Props): JSX.Element {
   const run = async (): Promise<void> => {
     const path = at`/projects/${projectId}/traces/${trace.id}`;
     setBegun(await send<Erasure>('DELETE', path));
+    // The lists behind this page have the trace.
+    dropKept();
     isBegun.current = true;
   };
   return (
@@ -74,7 +77,11 @@ function Progress({ projectId, begun, onClose }: ProgressProps): JSX.Element {
     if (isDone) navigate(hrefOf('/traces'));
   };
   return (
-    <Dialog title={isDone ? 'The trace is erased' : 'Erasing the trace'} onClose={close}>
+    <Dialog
+      title={isDone ? 'The trace is erased' : 'Erasing the trace'}
+      onClose={close}
+      onLeave={onClose}
+    >
       {state === 'running' && <Loading label="Erasing. It goes on when this page is closed." />}
       {state === 'failed' && (
         <p role="alert" class="bad">

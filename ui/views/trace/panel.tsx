@@ -44,8 +44,10 @@ export function Panel(props: Props): JSX.Element {
   );
   const path = at`/projects/${projectId}/observations/${observation.id}`;
   const query = { trace_id: trace.id };
-  const { data, failure, reload } = useResource<Observation>(keyOf(path, observation), (signal) =>
-    get(path, { query, signal, isExact: true }),
+  const { data, failure, reload } = useResource<Observation>(
+    // Events of an observation arrive one after the other.
+    path + JSON.stringify(observation),
+    (signal) => get(path, { query, signal, isExact: true }),
   );
   const choose = (name: Tab): void => {
     setTab(name);
@@ -80,12 +82,6 @@ export function Panel(props: Props): JSX.Element {
       </Tabs>
     </section>
   );
-}
-
-/** Changes whenever the payloads may have changed: events of an observation arrive one after the other. */
-function keyOf(path: string, each: TreeObservation): string {
-  const { state, status, end_time, input_bytes, output_bytes } = each;
-  return [path, state, status, end_time, input_bytes, output_bytes].join(' ');
 }
 
 type HeadProps = {

@@ -7,9 +7,11 @@ import type { ViewProps } from '../../app/routes.ts';
 import { Failure } from '../../parts/failure.tsx';
 import { Link } from '../../parts/link.tsx';
 import { Loading } from '../../parts/loading.tsx';
+import { keep, keptValue } from '../../state/kept.ts';
 import { project } from '../../state/projects.ts';
 import { useResource } from '../../state/resource.ts';
-import { query, setQuery } from '../../state/router.ts';
+import { entry, query, setQuery } from '../../state/router.ts';
+import { useScroll } from '../../state/scroll.ts';
 import { useTitle } from '../../state/title.ts';
 import { DeleteTrace } from './delete-trace.tsx';
 import { TraceHead } from './head.tsx';
@@ -44,7 +46,7 @@ export function View({ params }: ViewProps): JSX.Element {
   return (
     <>
       {failure?.status === 404 ? (
-        <NotFound id={traceId} />
+        <NotFound id={traceId} onRetry={reload} />
       ) : data === undefined ? (
         failure !== undefined ? (
           <Failure failure={failure} retry={reload} />
@@ -73,6 +75,9 @@ export function View({ params }: ViewProps): JSX.Element {
   );
 }
 
+/** The name of the sheet among the kept values of an entry that opening it made. */
+const SHEET = 'sheet';
+
 type LoadedProps = {
   readonly projectId: string;
   readonly tree: TraceTree;
@@ -89,7 +94,17 @@ function Loaded({ projectId, tree, failure, retry, onDelete }: LoadedProps): JSX
   const row = named === undefined ? undefined : layout.rowOf.get(named);
   // A wide page shows the root until a person chooses.
   const shown = row ?? (isNarrow || named !== undefined ? undefined : 0);
-  const choose = (id: string | undefined): void => setQuery({ observation: id }, { replace: true });
+  const choose = (id: string): void => {
+    // A sheet covers the page: Back closes it.
+    const isOpening = isNarrow && named === undefined;
+    setQuery({ observation: id }, { replace: !isOpening });
+    if (isOpening) keep(entry.value, SHEET, true);
+  };
+  const close = (): void => {
+    if (keptValue<boolean>(entry.value, SHEET) === true) history.back();
+    else setQuery({ observation: undefined }, { replace: true });
+  };
+  useScroll(true);
   const observation = shown === undefined ? undefined : observationAt(layout, shown);
 
   return (
@@ -111,7 +126,7 @@ function Loaded({ projectId, tree, failure, retry, onDelete }: LoadedProps): JSX
             layout={layout}
             observation={observation}
             isSheet={isNarrow}
-            onClose={() => choose(undefined)}
+            onClose={close}
           />
         )}
       </div>
@@ -119,7 +134,9 @@ function Loaded({ projectId, tree, failure, retry, onDelete }: LoadedProps): JSX
   );
 }
 
-function NotFound({ id }: { readonly id: string }): JSX.Element {
+type NotFoundProps = { readonly id: string; readonly onRetry: () => void };
+
+function NotFound({ id, onRetry }: NotFoundProps): JSX.Element {
   return (
     <div class="empty">
       <h1>The trace is not here</h1>
@@ -129,7 +146,7 @@ function NotFound({ id }: { readonly id: string }): JSX.Element {
         arrived yet, be older than the retention of the project, or have been erased.
       </p>
       <div class="actions">
-        <button type="button" onClick={() => location.reload()}>
+        <button type="button" onClick={onRetry}>
           Look again
         </button>
         <Link to="/rejected">See what was rejected</Link>

@@ -1,7 +1,7 @@
 /** The columns of the list. `sort` is the value of the request's parameter; columns without a `width` in pixels share the rest. */
 export const COLUMNS = [
   { id: 'start', label: 'Time', width: 86, isNumber: false, sort: 'start' },
-  { id: 'name', label: 'Name', width: 140, isNumber: false },
+  { id: 'name', label: 'Name', width: 130, isNumber: false },
   { id: 'status', label: 'Status', width: 64, isNumber: false },
   { id: 'latency', label: 'Latency', width: 78, isNumber: true, sort: 'latency' },
   { id: 'ttft', label: 'First token', width: 92, isNumber: true },
@@ -10,8 +10,8 @@ export const COLUMNS = [
   { id: 'input', label: 'Input', isNumber: false },
   { id: 'output', label: 'Output', isNumber: false },
   { id: 'model', label: 'Models', width: 150, isNumber: false },
-  { id: 'user', label: 'User', width: 130, isNumber: false },
-  { id: 'session', label: 'Session', width: 110, isNumber: false },
+  { id: 'user', label: 'User', width: 110, isNumber: false },
+  { id: 'session', label: 'Session', width: 100, isNumber: false },
   { id: 'observations', label: 'Observations', width: 120, isNumber: true },
   { id: 'environment', label: 'Environment', width: 110, isNumber: false },
   { id: 'tags', label: 'Tags', width: 140, isNumber: false },
@@ -37,7 +37,7 @@ export function columnsOf(text: string | null | undefined): readonly Column[] {
 }
 
 /** Pixels that a column without a width needs. */
-const LEAST_WIDTH = 130;
+const LEAST_WIDTH = 110;
 
 /** The least width of a table with these columns. In a narrower place it scrolls. */
 export function leastWidth(columns: readonly Column[]): number {

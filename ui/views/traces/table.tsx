@@ -1,12 +1,14 @@
 import type { ComponentChildren, JSX } from 'preact';
 import { useLayoutEffect, useRef, useState } from 'preact/hooks';
+import { at } from '../../api/client.ts';
 import type { Trace } from '../../api/types.ts';
 import { cost, count, duration } from '../../parts/format.ts';
 import { Link } from '../../parts/link.tsx';
 import { firstWords } from '../../parts/preview.ts';
 import { Status } from '../../parts/status.tsx';
 import { Time } from '../../parts/time.tsx';
-import { hrefOf, navigate } from '../../state/router.ts';
+import { keep, keptValue } from '../../state/kept.ts';
+import { entry, hrefOf, navigate } from '../../state/router.ts';
 import type { Column, ColumnId } from './columns.ts';
 import { leastWidth } from './columns.ts';
 
@@ -18,29 +20,40 @@ type Props = {
   readonly onSort: (sort: string, order: string) => void;
 };
 
+/** The name of the chosen row among the kept values. */
+const KEPT = 'row';
+
 /** The list. `j` and `k` choose a row, Enter opens it. */
 export function TraceTable({ traces, columns, sort, order, onSort }: Props): JSX.Element {
-  const [chosen, setChosen] = useState(-1);
+  const here = entry.value;
+  /** The id of the row; a live list moves it. */
+  const [chosen, setChosen] = useState(() => keptValue<string>(here, KEPT));
   const body = useRef<HTMLTableSectionElement>(null);
   // Keys may come faster than the page renders.
-  const now = useRef({ count: traces.length, chosen });
-  now.current.count = traces.length;
+  const now = useRef({ traces, chosen });
+  now.current.traces = traces;
+  const choose = (id: string | undefined): void => {
+    now.current.chosen = id;
+    setChosen(id);
+    keep(here, KEPT, id);
+  };
   useLayoutEffect(() => {
     const onKeyDown = (event: KeyboardEvent): void => {
       if (isForOthers(event)) return;
       const step = { j: 1, k: -1 }[event.key];
       if (step === undefined) return;
-      const { count, chosen: before } = now.current;
-      now.current.chosen = Math.max(0, Math.min(before + step, count - 1));
-      setChosen(now.current.chosen);
+      const { traces: all, chosen: before } = now.current;
+      const index = all.findIndex(({ id }) => id === before) + step;
+      const next = Math.max(0, Math.min(index, all.length - 1));
+      choose(all[next]?.id);
       // At once: Enter may come before the page renders.
-      const row = body.current?.rows[now.current.chosen];
+      const row = body.current?.rows[next];
       row?.querySelector('a')?.focus({ preventScroll: true });
       row?.scrollIntoView({ block: 'nearest' });
     };
     document.addEventListener('keydown', onKeyDown);
     return () => document.removeEventListener('keydown', onKeyDown);
-  }, []);
+  }, [here]);
   return (
     <div class="table-scroll">
       <table class="traces" aria-label="Traces" style={{ minWidth: `${leastWidth(columns)}px` }}>
@@ -60,8 +73,14 @@ export function TraceTable({ traces, columns, sort, order, onSort }: Props): JSX
           </tr>
         </thead>
         <tbody ref={body}>
-          {traces.map((trace, index) => (
-            <Row key={trace.id} trace={trace} columns={columns} isChosen={index === chosen} />
+          {traces.map((trace) => (
+            <Row
+              key={trace.id}
+              trace={trace}
+              columns={columns}
+              isChosen={trace.id === chosen}
+              onOpen={() => choose(trace.id)}
+            />
           ))}
         </tbody>
       </table>
@@ -76,7 +95,7 @@ function isForOthers({ target, ctrlKey, metaKey, altKey }: KeyboardEvent): boole
 }
 
 function pathOf({ id }: Trace): string {
-  return `/traces/${encodeURIComponent(id)}`;
+  return at`/traces/${id}`;
 }
 
 type HeadProps = Omit<Props, 'traces' | 'columns'> & { readonly column: Column };
@@ -101,12 +120,14 @@ type RowProps = {
   readonly trace: Trace;
   readonly columns: readonly Column[];
   readonly isChosen: boolean;
+  readonly onOpen: () => void;
 };
 
-function Row({ trace, columns, isChosen }: RowProps): JSX.Element {
+function Row({ trace, columns, isChosen, onOpen }: RowProps): JSX.Element {
   const path = pathOf(trace);
   // A click anywhere in the row opens it; the link in it serves the keyboard and other tabs.
   const open = (event: MouseEvent): void => {
+    onOpen();
     const isOnControl =
       event.target instanceof Element && event.target.closest('a, button') !== null;
     if (isOnControl || (getSelection()?.toString() ?? '') !== '') return;
@@ -141,8 +162,9 @@ const CELLS: Readonly<Record<ColumnId, (trace: Trace) => ComponentChildren>> = {
   input: ({ input_preview }) => <Cut text={firstWords(input_preview)} />,
   output: ({ output_preview }) => <Cut text={firstWords(output_preview)} />,
   model: ({ models }) => <Cut text={models.join(', ')} />,
-  user: ({ user_id }) => user_id && <Filter path="/users/" id={user_id} />,
-  session: ({ session_id }) => session_id && <Filter path="/sessions/" id={session_id} />,
+  user: ({ user_id }) => user_id && <IdLink to={at`/users/${user_id}`} id={user_id} />,
+  session: ({ session_id }) =>
+    session_id && <IdLink to={at`/sessions/${session_id}`} id={session_id} />,
   observations: ({ observation_count, error_count }) => (
     <>
       {count(observation_count)}
@@ -166,9 +188,9 @@ function Cut({ text, isCode = false }: { readonly text: string; readonly isCode?
   );
 }
 
-function Filter({ path, id }: { readonly path: string; readonly id: string }): JSX.Element {
+function IdLink({ to, id }: { readonly to: string; readonly id: string }): JSX.Element {
   return (
-    <Link to={path + encodeURIComponent(id)}>
+    <Link to={to}>
       <Cut text={id} />
     </Link>
   );

@@ -1,4 +1,4 @@
-import { useEffect, useRef, useState } from 'preact/hooks';
+import { useEffect, useState } from 'preact/hooks';
 import { readTraces } from '../../api/reading.ts';
 import { followTraces } from '../../api/trace-stream.ts';
 import type { Trace } from '../../api/types.ts';
@@ -34,11 +34,9 @@ const PAGE = 50;
 export function useTraces(asked: Asked, isLive: boolean): TraceList {
   const { project, query, range, sort, order } = asked;
   const key = mistakeOf(query) === undefined ? keyOf(asked) : undefined;
-  /** The number of the last change that the stream brought. */
-  const last = useRef(0);
   const { pages, ...list } = usePages(key, async (cursor, signal) => {
     const { from, to } = range;
-    const since = last.current;
+    const since = lastChange;
     const asked = { q: query, from, to, sort, order, limit: PAGE, cursor };
     return { ...(await readTraces(project, asked, signal)), since };
   });
@@ -48,7 +46,6 @@ export function useTraces(asked: Asked, isLive: boolean): TraceList {
   useEffect(() => {
     if (!isFollowing) return undefined;
     return follow(project, query, {
-      number: () => ++last.current,
       put: (news) => setChanges((before) => [...before, ...news].slice(-MOST_CHANGES)),
       reload: list.reload,
       setBroken,
@@ -59,11 +56,28 @@ export function useTraces(asked: Asked, isLive: boolean): TraceList {
   const since = pages?.[0]?.since ?? 0;
   const changed = changes.filter(({ number }) => number > since).map(({ trace }) => trace);
   const bounds = { from: range.from, hasMore: list.hasMore };
+  const traces = loaded && withChanged(loaded, changed, bounds);
+  const mayLeave = isFollowing && query !== '' && traces?.some(isRunning) === true;
+  useEffect(() => {
+    if (!mayLeave || list.isLoading) return undefined;
+    const timer = setTimeout(list.reload, LEFT_MS);
+    return () => clearTimeout(timer);
+  }, [mayLeave, list.isLoading]);
   return {
     ...list,
-    traces: loaded && withChanged(loaded, changed, bounds),
+    traces,
     isBroken: isFollowing && isBroken,
   };
+}
+
+/**
+ * Milliseconds between two readings of a live list with a query and traces that run: the stream has only traces that match, so a trace
+ * that ends and leaves the list is in no event.
+ */
+const LEFT_MS = 5_000;
+
+function isRunning({ state }: Trace): boolean {
+  return state === 'running';
 }
 
 function keyOf({ project, query, range, sort, order }: Asked): string {
@@ -72,27 +86,27 @@ function keyOf({ project, query, range, sort, order }: Asked): string {
 
 type Change = { readonly number: number; readonly trace: Trace };
 
+/** The number of the last change that a stream brought. It goes on when the list opens again: kept pages have numbers, too. */
+let lastChange = 0;
+
 /** Milliseconds between two changes of the list, so that a busy project does not redraw it all the time. */
 const GATHER_MS = 500;
 /** Changes that a live list takes in before the oldest of them leave it. */
 const MOST_CHANGES = 1_000;
 
 type Receiver = {
-  /** The number of the next change. */
-  readonly number: () => number;
   readonly put: (changes: readonly Change[]) => void;
   readonly reload: () => void;
   readonly setBroken: (isBroken: boolean) => void;
 };
 
-function follow(
-  project: string,
-  query: string,
-  { number, put, reload, setBroken }: Receiver,
-): () => void {
+function follow(project: string, query: string, { put, reload, setBroken }: Receiver): () => void {
   let gathered: Change[] = [];
   const end = followTraces(project, query, {
-    onTrace: (trace) => gathered.push({ number: number(), trace }),
+    onTrace: (trace) => {
+      lastChange += 1;
+      gathered.push({ number: lastChange, trace });
+    },
     // The list may be older than the stream.
     onOpen: () => {
       setBroken(false);

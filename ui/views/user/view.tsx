@@ -1,4 +1,5 @@
 import type { JSX } from 'preact';
+import { at } from '../../api/client.ts';
 import { readSessions, readTraces, readUser } from '../../api/reading.ts';
 import type { ViewProps } from '../../app/routes.ts';
 import { Failure } from '../../parts/failure.tsx';
@@ -66,7 +67,7 @@ export function View({ params }: ViewProps): JSX.Element {
                     name: 'Session',
                     isHead: true,
                     cell: (row) => (
-                      <Link to={`/sessions/${encodeURIComponent(row.id)}`} class="cut">
+                      <Link to={at`/sessions/${row.id}`} class="cut">
                         {row.id.slice(0, 300)}
                       </Link>
                     ),
@@ -88,7 +89,7 @@ export function View({ params }: ViewProps): JSX.Element {
                 name: 'Trace',
                 isHead: true,
                 cell: (row) => (
-                  <Link to={`/traces/${encodeURIComponent(row.id)}`} class="cut">
+                  <Link to={at`/traces/${row.id}`} class="cut">
                     {(row.name ?? '(no name)').slice(0, 300)}
                   </Link>
                 ),

@@ -1,4 +1,5 @@
 import type { JSX } from 'preact';
+import { at } from '../../api/client.ts';
 import { readUsers } from '../../api/reading.ts';
 import type { User } from '../../api/types.ts';
 import { Empty } from '../../parts/empty.tsx';
@@ -33,7 +34,7 @@ const COLUMNS = [
     name: 'User',
     isHead: true,
     cell: ({ id }: User) => (
-      <Link to={`/users/${encodeURIComponent(id)}`} class="cut" title={id.slice(0, 300)}>
+      <Link to={at`/users/${id}`} class="cut" title={id.slice(0, 300)}>
         {id.slice(0, 300)}
       </Link>
     ),

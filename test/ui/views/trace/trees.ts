@@ -8,7 +8,12 @@ export function observation(given: Partial<TreeObservation> & { id: string }): T
     ...{ start_time: null, end_time: null, latency_ms: null, ttft_ms: null, model: null },
     ...{ provider: null, usage: null, cost: null, cost_source: null },
     ...{ counted: true, cost_counted: true, cycle: false },
-    ...{ input_bytes: null, output_bytes: null, error: null },
+    ...{
+      input_bytes: null,
+      output_bytes: null,
+      error: null,
+      updated_at: '2026-01-01T00:00:00.000Z',
+    },
     ...given,
   };
 }

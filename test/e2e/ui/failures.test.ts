@@ -1,0 +1,66 @@
+import t from 'tap';
+import { startUi } from './rig.ts';
+
+t.setTimeout(240_000);
+
+/** A daemon that is away, requests that fail late, and objects that go while a page shows them. */
+
+const ui = await startUi(t);
+const { page } = ui;
+for (const status of [401, 404, 503]) ui.provoked.add(status);
+
+type Project = { readonly id: string };
+
+const heading = (name: string) => page.getByRole('heading', { level: 1, name, exact: true });
+const alert = (text: string) => page.getByRole('alert').filter({ hasText: text });
+const dialog = page.getByRole('dialog');
+
+t.test('a page whose code cannot load keeps the address until the daemon answers', async (t) => {
+  await ui.open('/traces');
+  await ui.daemon.end('SIGKILL');
+  await page.getByRole('link', { name: 'Users' }).click();
+  await alert('The page could not be loaded.').waitFor();
+  await page.getByRole('button', { name: 'Retry' }).click();
+  await alert('The daemon does not answer.').waitFor();
+  await ui.daemon.start();
+  await page.getByRole('button', { name: 'Retry' }).click();
+  await heading('Users').waitFor();
+  t.match(page.url(), /\/users$/);
+});
+
+t.test('says that a change failed whose dialog was closed before', async (t) => {
+  await ui.open('/settings/keys');
+  let answer = (): void => {};
+  const closed = new Promise<void>((resolve) => {
+    answer = resolve;
+  });
+  await page.route('**/api/v1/keys/*', async (route) => {
+    await closed;
+    await route.fulfill({ status: 503, json: { code: 'unavailable', message: 'Not now.' } });
+  });
+  await page.getByRole('button', { name: 'Revoke' }).first().click();
+  await dialog.getByRole('button', { name: 'Revoke' }).click();
+  await page.keyboard.press('Escape');
+  await dialog.waitFor({ state: 'detached' });
+  answer();
+  await alert('Not now.').waitFor();
+  await page.unrouteAll();
+  t.pass('the failure shows beside the page');
+});
+
+t.test('says that the project of a page was deleted', async (t) => {
+  const { id } = await ui.admin<Project>('POST', '/projects', { name: 'short-lived' });
+  await ui.open(`/settings/keys?project=${id}`);
+  await heading('API keys').waitFor();
+  await ui.admin('DELETE', `/projects/${id}`);
+  await heading('There is no such project').waitFor();
+  await page.getByRole('button', { name: 'Open default' }).click();
+  await heading('API keys').waitFor();
+  t.notMatch(page.url(), id);
+});
+
+t.test('the range of another year has its year', async (t) => {
+  await ui.open('/traces?from=2020-01-01T12:00:00Z&to=2020-02-01T12:00:00Z');
+  await page.getByRole('button', { name: /^Range.*2020.*2020/ }).waitFor();
+  t.pass('both ends name it');
+});

@@ -1,0 +1,193 @@
+import t from 'tap';
+import { startUi } from './rig.ts';
+
+t.setTimeout(240_000);
+
+/** Back and Forward, addresses of several projects, and several tabs. */
+
+const ui = await startUi(t);
+const { page } = ui;
+ui.provoked.add(404);
+
+type Project = { readonly id: string; readonly name: string };
+const { projects } = await ui.admin<{ projects: Project[] }>('GET', '/projects');
+const first = projects[0]?.id ?? '';
+
+const COUNT = 130;
+
+function traceOf(id: string, secondsAgo: number): object {
+  const start = Date.now() - secondsAgo * 1_000;
+  return {
+    ...{ observation_id: id, trace_id: id, operation: 'finish', kind: 'llm', name: id },
+    ...{ status: 'success', metadata: { session_id: `s-${id}` }, inputs: `input of ${id}` },
+    start_time: new Date(start).toISOString(),
+    end_time: new Date(start + 500).toISOString(),
+  };
+}
+
+await ui.sendEvents(Array.from({ length: COUNT }, (_, index) => traceOf(`t${index}`, 60 + index)));
+await ui.admin('GET', `/projects/${first}/traces/t${COUNT - 1}?wait=20s`);
+
+const table = page.getByRole('table', { name: 'Traces' });
+const row = (name: string) => table.getByRole('link', { name, exact: true });
+const heading = (name: string) => page.getByRole('heading', { level: 1, name, exact: true });
+const scrollTop = (): Promise<number> => page.evaluate('scrollY');
+const dialog = page.getByRole('dialog');
+
+t.test('Back from a trace shows the list where it was', async (t) => {
+  await ui.open('/traces');
+  await row('t49').waitFor();
+  await page.locator('.list-end').scrollIntoViewIfNeeded();
+  await row('t99').waitFor();
+  await row('t80').scrollIntoViewIfNeeded();
+  const top = await scrollTop();
+  const asked: string[] = [];
+  page.on('request', (each) => asked.push(each.url()));
+  await row('t80').click();
+  await heading('t80').waitFor();
+  t.equal(await scrollTop(), 0, 'the trace begins at its top');
+  await page.goBack();
+  await row('t80').waitFor();
+  t.equal(await scrollTop(), top);
+  t.equal(
+    await table
+      .locator('tr.is-chosen')
+      .textContent()
+      .then((text) => text?.includes('t80')),
+    true,
+  );
+  t.same(
+    asked.filter((url) => /\/traces\?/.test(url) && url.includes('/api/')),
+    [],
+    'the list is not read again',
+  );
+  await page.locator('.list-end').scrollIntoViewIfNeeded();
+  await row(`t${COUNT - 1}`).waitFor();
+  t.equal(await table.locator('tbody tr').count(), COUNT, 'the list goes on');
+  await page.goForward();
+  await heading('t80').waitFor();
+  await page.goBack();
+  await row(`t${COUNT - 1}`).waitFor();
+  page.removeAllListeners('request');
+});
+
+t.test('keys go on from the trace that was opened', async (t) => {
+  await ui.open('/traces');
+  await row('t5').click();
+  await heading('t5').waitFor();
+  await page.goBack();
+  await row('t5').waitFor();
+  await page.keyboard.press('j');
+  await page.keyboard.press('Enter');
+  await heading('t6').waitFor();
+  t.pass('the row below opened');
+});
+
+t.test('Back from a session shows the list of sessions where it was', async (t) => {
+  await ui.open('/sessions');
+  const link = (name: string) => page.getByRole('link', { name, exact: true });
+  await link('s-t49').waitFor();
+  await page.locator('.list-end').scrollIntoViewIfNeeded();
+  await link('s-t99').waitFor();
+  await link('s-t90').scrollIntoViewIfNeeded();
+  const top = await scrollTop();
+  await link('s-t90').click();
+  await heading('s-t90').waitFor();
+  await page.goBack();
+  await link('s-t90').waitFor();
+  t.equal(await scrollTop(), top);
+});
+
+t.test('Back from a search shows the former list', async (t) => {
+  await ui.open('/traces');
+  await row('t49').waitFor();
+  await page.locator('.list-end').scrollIntoViewIfNeeded();
+  await row('t99').waitFor();
+  await page.keyboard.press('/');
+  await page.keyboard.type('name:t7');
+  await page.keyboard.press('Enter');
+  await row('t8').waitFor({ state: 'detached' });
+  await row('t7').waitFor();
+  await page.goBack();
+  await row('t99').waitFor();
+  t.equal(await page.getByRole('searchbox', { name: 'Search traces' }).inputValue(), '');
+});
+
+t.test('a deleted trace is not in the list that Back shows', async (t) => {
+  await ui.open('/traces');
+  await row('t0').click();
+  await page.getByRole('button', { name: 'Delete trace' }).click();
+  await dialog.getByRole('button', { name: 'Delete trace' }).click();
+  await page.getByRole('dialog', { name: 'The trace is erased' }).waitFor({ timeout: 90_000 });
+  await page.goBack();
+  await row('t1').waitFor();
+  t.equal(await dialog.count(), 0);
+  t.equal(await row('t0').count(), 0);
+});
+
+const { id: second } = await ui.admin<Project>('POST', '/projects', { name: 'second' });
+const { token } = await ui.admin<{ token: string }>('POST', `/projects/${second}/keys`, {});
+await ui.sendEvents([traceOf('t20', 30)], token);
+await ui.admin('GET', `/projects/${second}/traces/t20?wait=20s`);
+
+t.test('Back closes a dialog, which asks about an object of the page that was left', async (t) => {
+  await ui.open(`/traces/t20?project=${first}`);
+  await page.getByRole('button', { name: 'Project: default' }).click();
+  await page.getByRole('menuitemradio', { name: 'second' }).click();
+  await page.waitForURL(/project=/);
+  await page.getByRole('button', { name: 'Project: second' }).waitFor();
+  await heading('t20').waitFor();
+  await page.getByRole('button', { name: 'Delete trace' }).click();
+  await dialog.waitFor();
+  await page.goBack();
+  await page.getByRole('button', { name: 'Project: default' }).waitFor();
+  await dialog.waitFor({ state: 'detached' });
+  await ui.open(`/settings/projects?project=${first}`);
+  await page.getByRole('button', { name: 'Switch' }).click();
+  await page.getByRole('button', { name: 'Project: second' }).waitFor();
+  await page.getByRole('button', { name: 'Delete' }).first().click();
+  await dialog.waitFor();
+  await page.goBack();
+  await dialog.waitFor({ state: 'detached' });
+  t.pass('no dialog is left');
+});
+
+t.test('says that the project of the address does not exist', async (t) => {
+  for (const path of ['/traces', '/traces/t20', '/dashboard', '/settings/keys', '/start']) {
+    await page.goto(`${ui.daemon.adminBase}${path}?project=proj_gone`);
+    await heading('There is no such project').waitFor();
+    t.match(await page.getByRole('main').textContent(), 'proj_gone');
+  }
+  await ui.check(t, 'an unknown project');
+  await page.getByRole('button', { name: 'Open second' }).click();
+  await page.waitForURL(new RegExp(`project=${second}`));
+  await page.getByRole('button', { name: 'Project: second' }).waitFor();
+  await heading('There is no such project').waitFor({ state: 'detached' });
+  await ui.open('/settings/projects?project=proj_gone');
+  await page.getByRole('table', { name: 'Projects' }).getByText('second').waitFor();
+});
+
+t.test('opens the project of an address that another tab created', async (t) => {
+  await ui.open('/traces');
+  const { id } = await ui.admin<Project>('POST', '/projects', { name: 'third' });
+  await page.evaluate(`history.pushState(null, '', '/traces?project=${id}');
+    dispatchEvent(new PopStateEvent('popstate'))`);
+  await page.getByRole('button', { name: 'Project: third' }).waitFor();
+  await ui.admin('DELETE', `/projects/${id}`);
+  t.pass('the list of projects was read again');
+});
+
+t.test('a tab keeps its project when another tab chooses one', async (t) => {
+  await page.evaluate('localStorage.clear()');
+  await ui.open('/traces');
+  await page.waitForURL(new RegExp(`project=${first}`));
+  const other = await ui.context.newPage();
+  await other.goto(`${ui.daemon.adminBase}/traces`);
+  await other.getByRole('button', { name: 'Project: default' }).click();
+  await other.getByRole('menuitemradio', { name: 'second' }).click();
+  await other.getByRole('button', { name: 'Project: second' }).waitFor();
+  await other.close();
+  await page.getByRole('link', { name: 'Sessions' }).click();
+  await heading('Sessions').waitFor();
+  t.equal(await page.getByRole('button', { name: 'Project: default' }).count(), 1);
+});
