@@ -26,7 +26,7 @@ import {
 import { type ConfigOptions, loadAgain, loadOrFail, withConfigOptions } from './configuration.ts';
 import { makeControlDirectory } from './daemon.ts';
 import { EXIT } from './exit-status.ts';
-import { placeFirstKey, sayKeyOfFailedStart } from './first-key.ts';
+import { placeFirstKey, sayFirstKey } from './first-key.ts';
 import { tuneHeap } from './heap.ts';
 import { packageVersion } from './package-root.ts';
 import { type Ending, watchProcess } from './process-events.ts';
@@ -166,8 +166,9 @@ class Daemon {
   }
 
   async #notStarted(error: unknown): Promise<never> {
-    const { service, config, options, terminal, logger } = this.#parts;
-    await sayKeyOfFailedStart(shownOf(service).first, config, options, terminal, logger);
+    const { service, config, options, terminal } = this.#parts;
+    const { first } = shownOf(service);
+    if (first !== undefined) await sayFirstKey(first, config, options, terminal);
     throw error;
   }
 
