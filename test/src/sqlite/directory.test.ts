@@ -11,6 +11,7 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
 import type { Test } from 'tap';
 import t from 'tap';
 import { openDatabase } from '../../../src/sqlite/database.ts';
@@ -170,6 +171,14 @@ t.test('closing does not remove the pid file of the daemon that took the place',
 t.test('names a lock file that cannot be locked, instead of another daemon', async (t) => {
   const directory = t.testdir({ 'test.lock': 'no database '.repeat(100) });
   await t.rejects(open(t, directory), /test\.lock cannot be locked: file is not a database$/);
+});
+
+t.test('names the file that SQLite cannot open', async (t) => {
+  const directory = t.testdir({});
+  const foreign = new DatabaseSync(join(directory, 'test.db'));
+  foreign.exec('CREATE VIEW numbers AS SELECT 1 AS value');
+  foreign.close();
+  await t.rejects(open(t, directory), /\/test\.db cannot be opened: cannot modify numbers/);
 });
 
 /** A namespace in which this user may mount. */
