@@ -11,6 +11,8 @@ if (Number.parseInt(process.versions.node, 10) < NEEDED) {
 } else {
   const { endWhileLoading } = await import('./cli/first-process.ts');
   endWhileLoading((status) => process.exit(status));
+  const { createThreadEnd } = await import('./cli/thread-end.ts');
+  const endThreads = createThreadEnd();
   const { enableCompileCache } = await import('node:module');
   const { fixAllocator } = await import('./cli/allocator.ts');
   fixAllocator(process.argv);
@@ -23,8 +25,10 @@ if (Number.parseInt(process.versions.node, 10) < NEEDED) {
   const { runCli } = await import('./cli/program.ts');
   const { processTerminal } = await import('./cli/terminal.ts');
   const terminal = processTerminal();
-  const status = await runCli(process.argv.slice(2), terminal);
-  process.exit(await terminal.end(status));
+  const status = await terminal.end(await runCli(process.argv.slice(2), terminal));
+  // An exit waits for every thread. A store survives the kill as it survives a crash.
+  if (!(await endThreads())) process.kill(process.pid, 'SIGKILL');
+  process.exit(status);
 }
 
 export {};

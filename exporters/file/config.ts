@@ -1,11 +1,14 @@
 import { z } from 'zod';
+import { mark } from '../../src/schema/marks.ts';
 
 export const config = z.strictObject({
-  path: z
-    .string({ error: 'expected the path of the file to write, such as ./data/traces.jsonl' })
-    .min(1)
-    .refine((path) => !path.includes('\0'), { error: 'a path holds no NUL' })
-    .describe('File to append to, relative to the working directory.'),
+  path: mark(
+    z
+      .string({ error: 'expected the path of the file to write, such as ./data/traces.jsonl' })
+      .min(1)
+      .refine((path) => !path.includes('\0'), { error: 'a path holds no NUL' }),
+    { owns: 'file' },
+  ).describe('File to append to, relative to the working directory.'),
   format: z
     .enum(['json', 'otlp_json'])
     .optional()

@@ -4,7 +4,7 @@ import type { Settings } from '../../src/component/component.ts';
 import type { FileConfig } from './config.ts';
 import { openForAppend, syncDirectory } from './open.ts';
 import { moveAside, prune } from './rotation.ts';
-import { cutTornWrite } from './torn-write.ts';
+import { type CheckedPart, cutTornWrite } from './torn-write.ts';
 
 /** A file that is appended to, until it is renamed and a new one starts. For one caller at a time. */
 export type RotatingFile = {
@@ -22,11 +22,13 @@ export function createRotatingFile(settings: Settings, config: FileConfig): Rota
   const maxBytes = rotation === undefined ? Infinity : rotation.max_megabytes * 1_048_576;
   let handle: FileHandle | undefined;
   let size = 0;
+  let checked: CheckedPart | undefined;
 
   async function openFile(): Promise<FileHandle> {
     const opened = await openForAppend(config);
     try {
-      size = await cutTornWrite(opened, config, logger);
+      checked = await cutTornWrite(opened, config, logger, checked);
+      size = checked.end;
       await syncDirectory(path);
     } catch (error) {
       await opened.close();
@@ -43,6 +45,7 @@ export function createRotatingFile(settings: Settings, config: FileConfig): Rota
     if (there?.ino === open.ino && there.dev === open.dev) {
       // Another program may have appended to the file, or cut it: a failed write must not cut more than itself.
       size = open.size;
+      if (checked !== undefined && size < checked.end) checked = undefined;
       return handle;
     }
     logger.info({ path }, 'File was moved or deleted; a new one is opened');
@@ -68,6 +71,7 @@ export function createRotatingFile(settings: Settings, config: FileConfig): Rota
       await undoPartialWrite(file);
       throw error;
     }
+    if (checked?.end === size) checked = { ...checked, end: size + bytes.length };
     size += bytes.length;
   }
 

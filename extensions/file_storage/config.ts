@@ -1,10 +1,9 @@
 import { z } from 'zod';
 import { byteSize } from '../../src/schema/fields.ts';
+import { mark } from '../../src/schema/marks.ts';
 
 export const config = z.strictObject({
-  directory: z
-    .string()
-    .min(1)
+  directory: mark(z.string().min(1), { owns: 'queues' })
     .default('./data')
     .describe(
       'Directory of the queues; the write permission of other users on an existing one is removed. One daemon owns it; a second daemon is refused with the pid of the first.',

@@ -3,6 +3,7 @@ import type { Extension, Settings } from '../../src/component/component.ts';
 import type { HealthReport, HealthSource } from '../../src/component/health.ts';
 import { HEALTH } from '../../src/component/health.ts';
 import { parseTarget } from '../../src/http/routes.ts';
+import { boundAddress } from '../../src/net/address.ts';
 import { boundConnections } from '../../src/net/bounded-connections.ts';
 import { ProxyGate } from '../../src/net/proxy-gate.ts';
 import { parseEndpoint } from '../../src/schema/fields.ts';
@@ -46,11 +47,7 @@ export function createExtension(settings: Settings, config: HealthCheckConfig): 
       proxies = new ProxyGate({ clock, logger, endpoint }, proxySettings(config));
       boundConnections(server, BOUNDS, proxies);
       await listen(server, endpoint);
-      const address = server.address();
-      settings.logger.info(
-        { address: typeof address === 'object' ? `${address?.address}:${address?.port}` : address },
-        'Serving health checks',
-      );
+      settings.logger.info({ address: boundAddress(server) }, 'Serving health checks');
     },
     async shutdown() {
       proxies?.close();

@@ -1,13 +1,12 @@
 import { z } from 'zod';
 import { byteSize, duration } from '../../src/schema/fields.ts';
+import { mark } from '../../src/schema/marks.ts';
 import { payloadSearch } from '../../src/schema/payload-search.ts';
 import { organization, plans } from '../../src/tenancy/plans.ts';
 import { rejections } from '../../src/tenancy/rejections.ts';
 
 export const config = z.strictObject({
-  directory: z
-    .string()
-    .min(1)
+  directory: mark(z.string().min(1), { owns: 'store' })
     .default('./data')
     .describe(
       'The data directory, created with mode 0700; the write permission of other users on an existing one is removed. One daemon owns it; a second daemon is refused with the pid of the first.',

@@ -93,7 +93,6 @@ export const derived = {
 
 export const growing = [
   ...QUEUE_GROWING,
-  'store.first',
   'projects.create',
   'keys.create',
   'traces.write',

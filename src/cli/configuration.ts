@@ -38,7 +38,10 @@ export function withConfigOptions(command: Command): Command {
         .default([], DEFAULT_FILE),
     )
     .addOption(
-      new Option('--set <path=value>', 'a setting that overrides all files; repeatable')
+      new Option(
+        '--set <path=value>',
+        'a setting that overrides all files; repeatable; keys with a dot in quotes',
+      )
         .argParser(collect)
         .default([], 'none'),
     );

@@ -1,5 +1,4 @@
 import { join } from 'node:path';
-import type { Logger } from '../component/component.ts';
 import type { ServiceConfig } from '../config/config.ts';
 import { writePrivateFile } from '../control/private-file.ts';
 import type { FirstProject } from '../tenancy/bootstrap.ts';
@@ -9,13 +8,13 @@ import type { Terminal } from './terminal.ts';
 
 const FILE = 'first-key';
 
-/** The project of a new store, and where its key is: in the output, or in a file. */
-export type PlacedKey = {
-  readonly project: FirstProject['project'];
-  readonly token: string;
-  /** Undefined if the output may have the key. */
-  readonly file: string | undefined;
-};
+/** The project of a new store, and the place of its key. */
+export type PlacedKey = { readonly project: FirstProject['project'] } & (
+  | { readonly place: 'output'; readonly token: string }
+  | { readonly place: 'file'; readonly file: string }
+  /** The file could not be written. */
+  | { readonly place: 'unsaved'; readonly reason: string }
+);
 
 /**
  * Decides where the key of a new store is shown. Only a person at a terminal reads the output once: a journal, a
@@ -28,10 +27,15 @@ export async function placeFirstKey(
   options: ConfigOptions,
   place: Pick<Terminal, 'cwd' | 'env'>,
 ): Promise<PlacedKey> {
-  if (mayPrint) return { project, token, file: undefined };
-  const file = join(makeControlDirectory(config, options, place), FILE);
-  await writePrivateFile(file, `${token}\n`);
-  return { project, token, file };
+  if (mayPrint) return { project, place: 'output', token };
+  try {
+    const file = join(makeControlDirectory(config, options, place), FILE);
+    await writePrivateFile(file, `${token}\n`);
+    return { project, place: 'file', file };
+  } catch (error) {
+    const reason = error instanceof Error ? error.message : String(error);
+    return { project, place: 'unsaved', reason };
+  }
 }
 
 /** Says on stderr where the key of a new store is: no later start knows it. */
@@ -43,31 +47,23 @@ export async function sayFirstKey(
 ): Promise<void> {
   // A terminal has a `screen` on stderr.
   const mayPrint = options.printKey === true || terminal.screen !== undefined;
-  const { project, token, file } = await placeFirstKey(first, mayPrint, config, options, terminal);
-  const place =
-    file === undefined ? `the key ${token}; it is not shown again.` : `a key in the file ${file}.`;
-  terminal.err(
-    `The store is new. Created the project ${project.name} (${project.id}) with ${place}`,
-  );
+  const key = await placeFirstKey(first, mayPrint, config, options, terminal);
+  const { name, id } = key.project;
+  terminal.err(`The store is new. Created the project ${name} (${id}) ${keyText(key)}`);
 }
 
-/** As `sayFirstKey`, for a daemon that ends before it is ready; `first` is undefined for a store that was there. */
-export async function sayKeyOfFailedStart(
-  first: FirstProject | undefined,
-  config: ServiceConfig,
-  options: ConfigOptions,
-  terminal: Terminal,
-  logger: Logger,
-): Promise<void> {
-  try {
-    if (first !== undefined) await sayFirstKey(first, config, options, terminal);
-  } catch (error) {
-    // The error of the start is the one to show.
-    logger.warn({ err: error }, 'Key of the new store could not be saved');
+function keyText(key: PlacedKey): string {
+  switch (key.place) {
+    case 'output':
+      return `with the key ${key.token}; it is not shown again.`;
+    case 'file':
+      return `with a key in the file ${key.file}.`;
+    case 'unsaved':
+      return `with a key that could not be saved: ${key.reason}. Create another one: ${commandForKey(key)}`;
   }
 }
 
-/** The key as a word of a POSIX shell. The value of a file stays out of the printed text. */
-export function keyInShell({ token, file }: PlacedKey): string {
-  return file === undefined ? token : `$(cat '${file.replaceAll("'", `'\\''`)}')`;
+/** The command that makes a key in place of one that could not be saved. */
+export function commandForKey({ project }: PlacedKey): string {
+  return `tracectl keys create --project ${project.id}, with the same --config.`;
 }

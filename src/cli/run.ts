@@ -26,7 +26,7 @@ import {
 import { type ConfigOptions, loadAgain, loadOrFail, withConfigOptions } from './configuration.ts';
 import { makeControlDirectory } from './daemon.ts';
 import { EXIT } from './exit-status.ts';
-import { placeFirstKey, sayKeyOfFailedStart } from './first-key.ts';
+import { placeFirstKey, sayFirstKey } from './first-key.ts';
 import { tuneHeap } from './heap.ts';
 import { packageVersion } from './package-root.ts';
 import { type Ending, watchProcess } from './process-events.ts';
@@ -43,6 +43,9 @@ export function addRun(program: Command, terminal: Terminal, end: (status: numbe
     )
     .action(async (options: ConfigOptions) => end(await run(options, terminal)));
 }
+
+/** Time after `service.shutdown_timeout` in which a stop ends in order; less than the supervisor gives a worker. */
+const PATIENCE_MS = 2_000;
 
 /**
  *   load ─┬─ one worker ──▶ create ──▶ start ──▶ control socket ──▶ … SIGHUP: reload … ──▶ SIGTERM: stop
@@ -137,18 +140,40 @@ class Daemon {
   #endWatch: (() => void) | undefined;
   /** The newest reload. Each reload waits for the one before it. */
   #reloading: Promise<unknown> = Promise.resolve();
+  #shutdownTimeout: number;
+  /** The user or the supervisor knows of the start, and of the key of a new store. */
+  #isAnnounced = false;
   /** Resolves with an exit status when a reload and its rollback both failed. */
   readonly #broken = Promise.withResolvers<number>();
 
   constructor(parts: Parts) {
     this.#parts = parts;
+    this.#shutdownTimeout = parts.config.service.shutdown_timeout;
   }
 
+  /** Resolves with the exit status of the process, at the latest a time after a signal, whatever is in progress then. */
   async run(events: Ending): Promise<number> {
+    let cancel = (): void => {};
+    const late = events.ended.then((status) => {
+      const { promise, resolve } = Promise.withResolvers<number>();
+      cancel = systemClock.after(this.#shutdownTimeout + PATIENCE_MS, () => {
+        this.#parts.logger.error({}, 'Daemon did not stop in time; stopping at once');
+        resolve(status === EXIT.ok ? EXIT.failed : status);
+      });
+      return promise;
+    });
+    try {
+      return await Promise.race([this.#run(events), events.cutShort, late]);
+    } finally {
+      cancel();
+      if (!this.#isAnnounced) await this.#sayFirstKey();
+    }
+  }
+
+  async #run(events: Ending): Promise<number> {
     const { service, options, logger, channel } = this.#parts;
-    const started = service.start().catch((error: unknown) => this.#notStarted(error));
-    const cut = await Promise.race([started.then(() => undefined), events.cutShort]);
-    if (cut !== undefined) return cut;
+    // A signal lets the start go on, because the daemon can then stop in order.
+    await service.start();
     this.#watchDeletions();
     if (channel === undefined) {
       await this.#welcome();
@@ -156,19 +181,21 @@ class Daemon {
     } else {
       const reload = (files: FileTexts) => this.#reload({ ...options, read: readerOf(files) });
       channel.serve(service, { reload, control: this.handler() });
+      this.#isAnnounced = true;
     }
     // A terminal sends SIGHUP to every process; the supervisor reloads its workers in order.
     events.onReload(channel === undefined ? () => this.#reload().catch(() => {}) : () => {});
     const endings = [events.ended, this.#broken.promise, ...(channel ? [channel.gone] : [])];
     const status = await Promise.race(endings);
     logger.info({}, 'Stopping');
-    return Promise.race([this.#stop(status), events.cutShort]);
+    return this.#stop(status);
   }
 
-  async #notStarted(error: unknown): Promise<never> {
-    const { service, config, options, terminal, logger } = this.#parts;
-    await sayKeyOfFailedStart(shownOf(service).first, config, options, terminal, logger);
-    throw error;
+  /** No later start knows the key of a new store. */
+  async #sayFirstKey(): Promise<void> {
+    const { service, config, options, terminal } = this.#parts;
+    const { first } = shownOf(service);
+    if (first !== undefined) await sayFirstKey(first, config, options, terminal);
   }
 
   async #welcome(): Promise<void> {
@@ -180,6 +207,7 @@ class Daemon {
     const link = terminal.isOutShown === true ? await this.#link() : undefined;
     const metrics = service.metricsAddress();
     terminal.out(welcome(shown, { key, link, metrics, version: packageVersion() }));
+    this.#isAnnounced = true;
   }
 
   /** A link to sign in with. The start does not fail if the store cannot keep its code now. */
@@ -250,6 +278,7 @@ class Daemon {
     const { terminal, logger, service, channel } = this.#parts;
     const config = await loadAgain(options, terminal, logger, service);
     await service.reload(partOf(config, channel));
+    this.#shutdownTimeout = config.service.shutdown_timeout;
     this.#watchDeletions();
     logger.setLevel(config.service.telemetry.logs.level);
     return { reloaded: true };

@@ -22,7 +22,7 @@ import { threadFile } from '../thread/thread.ts';
 import { type ConfigOptions, filesOf, loadAgain } from './configuration.ts';
 import { makeControlDirectory } from './daemon.ts';
 import { EXIT } from './exit-status.ts';
-import { placeFirstKey, sayKeyOfFailedStart } from './first-key.ts';
+import { placeFirstKey, sayFirstKey } from './first-key.ts';
 import { packageVersion } from './package-root.ts';
 import { type Ending, watchProcess } from './process-events.ts';
 import type { Terminal } from './terminal.ts';
@@ -158,9 +158,9 @@ class Watcher {
 
   /** A worker that is ready may have made the first key although another one cannot start. */
   async #sayFirstKey(): Promise<void> {
-    const { supervisor, current, options, terminal, logger } = this.#parts;
+    const { supervisor, current, options, terminal } = this.#parts;
     const { first } = supervisor.shown();
-    await sayKeyOfFailedStart(first, current.config, options, terminal, logger);
+    if (first !== undefined) await sayFirstKey(first, current.config, options, terminal);
   }
 
   async #welcome(): Promise<void> {

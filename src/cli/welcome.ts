@@ -2,7 +2,7 @@ import { ADMIN_API } from '../control/admin-api.ts';
 import type { Service } from '../engine/service.ts';
 import type { Shown } from '../supervisor/messages.ts';
 import { BOOTSTRAP } from '../tenancy/bootstrap.ts';
-import { keyInShell, type PlacedKey } from './first-key.ts';
+import { commandForKey, type PlacedKey } from './first-key.ts';
 
 const NATIVE = 'POST /api/v1/observations/batch';
 
@@ -40,20 +40,25 @@ export function welcome(
   if (key === undefined) {
     lines.push('', 'Manage keys: tracectl keys list|create|revoke, with the same --config.');
   } else {
-    const { project, token, file } = key;
-    const place =
-      file === undefined
-        ? 'this key, which is not shown again'
-        : 'a key, in this file that only this user can read';
-    lines.push(
-      '',
-      `First start: created the project ${project.name} (${project.id}) and ${place}:`,
-      '',
-      `  ${file ?? token}`,
-      ...(url === undefined ? [] : firstSteps(reachable(url), key)),
-    );
+    lines.push('', ...keyLines(key), ...(url === undefined ? [] : firstSteps(reachable(url), key)));
   }
   return `${lines.join('\n')}\n`;
+}
+
+function keyLines(key: PlacedKey): string[] {
+  const { name, id } = key.project;
+  const created = `First start: created the project ${name} (${id}) and`;
+  switch (key.place) {
+    case 'output':
+      return [`${created} this key, which is not shown again:`, '', `  ${key.token}`];
+    case 'file':
+      return [`${created} a key, in this file that only this user can read:`, '', `  ${key.file}`];
+    case 'unsaved':
+      return [
+        `${created} a key that could not be saved: ${key.reason}.`,
+        `Create another one: ${commandForKey(key)}`,
+      ];
+  }
 }
 
 function uiLines(link: string | undefined): string[] {
@@ -83,7 +88,8 @@ export function reachable(url: string): string {
   return url.replace(/\/\/(0\.0\.0\.0|\[::\])/, '//127.0.0.1');
 }
 
-function firstSteps(url: string, key: PlacedKey): string[] {
+function firstSteps(url: string, placed: PlacedKey): string[] {
+  const key = keyInShell(placed);
   const event = {
     id: 'hello-1',
     trace_id: 'hello',
@@ -95,7 +101,7 @@ function firstSteps(url: string, key: PlacedKey): string[] {
     outputs: { text: 'Hello!' },
   };
   const body = JSON.stringify({ events: [event] });
-  const header = `"x-api-key: ${keyInShell(key)}"`;
+  const header = `"x-api-key: ${key}"`;
   return [
     '',
     'Send a first event:',
@@ -106,4 +112,16 @@ function firstSteps(url: string, key: PlacedKey): string[] {
     '',
     `  curl -s '${url}/api/v1/traces/hello?payloads=true' -H ${header}`,
   ];
+}
+
+/** The key as a word of a POSIX shell. The value of a file stays out of the printed text. */
+function keyInShell(key: PlacedKey): string {
+  switch (key.place) {
+    case 'output':
+      return key.token;
+    case 'file':
+      return `$(cat '${key.file.replaceAll("'", `'\\''`)}')`;
+    case 'unsaved':
+      return '<key>';
+  }
 }

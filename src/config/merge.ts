@@ -33,21 +33,25 @@ export function mergeConfig(
   return over;
 }
 
+/** `a.b."c.d"=value`: keys in quotes may have dots and equals signs. */
+const SETTING = /^((?:"[^"]+"|[^".=]+)(?:\.(?:"[^"]+"|[^".=]+))*)=(.*)$/s;
+
 /** `a.b.c=value` as a tree; the value is read as YAML. Undefined, with an issue, if the form is wrong. */
 export function readSetting(setting: string, issues: Issue[]): ConfigNode | undefined {
-  const equals = setting.indexOf('=');
-  const path = setting.slice(0, equals).split('.');
-  if (equals < 1 || path.includes('')) {
+  const [, keys, text] = SETTING.exec(setting) ?? [];
+  if (keys === undefined || text === undefined) {
+    const message =
+      '--set takes path=value, such as --set service.telemetry.logs.level=debug; a key with a dot is in quotes, such as --set \'exporters."file/a.b".path=./b.jsonl\'';
     issues.push({
       severity: 'error',
       at: undefined,
-      path: equals < 1 ? '' : setting.slice(0, equals),
-      message: '--set takes path=value, such as --set service.telemetry.logs.level=debug',
+      path: /^(.*?)=/.exec(setting)?.[1] ?? '',
+      message,
     });
     return undefined;
   }
+  const path = [...keys.matchAll(/"([^"]+)"|[^".]+/g)].map(([key, quoted]) => quoted ?? key);
   const found: Issue[] = [];
-  const text = setting.slice(equals + 1);
   const value = readYaml(text, undefined, found) ?? { kind: 'scalar', value: null, at: undefined };
   // A value that is not valid YAML (`@host`, `a: b: c`) is a plain text.
   const node: ConfigNode =

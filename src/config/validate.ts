@@ -7,6 +7,7 @@ import type { Declared, Issue, ServiceConfig } from './config.ts';
 import type { Components, Draft } from './draft.ts';
 import { checkGraph } from './graph.ts';
 import { checkListeners } from './listeners.ts';
+import { checkOwnedPaths } from './owned-paths.ts';
 import { checkReferences } from './references.ts';
 import { factoryFor, type Registry, SECTIONS, type SectionName, typesOf } from './registry.ts';
 import { type ServiceSection, serviceSchema } from './service-schema.ts';
@@ -62,6 +63,7 @@ export function validate(
   };
   checkGraph(draft);
   checkListeners(draft);
+  checkOwnedPaths(draft);
   const order = checkReferences(draft);
   checkWorkers(draft);
   return issues.some((issue) => issue.severity === 'error') ? undefined : finish(draft, order);

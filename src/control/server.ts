@@ -14,7 +14,9 @@ export type ControlServer = { readonly path: string; close(): Promise<void> };
 
 /** A client that sends nothing for this long is disconnected. */
 const IDLE_MS = 30_000;
-const MAX_CONNECTIONS = 16;
+/** Commands in progress; further ones wait in the order of their arrival. */
+const MAX_COMMANDS = 16;
+const MAX_WAITING = 240;
 
 /**
  * Listens for commands in a data directory. The caller owns the directory. The server replaces the socket of a
@@ -26,13 +28,8 @@ export async function startControlServer(
   logger: Logger,
 ): Promise<ControlServer> {
   const path = chooseSocketPath(dataDirectory);
-  const connections = new Set<Socket>();
-  const server = createServer({ allowHalfOpen: true }, (socket) => {
-    connections.add(socket);
-    socket.once('close', () => connections.delete(socket));
-    serve(socket, handle, logger);
-  });
-  server.maxConnections = MAX_CONNECTIONS;
+  const places = new Places((socket) => serve(socket, handle, logger));
+  const server = createServer({ allowHalfOpen: true }, (socket) => places.add(socket));
   await removeStale(path);
   await listen(server, path);
   server.on('error', (error) => logger.error({ err: error }, 'Control socket failed'));
@@ -40,11 +37,52 @@ export async function startControlServer(
     path,
     async close() {
       const closed = new Promise<void>((resolve) => server.close(() => resolve()));
-      for (const socket of connections) socket.destroy();
+      places.close();
       await closed;
       forgetSocketPath(dataDirectory);
     },
   };
+}
+
+/** Serves connections, a bounded number at once. */
+class Places {
+  readonly #serve: (socket: Socket) => void;
+  readonly #served = new Set<Socket>();
+  readonly #waiting = new Set<Socket>();
+
+  constructor(serve: (socket: Socket) => void) {
+    this.#serve = serve;
+  }
+
+  add(socket: Socket): void {
+    socket.on('error', () => socket.destroy());
+    if (this.#waiting.size >= MAX_WAITING) {
+      socket.setTimeout(IDLE_MS, () => socket.destroy()).resume();
+      const message = `${MAX_COMMANDS + MAX_WAITING} commands are in progress. Retry`;
+      respond(socket, failure(new ControlError('busy', message)));
+      return;
+    }
+    this.#waiting.add(socket);
+    socket.once('close', () => {
+      this.#waiting.delete(socket);
+      this.#served.delete(socket);
+      this.#serveNext();
+    });
+    this.#serveNext();
+  }
+
+  #serveNext(): void {
+    for (const socket of this.#waiting) {
+      if (this.#served.size >= MAX_COMMANDS) return;
+      this.#waiting.delete(socket);
+      this.#served.add(socket);
+      this.#serve(socket);
+    }
+  }
+
+  close(): void {
+    for (const socket of [...this.#waiting, ...this.#served]) socket.destroy();
+  }
 }
 
 /** Removes a socket on which no process answers: its daemon was killed. */
@@ -85,7 +123,6 @@ function listen(server: Server, path: string): Promise<void> {
 function serve(socket: Socket, handle: ControlHandler, logger: Logger): void {
   let received = Buffer.alloc(0);
   socket.setTimeout(IDLE_MS, () => socket.destroy());
-  socket.on('error', () => socket.destroy());
   const onData = (chunk: Buffer) => {
     received = Buffer.concat([received, chunk]);
     const end = received.indexOf('\n');

@@ -80,15 +80,13 @@ type ServerOptions = {
 /** A query of the most characters fits, percent-encoded: 2,048 times 12 bytes. */
 const MAX_HEADER_BYTES = 32_768;
 /** Milliseconds; short enough that a time-out is at most a fifth late. */
-const CHECK_INTERVAL_MS = 2_000;
+const MOST_INTERVAL_MS = 2_000;
+const LEAST_INTERVAL_MS = 50;
 const KEEP_ALIVE_MS = 60_000;
 
 export function createHttpServer(options: ServerOptions): HttpServer {
   const server = createServer({
-    connectionsCheckingInterval: Math.min(
-      CHECK_INTERVAL_MS,
-      Math.max(50, options.limits.readHeaderTimeout / 5),
-    ),
+    connectionsCheckingInterval: checkInterval(options.limits),
     insecureHTTPParser: false,
     keepAliveTimeout: KEEP_ALIVE_MS,
     maxHeaderSize: MAX_HEADER_BYTES,
@@ -107,7 +105,7 @@ export function createHttpServer(options: ServerOptions): HttpServer {
   server.on('clientError', (error, socket) => connections.answerDamaged(error, socket as Socket));
   server.on('timeout', (socket) => connections.checkProgress(socket, server.timeout));
   const limit = (limits: ServerLimits): void => {
-    server.headersTimeout = shorter(limits.readHeaderTimeout, limits.readTimeout);
+    server.headersTimeout = headTimeout(limits);
     server.requestTimeout = limits.readTimeout;
     server.timeout = limits.writeTimeout;
     connections.limit(limits);
@@ -200,7 +198,7 @@ class Connections {
       leavePlace();
       if (this.#draining && requests.size === 0) request.socket.destroySoon();
     });
-    const refusal = 'refusal' in found ? found.refusal : improperFraming(request);
+    const refusal = 'refusal' in found ? found.refusal : improperHead(request, head);
     if (refusal !== undefined) {
       if (refusal.status === 400) response.shouldKeepAlive = false;
       answer(exchange, renderRefusal(refusal, head));
@@ -272,9 +270,15 @@ class Connections {
   }
 }
 
-/** The shorter of two time-outs. 0 is none, as in the Collector. */
-function shorter(a: number, b: number): number {
-  return Math.min(a || b, b || a);
+/** The shorter of the two time-outs that a head has. 0 is none, as in the Collector. */
+function headTimeout({ readHeaderTimeout: head, readTimeout: whole }: ServerLimits): number {
+  return Math.min(head || whole, whole || head);
+}
+
+/** Milliseconds between two checks of the time-outs. */
+export function checkInterval(limits: ServerLimits): number {
+  const fifth = (headTimeout(limits) || Infinity) / 5;
+  return Math.min(MOST_INTERVAL_MS, Math.max(LEAST_INTERVAL_MS, fifth));
 }
 
 function boundsOf({
@@ -328,10 +332,13 @@ function declaredBytes(headers: ReadonlyMap<string, readonly string[]>): number 
 }
 
 /**
- * Request smuggling: a proxy and this server must agree on the end of a request. Node's parser refuses a body
- * with two framings; this refuses a transfer encoding other than chunked.
+ * Request smuggling: a proxy and this server must agree on the end of a request, and on its host. Node's parser refuses a
+ * body with two framings; this refuses a transfer encoding other than chunked, and a second host (RFC 9112, 3.2).
  */
-function improperFraming(request: IncomingMessage): Refusal | undefined {
+function improperHead(request: IncomingMessage, { headers }: RequestHead): Refusal | undefined {
+  if ((headers.get('host')?.length ?? 0) > 1) {
+    return new Refusal('invalid_request', 'The request has more than one Host header.');
+  }
   const coding = request.headers['transfer-encoding'];
   if (coding === undefined || coding.trim().toLowerCase() === 'chunked') return undefined;
   return new Refusal('invalid_request', 'The only supported transfer encoding is chunked.');

@@ -1,5 +1,5 @@
 import { lookup } from 'node:dns/promises';
-import { isIP } from 'node:net';
+import { type AddressInfo, isIP, type Server } from 'node:net';
 
 /** The address of a host name. An unknown name is returned as it is: opening it fails with a clear message. */
 export async function addressOf(host: string): Promise<string> {
@@ -9,6 +9,12 @@ export async function addressOf(host: string): Promise<string> {
   } catch {
     return host.toLowerCase();
   }
+}
+
+/** `host:port` of a server that listens on TCP, as URLs have it. */
+export function boundAddress(server: Pick<Server, 'address'>): string {
+  const { address, family, port } = server.address() as AddressInfo;
+  return family === 'IPv6' ? `[${address}]:${port}` : `${address}:${port}`;
 }
 
 /** The error for a listener that could not be opened, with its reason. */

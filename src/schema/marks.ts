@@ -9,6 +9,8 @@ export type Marks = {
   readonly capability?: Capability<unknown>;
   /** The value is an address where something listens, over HTTP or gRPC. */
   readonly listens?: 'http' | 'grpc';
+  /** The value is the path of something that one component owns: two that own the same kind cannot have one path. */
+  readonly owns?: 'file' | 'queues' | 'store';
   /** The form of a value in tables of fields: `duration`. */
   readonly form?: string;
   /** The page that documents the fields of this section; tables of fields link to it. */

@@ -47,9 +47,13 @@ export class FileCondition implements ThreadEvents {
   }
 
   /** Logs what the opening found and changed. */
-  opened({ corrupt, migrated, mended, log }: Opening): void {
+  opened({ corrupt, migrated, mended, log, reserveUsed }: Opening): void {
     const { logger } = this.#options;
     const file = this.#directory.databaseFile;
+    if (reserveUsed) {
+      logger.error({ file }, 'Disk is full; reserve released to open the database');
+      this.reserveUsed();
+    }
     if (migrated !== undefined) logger.info({ file, ...migrated }, 'Tables migrated');
     if (mended !== undefined) {
       this.#damage = 'The version number in the header was damaged, and was corrected.';

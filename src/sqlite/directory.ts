@@ -7,6 +7,7 @@ import type { Clock, Logger } from '../component/component.ts';
 import { RetryableError } from '../model/errors.ts';
 import { ensureDirectory, refuseLinks } from './directory-guard.ts';
 import { identitiesOf, movedOf } from './file-identity.ts';
+import { errcodeOf, isBusy } from './result-code.ts';
 import { SALVAGE_ENDINGS } from './salvage.ts';
 
 /** Ending of a reserve that is not complete. */
@@ -106,9 +107,14 @@ async function takeLock(directory: string, file: string, pidFile: string): Promi
   await ensureFile(file);
   const lock = new DatabaseSync(file, { timeout: 0 });
   try {
-    lock.exec('BEGIN EXCLUSIVE');
+    // A journal would need room on the disk.
+    lock.exec('PRAGMA journal_mode = MEMORY; BEGIN EXCLUSIVE');
   } catch (error) {
     lock.close();
+    if (!isBusy(errcodeOf(error))) {
+      const reason = error instanceof Error ? error.message : String(error);
+      throw new Error(`${file} cannot be locked: ${reason}`, { cause: error });
+    }
     const pid = await readFile(pidFile, 'utf8').catch(() => '');
     const owner = /^\d+$/.test(pid) ? ` (pid ${pid})` : '';
     throw new Error(`data directory ${directory} is in use by another tracectl${owner}`, {
@@ -124,9 +130,16 @@ async function writePid(file: string): Promise<void> {
   const handle = await open(file, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW, 0o600);
   try {
     await handle.writeFile(String(process.pid));
+  } catch (error) {
+    // Only a message has the number, and a queue on a full disk must start to become shorter.
+    if (!isDiskFull(error)) throw error;
   } finally {
     await handle.close();
   }
+}
+
+function isDiskFull(error: unknown): boolean {
+  return error instanceof Error && 'code' in error && /^(ENOSPC|EDQUOT)$/.test(String(error.code));
 }
 
 async function ensureFile(file: string): Promise<void> {

@@ -45,7 +45,10 @@ export type Opened = { readonly connection: Connection; readonly opening: Openin
 
 type FileData = Pick<ThreadData, 'file' | 'access' | 'filled' | 'reserveBytes' | 'maxPages'>;
 
-const UNCHANGED = { corrupt: undefined, migrated: undefined, mended: undefined, log: undefined };
+const UNCHANGED: Opening = {
+  ...{ corrupt: undefined, migrated: undefined, mended: undefined, log: undefined },
+  reserveUsed: false,
+};
 
 /**
  * Opens the file of a database thread:
@@ -140,7 +143,7 @@ function openedWith(
   corrupt: string | undefined,
   log: Opening['log'],
 ): Opened {
-  return { connection, opening: { corrupt, migrated, mended, log } };
+  return { connection, opening: { corrupt, migrated, mended, log, reserveUsed: false } };
 }
 
 function connect(module: OperationModule, data: FileData): Connected {

@@ -97,6 +97,8 @@ export type Opening = {
   readonly mended: MigratedFile | undefined;
   /** Commits that SQLite left out; `kept` is a copy of the log, undefined if it could not be made. */
   readonly log: (LogDamage & { readonly kept: string | undefined }) | undefined;
+  /** The disk was full, and the thread gave up the reserve. */
+  readonly reserveUsed: boolean;
 };
 
 /** Messages from a thread. The results of a group are in the order of its calls. */

@@ -1,4 +1,5 @@
 /** SQLite's primary result codes that decide how a thread goes on, and the extended codes of a failed sync. */
+const SQLITE_BUSY = 5;
 export const SQLITE_IOERR = 10;
 export const SQLITE_FULL = 13;
 const SQLITE_CORRUPT = 11;
@@ -16,6 +17,11 @@ export function primaryCode(errcode: number | undefined): number | undefined {
 /** No room in the file system, or for the shared memory file beside the database. */
 export function isFull(errcode: number | undefined): boolean {
   return primaryCode(errcode) === SQLITE_FULL || errcode === IOERR_SHMSIZE;
+}
+
+/** Another connection has the lock. */
+export function isBusy(errcode: number | undefined): boolean {
+  return primaryCode(errcode) === SQLITE_BUSY;
 }
 
 /** The file's content is not what SQLite wrote. */

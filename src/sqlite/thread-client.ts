@@ -77,10 +77,10 @@ export async function startThread(
     // A worker refuses some flags of its parent, such as --input-type and --eval.
     execArgv: [],
   });
-  return new GroupingClient(worker, data.access, await started(worker), events);
+  return new GroupingClient(worker, data.access, await started(worker, data.file), events);
 }
 
-function started(worker: Worker): Promise<Opening> {
+function started(worker: Worker, file: string): Promise<Opening> {
   return new Promise((resolve, reject) => {
     const onError = (error: unknown): void => {
       worker.off('error', onError).off('exit', onExit).off('message', onMessage);
@@ -92,7 +92,7 @@ function started(worker: Worker): Promise<Opening> {
       onError(new Error(`the database thread ended with status ${code}`));
     };
     const onMessage = (message: ThreadMessage): void => {
-      if (message.type === 'unusable') onError(errorOf(message.failure));
+      if (message.type === 'unusable') onError(openingError(file, message.failure));
       if (message.type !== 'ready') return;
       worker.off('error', onError).off('exit', onExit).off('message', onMessage);
       resolve(message.opening);
@@ -243,6 +243,14 @@ const DATA_ERRORS: Record<DataError['code'], new (message: string) => DataError>
   newer_data: NewerDataError,
   damaged_data: DamagedDataError,
 };
+
+/** SQLite names no file, and an operator has to find its owner and permissions. */
+function openingError(file: string, failure: Failure): Error {
+  const { errcode, dataError, message } = failure;
+  const isOther =
+    errcode !== undefined && dataError === undefined && !isFull(errcode) && !isDamage(errcode);
+  return isOther ? new Error(`${file} cannot be opened: ${message}`) : errorOf(failure);
+}
 
 function errorOf({ message, errcode, dataError }: Failure): Error {
   if (dataError !== undefined) return new DATA_ERRORS[dataError](message);

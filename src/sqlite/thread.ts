@@ -42,7 +42,7 @@ async function serve(): Promise<void> {
   if (port === null) throw new Error('thread.ts runs in a worker thread only');
   let opened: Opened;
   try {
-    opened = openConnection((await import(data.operations)) as OperationModule, data);
+    opened = openWithReserve((await import(data.operations)) as OperationModule);
   } catch (error) {
     port.postMessage({ type: 'unusable', failure: failureOf(error) } satisfies ThreadMessage);
     return;
@@ -65,6 +65,20 @@ async function serve(): Promise<void> {
     scheduleCollection();
   });
   port.postMessage({ type: 'ready', opening } satisfies ThreadMessage);
+}
+
+/** On a full disk SQLite has no room for the log, without which no file opens. */
+function openWithReserve(module: OperationModule): Opened {
+  try {
+    return openConnection(module, data);
+  } catch (error) {
+    const hasReserve =
+      data.access === 'write' && data.reserve !== undefined && existsSync(data.reserve);
+    if (!isFull(errcodeOf(error)) || !hasReserve) throw error;
+  }
+  releaseReserve();
+  const { connection, opening } = openConnection(module, data);
+  return { connection, opening: { ...opening, reserveUsed } };
 }
 
 function runGroup(connection: Connection, calls: readonly Call[]): Outcome {

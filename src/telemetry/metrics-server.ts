@@ -1,6 +1,6 @@
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import type { Clock, Logger } from '../component/component.ts';
+import { boundAddress } from '../net/address.ts';
 import { boundConnections } from '../net/bounded-connections.ts';
 import { ownHostCheck } from '../net/own-host.ts';
 import type { ProxySettings } from '../net/proxy-gate.ts';
@@ -132,11 +132,6 @@ function listen(server: Server, host: string, port: number): Promise<void> {
       resolve();
     });
   });
-}
-
-function boundAddress(server: Server): string {
-  const { address, family, port } = server.address() as AddressInfo;
-  return family === 'IPv6' ? `[${address}]:${port}` : `${address}:${port}`;
 }
 
 function close(server: Server): Promise<void> {

@@ -19,8 +19,18 @@ const run = (file: string, args: readonly string[], cwd: string) =>
 /** The parts of the tree that a pack reads. */
 const TREE = [
   ...['package.json', '.npmrc', 'tsconfig.json', 'tsconfig.build.json', 'CHANGELOG.md'],
-  ...['SECURITY.md', 'README.md', 'LICENSE', 'config', 'connectors', 'docs', 'exporters'],
-  ...['extensions', 'processors', 'receivers', 'scripts', 'src', 'ui'],
+  ...['CONTRIBUTING.md', 'SECURITY.md', 'README.md', 'LICENSE', 'bench', 'config', 'connectors'],
+  ...[
+    'deploy',
+    'docs',
+    'exporters',
+    'extensions',
+    'processors',
+    'receivers',
+    'scripts',
+    'src',
+    'ui',
+  ],
 ];
 
 t.test('the tarball carries the web UI, and its daemon serves it', async (t) => {
@@ -37,13 +47,14 @@ t.test('the tarball carries the web UI, and its daemon serves it', async (t) => 
   const files = globSync('dist/ui/**', { cwd: root });
   t.ok(files.includes('dist/ui/index.html'));
   t.ok(files.some((file) => /^dist\/ui\/assets\/.+\.js\.br$/.test(file)));
-  t.notOk(existsSync(join(root, 'ui')), 'the sources of the pages are not in it');
+  t.same(globSync('**/*.{ts,tsx,css,html}', { cwd: root, exclude: ['dist/**'] }), [], 'no sources');
   for (const thread of threads()) t.ok(existsSync(join(root, 'dist', thread)), thread);
   for (const file of globSync('dist/{src,chunks}/**/*.js', { cwd: root })) {
     const text = readFileSync(join(root, file), 'utf8');
     t.notMatch(text, /^import .* from "node:/m, `${file} reads no built-in module as a whole`);
     t.match(text, /^[\0-\xff]*$/, `a character of ${file} takes one byte in memory`);
   }
+  for (const [page, target] of linksOf(root)) t.ok(existsSync(target), `${page}: ${target}`);
   const licenses = readFileSync(join(root, 'dist/licenses.txt'), 'utf8');
   t.match(licenses, /^zod .*\(MIT\)\n\nMIT License/m);
   symlinkSync(join(ROOT, 'node_modules'), join(root, 'node_modules'));
@@ -56,6 +67,17 @@ t.test('the tarball carries the web UI, and its daemon serves it', async (t) => 
   t.strictSame(browser.errors, []);
   t.strictSame(browser.foreign, []);
 });
+
+/** The pages of a package, and the files that they link to. */
+function linksOf(root: string): [string, string][] {
+  return globSync('**/*.md', { cwd: root }).flatMap((page) => {
+    const links = readFileSync(join(root, page), 'utf8').matchAll(/\]\((?![a-z]+:|#)([^)#\s]+)/g);
+    return [...links].map(([, link = '']): [string, string] => [
+      page,
+      join(root, dirname(page), link),
+    ]);
+  });
+}
 
 /** The modules that threads start with, as paths in the build. */
 function threads(): string[] {

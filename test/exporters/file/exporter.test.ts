@@ -9,11 +9,13 @@ import {
   symlinkSync,
   writeFileSync,
 } from 'node:fs';
+import { open } from 'node:fs/promises';
 import { join } from 'node:path';
 import { zstdCompressSync, zstdDecompressSync } from 'node:zlib';
 import t, { type Test } from 'tap';
 import { config as fileConfig } from '../../../exporters/file/config.ts';
 import { factory } from '../../../exporters/file/factory.ts';
+import { cutTornWrite } from '../../../exporters/file/torn-write.ts';
 import { createWriter } from '../../../exporters/file/writer.ts';
 import type { ObservationBatch } from '../../../src/model/batch.ts';
 import {
@@ -290,6 +292,36 @@ t.test('keeps a compressed file readable after every write and after a crash', a
   }
 });
 
+t.test(
+  'finds the end of many small frames with few reads, and of a checked file with one',
+  async (t) => {
+    const path = join(t.testdir(), 'traces.jsonl');
+    const frame = zstdCompressSync(Buffer.from('{"raw_event_id":"1"}\n'));
+    const whole = Buffer.concat(Array.from({ length: 10_000 }, () => frame));
+    writeFileSync(path, Buffer.concat([whole, frame.subarray(0, 7)]));
+    const { logger } = testSettings('exporter', 'file');
+    const config = fileConfig.parse({ path, compression: 'zstd' });
+    const file = await open(path, 'r+');
+    t.teardown(() => file.close());
+    let reads = 0;
+    const counting = new Proxy(file, {
+      get(target, name) {
+        if (name === 'read') reads++;
+        const member = Reflect.get(target, name);
+        return typeof member === 'function' ? member.bind(target) : member;
+      },
+    });
+    const checked = await cutTornWrite(counting, config, logger);
+    t.equal(checked.end, whole.length);
+    t.ok(reads < 2 * Math.ceil(whole.length / 65_536) + 2, `${reads} reads`);
+    appendFileSync(path, frame.subarray(0, 7));
+    reads = 0;
+    t.same(await cutTornWrite(counting, config, logger, checked), checked);
+    t.ok(reads <= 4, `${reads} reads behind the checked part`);
+    t.equal(statSync(path).size, whole.length);
+  },
+);
+
 t.test('removes half a line at the start', async (t) => {
   for (const [before, after] of [
     ['{"a":1}\n{"raw_event_id":"raw_', '{"a":1}\n'],
@@ -391,7 +423,8 @@ t.test('a failed write cuts off nothing that another program appended', async (t
   const path = join(t.testdir(), 'traces.jsonl');
   const script = `
     import { appendFileSync, readFileSync } from 'node:fs';
-    import { createWriter } from '${join(process.cwd(), 'exporters/file/writer.ts')}';
+    import { cutTornWrite } from '../../../exporters/file/torn-write.ts';
+import { createWriter } from '${join(process.cwd(), 'exporters/file/writer.ts')}';
     import { config as fileConfig } from '${join(process.cwd(), 'exporters/file/config.ts')}';
     import { testSettings } from '${join(process.cwd(), 'test/helper/settings.ts')}';
     process.on('SIGXFSZ', () => {});
@@ -413,6 +446,37 @@ t.test('a failed write cuts off nothing that another program appended', async (t
   const lines = ['{"raw_event_id":"1"}', '{"raw_event_id":"2"}', ''];
   t.same(JSON.parse(output), ['RetryableError', ...lines]);
 });
+
+t.test(
+  'writes on after a failed write in a compressed file that another program had cut',
+  async (t) => {
+    const path = join(t.testdir(), 'traces.jsonl');
+    const script = `
+    import { randomBytes } from 'node:crypto';
+    import { truncateSync } from 'node:fs';
+    import { createWriter } from '${join(process.cwd(), 'exporters/file/writer.ts')}';
+    import { config as fileConfig } from '${join(process.cwd(), 'exporters/file/config.ts')}';
+    import { testSettings } from '${join(process.cwd(), 'test/helper/settings.ts')}';
+    process.on('SIGXFSZ', () => {});
+    const path = '${path}';
+    const config = fileConfig.parse({ path, compression: 'zstd' });
+    const writer = createWriter(testSettings('exporter', 'file'), config);
+    await writer.open();
+    await writer.append(randomBytes(50000));
+    truncateSync(path, 0);
+    await writer.append(randomBytes(80000));
+    const append = (bytes) => writer.append(randomBytes(bytes)).then(() => 'written', (error) => error.message);
+    console.log(JSON.stringify([await append(90000), await append(10)]));
+  `;
+    writeFileSync(`${path}.ts`, script);
+    const output = execFileSync(
+      'bash',
+      ['-c', `ulimit -f 100; exec "${process.execPath}" "${path}.ts"`],
+      { encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] },
+    );
+    t.match(JSON.parse(output), [/EFBIG/, 'written']);
+  },
+);
 
 t.test('refuses a file that another exporter writes, until that one is shut down', async (t) => {
   const directory = t.testdir();

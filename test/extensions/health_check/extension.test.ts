@@ -53,6 +53,12 @@ t.test("readyz follows the service's readiness, livez does not", async (t) => {
   t.equal((await fetch(`${url}/livez`)).status, 200);
 });
 
+t.test('logs an address of IPv6 as a URL has it', async (t) => {
+  const { url } = await serving(t, { endpoint: '[::1]:0' });
+  t.match(url, /^http:\/\/\[::1\]:\d+$/);
+  t.equal((await fetch(`${url}/livez`)).status, 200);
+});
+
 t.test('a verbose report lists every component', async (t) => {
   const { url } = await serving(t);
   t.match(await (await fetch(`${url}/readyz?verbose`)).json(), {

@@ -391,8 +391,21 @@ t.test('a start that fails says its error also if the key cannot be saved', asyn
   t.same(await once(failing.child, 'close'), [1, null]);
   t.match(
     failing.stderr(),
-    /Key of the new store could not be saved.*EISDIR.*\nerror: .*EADDRINUSE.*\n$/s,
+    /with a key that could not be saved: EISDIR.* Create another one: tracectl keys create --project \S+, .*\nerror: .*EADDRINUSE.*\n$/,
   );
+});
+
+t.test('a start that cannot save the key of a new store says how to make another', async (t) => {
+  const cwd = workDirectory(t);
+  writeFileSync(join(cwd, 'tracectl.yaml'), readFileSync(EMBEDDED));
+  mkdirSync(join(cwd, 'data', 'first-key.new'), { recursive: true });
+  const daemon = startDaemon(t, cwd);
+  await daemon.says(/Read it back:\s+curl .*\n/);
+  const said = /a key that could not be saved: EISDIR.*\nCreate another one: tracectl (.*), with/;
+  const command = said.exec(daemon.stdout())?.[1] ?? '';
+  t.match(daemon.stdout(), ' -H "x-api-key: <key>"', 'the requests to try have no key');
+  await daemon.socket();
+  t.match(await cli(cwd, command.split(' ')), { status: 0, out: /^ws_\w+$/ });
 });
 
 /** A start that fails behind the store: another server has the address of the admin API. */

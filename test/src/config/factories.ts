@@ -1,4 +1,6 @@
 import { z } from 'zod';
+import { factory as file } from '../../../exporters/file/factory.ts';
+import { factory as fileStorage } from '../../../extensions/file_storage/factory.ts';
 import { factory as cost } from '../../../processors/cost/factory.ts';
 import { factory as redaction } from '../../../processors/redaction/factory.ts';
 import {
@@ -99,6 +101,8 @@ export const REGISTRY: Registry = [
   }),
   redaction,
   cost,
+  file,
+  fileStorage,
   defineConnector({
     ...common,
     kind: 'connector',

@@ -270,8 +270,18 @@ service: {pipelines: {traces: {receivers: [web/two]}}}`;
       protocols: { grpc: {}, http: undefined },
     });
   });
+  await t.test('--set names a key with a dot or an equals sign in quotes', async (t) => {
+    const sets = [
+      'receivers."web/a.b=c".endpoint=:80',
+      '"receivers"."web/a.b=c".project=x."y"=z',
+      'service.pipelines.traces.receivers=[web, "web/a.b=c"]',
+    ];
+    const { config, issues } = loadThese({ sets });
+    t.same(issues, []);
+    t.match(config?.receivers.get('web/a.b=c')?.config, { endpoint: ':80', project: 'x."y"=z' });
+  });
   await t.test('--set without a path or a value is an error', async (t) => {
-    for (const setting of ['x', '=y', 'a..b=c', '']) {
+    for (const setting of ['x', '=y', 'a..b=c', '', 'a."b=c', 'a.""=c', 'a."b"c=d']) {
       t.match(textOf(loadThese({ sets: [setting] })), /--set takes path=value/, setting);
     }
   });

@@ -47,6 +47,31 @@ t.test('a command reaches the daemon, and the client gets its result', async (t)
   );
 });
 
+t.test('runs 16 commands at once, lets 240 wait, and answers further ones', async (t) => {
+  const run: unknown[] = [];
+  let most = 0;
+  let running = 0;
+  const open = Promise.withResolvers<void>();
+  const { directory } = await serving(t, async ({ arguments: args }) => {
+    running++;
+    most = Math.max(most, running);
+    await open.promise;
+    running--;
+    run.push(args['n']);
+  });
+  const numbers = Array.from({ length: 256 }, (_, n) => n);
+  const calls = numbers.map((n) => callDaemon(directory, 'wait', { n }));
+  const one = callDaemon(directory, 'wait', { n: 256 });
+  await t.rejects(one, { code: 'busy', message: '256 commands are in progress. Retry' });
+  open.resolve();
+  await Promise.all(calls);
+  t.equal(most, 16);
+  t.same(
+    run.sort((a, b) => Number(a) - Number(b)),
+    numbers,
+  );
+});
+
 t.test('only the user who runs the daemon can open its socket', async (t) => {
   const { server } = await serving(t, echo);
   t.equal(statSync(server.path).mode & 0o777, 0o600);

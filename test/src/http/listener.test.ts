@@ -10,7 +10,7 @@ import type { Exchange } from '../../../src/http/exchange.ts';
 import { answer } from '../../../src/http/exchange.ts';
 import type { Listener } from '../../../src/http/listener.ts';
 import type { Route } from '../../../src/http/routes.ts';
-import type { ServerLimits } from '../../../src/http/server.ts';
+import { checkInterval, type ServerLimits } from '../../../src/http/server.ts';
 import type { Store } from '../../../src/store/store.ts';
 import { STORE } from '../../../src/store/store.ts';
 import { aTenant } from '../../helper/batches.ts';
@@ -113,6 +113,8 @@ t.test('answers malformed HTTP 400 and ends the connection', async (t) => {
     `${start}Transfer-Encoding: xchunked\r\n\r\n0\r\n\r\n`,
     `${start}X-A: a\u0000b\r\nContent-Length: 0\r\n\r\n`,
     `${start}X-A: a\r\n folded\r\nContent-Length: 0\r\n\r\n`,
+    `${start}host: other\r\nContent-Length: 0\r\n\r\n`,
+    `${start}${HOST}Content-Length: 0\r\n\r\n`,
     'POST /plain HTTP/1.1\r\nContent-Length: 0\r\n\r\n',
     'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n',
     'nonsense\r\n\r\n',
@@ -124,6 +126,18 @@ t.test('answers malformed HTTP 400 and ends the connection', async (t) => {
     t.equal(got.headers.connection, 'close');
     await wire.ended();
   }
+});
+
+t.test('checks time-outs at a fifth of the shortest, and never all the time', async (t) => {
+  const interval = (readHeaderTimeout: number, readTimeout: number): number =>
+    checkInterval({ ...USUAL_LIMITS, readHeaderTimeout, readTimeout });
+  t.equal(interval(5_000, 60_000), 1_000);
+  t.equal(interval(10, 60_000), 50);
+  t.equal(interval(10_001, 60_000), 2_000);
+  t.equal(interval(0, 60_000), 2_000, 'a head without a time-out has that of the whole request');
+  t.equal(interval(0, 1_000), 200);
+  t.equal(interval(10_000, 1_000), 200);
+  t.equal(interval(0, 0), 2_000);
 });
 
 t.test('takes headers of less than 32 KiB, and answers larger ones 431', async (t) => {

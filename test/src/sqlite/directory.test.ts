@@ -1,3 +1,4 @@
+import { execFileSync, spawnSync } from 'node:child_process';
 import {
   chmodSync,
   existsSync,
@@ -10,6 +11,7 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
 import type { Test } from 'tap';
 import t from 'tap';
 import { openDatabase } from '../../../src/sqlite/database.ts';
@@ -164,4 +166,62 @@ t.test('closing does not remove the pid file of the daemon that took the place',
   await first.database.close();
   t.ok(existsSync(join(directory, 'test.pid')));
   t.same(await second.database.read('all', []), [7]);
+});
+
+t.test('names a lock file that cannot be locked, instead of another daemon', async (t) => {
+  const directory = t.testdir({ 'test.lock': 'no database '.repeat(100) });
+  await t.rejects(open(t, directory), /test\.lock cannot be locked: file is not a database$/);
+});
+
+t.test('names the file that SQLite cannot open', async (t) => {
+  const directory = t.testdir({});
+  const foreign = new DatabaseSync(join(directory, 'test.db'));
+  foreign.exec('CREATE VIEW numbers AS SELECT 1 AS value');
+  foreign.close();
+  await t.rejects(open(t, directory), /\/test\.db cannot be opened: cannot modify numbers/);
+});
+
+/** A namespace in which this user may mount. */
+const NAMESPACE = ['--user', '--map-root-user', '--mount'];
+const mayMount = spawnSync('unshare', [...NAMESPACE, 'true']).status === 0;
+const skip = mayMount ? false : 'the system permits no mount';
+
+t.test('opens on a disk without a free byte, by its reserve', { skip }, async (t) => {
+  const root = join(import.meta.dirname, '../../..');
+  const disk = join(t.testdir({ disk: {} }), 'disk');
+  const script = `
+    import { existsSync, writeFileSync } from 'node:fs';
+    import { openDatabase } from '${root}/src/sqlite/database.ts';
+    import { systemClock } from '${root}/src/component/clock.ts';
+    import { recordingLogger } from '${root}/test/helper/settings.ts';
+    const logger = recordingLogger();
+    const reserve = '${disk}/test.reserve';
+    const open = () => openDatabase({
+      ...{ directory: '${disk}', name: 'test', createDirectory: false, minFreeBytes: 1, reserveBytes: 1048576 },
+      ...{ operations: new URL('file:${root}/test/src/sqlite/statements.ts'), clock: systemClock, logger },
+    });
+    const first = await open();
+    await first.write('add', [1]);
+    await first.close();
+    const hadReserve = existsSync(reserve);
+    for (let size = 65536, n = 0; size > 0; n++) {
+      try {
+        writeFileSync('${disk}/filling' + n, Buffer.alloc(size));
+      } catch {
+        size >>= 1;
+      }
+    }
+    const second = await open();
+    const messages = logger.lines.map(({ message }) => message);
+    console.log(JSON.stringify([hadReserve, existsSync(reserve), await second.read('all', []), messages]));
+    process.exit();
+  `;
+  writeFileSync(`${disk}.ts`, script);
+  const mounting = 'mount -t tmpfs -o size=4m,mode=700 tmpfs "$0" && exec "$1" "$0.ts"';
+  const args = [...NAMESPACE, 'sh', '-c', mounting, disk, process.execPath];
+  const [hadReserve, hasReserve, rows, messages] = JSON.parse(
+    execFileSync('unshare', args, { encoding: 'utf8' }),
+  );
+  t.same([hadReserve, hasReserve, rows], [true, false, [1]]);
+  t.ok(messages.includes('Disk is full; reserve released to open the database'));
 });

@@ -15,7 +15,10 @@ function reading() {
     return {
       call: ([name]) => new Promise((resolve) => waiting.push(() => resolve(name))),
       isEnded: false,
-      opening: { corrupt: undefined, migrated: undefined, mended: undefined, log: undefined },
+      opening: {
+        ...{ corrupt: undefined, migrated: undefined, mended: undefined, log: undefined },
+        reserveUsed: false,
+      },
       async close() {
         seen.closed++;
       },
