@@ -41,9 +41,8 @@ export const NEW_OBJECTS = 4 * 1_048_576;
  *   first look ──▶ collect what the start left, unless there is a load ──▶ trim
  *   look ──▶ 16 MiB more unexplained than after the last trim? ──▶ trim ──▶ the next look in 5 s, or later if little was returned
  *
- * A look that finds half of the load of the last trim, or less, trims in any case: what that trim found in use is free now. If that is a load
- * still, it collects before: V8 keeps the high limit of its heap after a load, and a lower rate takes long to reach it. An idle heap is left to
- * V8, which collects it later, and so is a large one, which V8 marks in steps.
+ * A look that finds half of the load of the last trim, or less, collects and trims in any case: what that trim found in use is free now. V8
+ * keeps the high limit of its heap after a load, and a lower rate takes long to reach it. A large heap is left to V8, which marks it in steps.
  *
  * @returns a function that ends it
  */
@@ -68,11 +67,6 @@ export function startTrimming(trimmed: Trimmed): () => void {
     kept = trimmed.heapUsed();
   }
 
-  function isWorthCollecting(): boolean {
-    const used = trimmed.heapUsed();
-    return used >= kept + NEW_OBJECTS && used <= SHORT_PAUSE_HEAP;
-  }
-
   async function look(): Promise<void> {
     const spent = trimmed.cpuMicros() - cpu;
     cpu += spent;
@@ -80,7 +74,8 @@ export function startTrimming(trimmed: Trimmed): () => void {
       toPass = 0;
       trimmedTo = 0;
       spentBeforeTrim = spent;
-      if (spent >= LOAD_MICROS && isWorthCollecting()) collect();
+      const used = trimmed.heapUsed();
+      if (used >= kept + NEW_OBJECTS && used <= SHORT_PAUSE_HEAP) collect();
     }
     const before = trimmed.unexplained();
     if (before >= trimmedTo + GROWTH && passed++ >= toPass) {
