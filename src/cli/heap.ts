@@ -8,14 +8,8 @@ import { getHeapSpaceStatistics, setFlagsFromString } from 'node:v8';
  *
  *   old generation     may grow to three times the live size, which is within V8's own range
  *   young generation   stays small: a larger one mostly holds freed buffers
- *   idle heap          is collected after 20 s without load
  */
 const GROWING_PERCENT = 200;
-/**
- * Milliseconds from a collection to the one of an idle heap; 8,000 by default. That one discards the compiled code of functions whose objects
- * are all gone, which is most of what decodes and stores, and the next request begins with slow code.
- */
-const IDLE_COLLECTION_MS = 20_000;
 /** Size of both semi-spaces together. */
 const YOUNG_BYTES = 4 * 1024 * 1024;
 /** Milliseconds to the next look at a young generation that may grow: V8 doubles it at each collection. */
@@ -52,7 +46,6 @@ export function mayGrow({ size, used }: YoungGeneration, usedBefore: number): bo
 /** Sets the collector of a daemon and its threads. Returns a function that stops the looks at the young generation. */
 export function tuneHeap(): () => void {
   setFlagsFromString(`--heap-growing-percent=${GROWING_PERCENT}`);
-  setFlagsFromString(`--memory-reducer-delay-ms=${IDLE_COLLECTION_MS}`);
   let grows = false;
   let used = 0;
   let timer: NodeJS.Timeout;
