@@ -31,8 +31,6 @@ export const MOST_PASSED = 63;
 export const LOAD_MICROS = 250_000;
 /** Bytes of objects up to which a collection is a short pause: 24 to 32 ms at this size. */
 export const SHORT_PAUSE_HEAP = 64 * 1_048_576;
-/** A collection with fewer bytes of new objects since the last one returns little. */
-export const NEW_OBJECTS = 4 * 1_048_576;
 
 /**
  * Returns freed memory to the system while the process runs. The allocator of glibc keeps freed blocks between blocks in use, mostly those
@@ -52,20 +50,14 @@ export function startTrimming(trimmed: Trimmed): () => void {
   let toPass = 0;
   let cpu = trimmed.cpuMicros();
   let spentBeforeTrim = 0;
-  let kept = 0;
   let isEnded = false;
   let cancel = trimmed.after(FIRST_LOOK_MS - LOOK_MS, () => {
     cpu = trimmed.cpuMicros();
     cancel = trimmed.after(LOOK_MS, () => {
-      if (trimmed.cpuMicros() - cpu < LOAD_MICROS) collect();
+      if (trimmed.cpuMicros() - cpu < LOAD_MICROS) trimmed.collect();
       void look();
     });
   });
-
-  function collect(): void {
-    trimmed.collect();
-    kept = trimmed.heapUsed();
-  }
 
   async function look(): Promise<void> {
     const spent = trimmed.cpuMicros() - cpu;
@@ -74,8 +66,7 @@ export function startTrimming(trimmed: Trimmed): () => void {
       toPass = 0;
       trimmedTo = 0;
       spentBeforeTrim = spent;
-      const used = trimmed.heapUsed();
-      if (used >= kept + NEW_OBJECTS && used <= SHORT_PAUSE_HEAP) collect();
+      if (trimmed.heapUsed() <= SHORT_PAUSE_HEAP) trimmed.collect();
     }
     const before = trimmed.unexplained();
     if (before >= trimmedTo + GROWTH && passed++ >= toPass) {

@@ -7,7 +7,6 @@ import {
   LOAD_MICROS,
   LOOK_MS,
   MOST_PASSED,
-  NEW_OBJECTS,
   SHORT_PAUSE_HEAP,
   startTrimming,
   trimProcess,
@@ -30,7 +29,6 @@ function trimming() {
     load: 1_000,
     heapUsed: SHORT_PAUSE_HEAP,
     afterCollection: Number.POSITIVE_INFINITY,
-    heapKept: 0,
   };
   const end = startTrimming({
     after: clock.after,
@@ -40,7 +38,6 @@ function trimming() {
     collect() {
       state.collections++;
       state.resident = Math.min(state.resident, state.afterCollection);
-      state.heapUsed = state.heapKept;
     },
     async trim() {
       state.trims++;
@@ -166,26 +163,6 @@ t.test('the first look collects what the start left, unless there is a load', as
     await pass(1);
     t.equal(state.collections, collections);
     t.equal(state.trims, 1);
-    end();
-  }
-});
-
-t.test('a collection waits for new objects since the last one', async (t) => {
-  for (const [made, collections] of [
-    [NEW_OBJECTS, 2],
-    [NEW_OBJECTS - 1, 1],
-  ] as const) {
-    const { state, end, pass, start } = trimming();
-    state.heapKept = START / 4;
-    start();
-    await pass(1);
-    state.resident += GROWTH;
-    state.load = LOAD_MICROS;
-    await pass(1);
-    state.heapUsed = state.heapKept + made;
-    state.load = 0;
-    await pass(1);
-    t.equal(state.collections, collections);
     end();
   }
 });
