@@ -215,6 +215,9 @@ t.test('the SDK reads a correction back, which the score has in its comment', as
   t.match(await call('PATCH', path, { ...asked, correction: 'x'.repeat(long) }), {
     ...{ status: 400, json: { message: /comment and correction must have at most 8192 bytes/ } },
   });
+  t.match(await call('PATCH', path, { comment: 5, correction: 'six' }), {
+    ...{ status: 400, json: { message: /comment/ } },
+  });
 });
 
 t.test('lists the scores that name the root of a trace as feedback on its run', async (t) => {
