@@ -118,6 +118,8 @@ function fenced(database: Database, fence: Statement): Database {
 /** Whether another process has taken the lease that the failed statement or transaction needed. */
 function isLeaseLost(error: unknown): boolean {
   if (!(error instanceof Error)) return false;
+  // Of erasures, each of which fails without the lease.
+  if (error instanceof AggregateError) return error.errors.every(isLeaseLost);
   return sqlStateOf(error) === LOST || isLeaseLost(error.cause);
 }
 

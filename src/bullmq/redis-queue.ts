@@ -163,24 +163,23 @@ class BullmqQueue implements RedisQueue {
     const { id } = job;
     if (rest === undefined || id === undefined) return;
     const items = itemsIn(job.data) - rest.items;
-    if (rest.items === 0) {
-      do {
-        if ((yield* this.#endOfDelivery(id, erasing)) === 'unknown') return;
-      } while (!(await this.#remove(id)));
-    } else if (!(await this.#replace(id, job, rest))) return;
+    do {
+      if ((yield* this.#endOfDelivery(id, erasing)) === 'unknown') return;
+    } while (!(rest.items === 0 ? await this.#remove(id) : await this.#replace(id, job, rest)));
     this.dropped({ branch: this.#name, items, reason: 'erasure', wasDead: false });
-    yield* this.#endOfDelivery(id, erasing);
   }
 
-  /** Resolves with whether the job was there: a worker may have delivered it. */
+  /** Resolves with false, and the job keeps its items, if a worker has the job: an erasure that is tried again finds them. */
   async #replace(id: string, job: Job, rest: SealedBatch): Promise<boolean> {
+    const { data } = job;
     try {
-      await this.#redis.run(() => job.updateData({ ...job.data, ...jobPayload(rest) }));
-      return true;
+      await this.#redis.run(() => job.updateData({ ...data, ...jobPayload(rest) }));
+      if (!(await this.jobs.isLocked(id))) return true;
+      await this.#redis.run(() => job.updateData(data));
     } catch (error) {
-      if ((await this.#stateOf(id)) === 'unknown') return false;
-      throw error;
+      if ((await this.#stateOf(id)) !== 'unknown') throw error;
     }
+    return false;
   }
 
   /** Ends when no worker delivers the job, and returns its state. */

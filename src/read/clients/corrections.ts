@@ -13,9 +13,10 @@ const LAST_LINE = /^(?:([\s\S]*)\n)?Correction: (.+)$/;
  */
 export function commentWith({ comment, correction }: Remarks): unknown {
   if (correction === undefined || correction === null) return comment;
+  // A score refuses such a comment.
+  if (typeof (comment ?? '') !== 'string') return comment;
   const line = `Correction: ${JSON.stringify(correction)}`;
-  const isText = typeof comment === 'string' && comment !== '';
-  const text = isText ? `${comment}\n${line}` : line;
+  const text = comment ? `${comment}\n${line}` : line;
   if (Buffer.byteLength(text) > SCORE_BYTES.comment) {
     throw new Refusal(
       'invalid_request',

@@ -144,11 +144,12 @@ async function listFeedback(reading: StoreReading): Promise<void> {
   const keys = query.getAll('key');
   const found: (FoundScore & { readonly runId: string })[] = [];
   for (const runId of runs) {
-    const { traceId, observationId } = await aboutRun(reading, runId);
+    const { traceId, observationIds } = await aboutRun(reading, runId);
     const scores = await read.turn(() => store.scores.list(tenant.projectId, traceId));
     for (const score of scores) {
       const isAsked = keys.length === 0 || keys.includes(score.name);
-      if (score.observationId === observationId && isAsked) found.push({ traceId, score, runId });
+      const isOfRun = observationIds.includes(score.observationId);
+      if (isOfRun && isAsked) found.push({ traceId, score, runId });
     }
   }
   const { offset, limit } = pageOfClient(query);
@@ -158,9 +159,15 @@ async function listFeedback(reading: StoreReading): Promise<void> {
   answerJson(exchange, read, JSON.stringify(shown));
 }
 
-async function aboutRun(reading: StoreReading, runId: string): Promise<About> {
+/** The observations that the scores of a run name. Other clients may name the root of a trace, in place of the trace. */
+async function aboutRun(
+  reading: StoreReading,
+  runId: string,
+): Promise<{ readonly traceId: string; readonly observationIds: readonly (string | null)[] }> {
   const found = await findRun(reading, runId);
-  return found === undefined ? { traceId: runId, observationId: null } : aboutFound(found, runId);
+  if (found === undefined) return { traceId: runId, observationIds: [null, runId] };
+  const { traceId, observationId } = aboutFound(found, runId);
+  return { traceId, observationIds: [observationId, found.id] };
 }
 
 async function readFeedback(reading: StoreReading): Promise<void> {

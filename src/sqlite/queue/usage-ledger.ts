@@ -116,12 +116,20 @@ export class UsageLedger implements UsageCounters {
     return windows;
   }
 
-  /** Puts windows back that a clock has moved which was ahead, so that no limit waits until that time. */
+  /**
+   * Puts windows back that a clock has moved which was ahead, so that no limit waits until that time. The usage of the present month
+   * stays, also what was counted at its later hours.
+   */
   #trusted(windows: Windows | undefined): Windows | undefined {
     const last = this.#lastTrusted();
     if (windows === undefined || windows.hour <= last) return windows;
-    if (windows.before === undefined || windows.before.hour > last) return undefined;
-    return Object.assign(windows, windows.before);
+    const now = this.#clock.now();
+    const [month, hour] = [monthStart(now), Math.floor(now / HOUR_MS)];
+    const before = windows.before?.hour ?? Number.POSITIVE_INFINITY;
+    const restored =
+      before <= last ? windows.before : { month, events: 0, hour, bytes: 0, before: undefined };
+    const { events } = windows;
+    return Object.assign(windows, restored, windows.month === month ? { month, events } : {});
   }
 
   /** The clock may be behind by no more than this. */

@@ -156,6 +156,33 @@ t.test('work that lost its lease ends, and starts again when the lease is free',
   t.ok(await leases.acquire('work'), 'it ends with the work');
 });
 
+t.test('several failures are a lost lease if each of them is', async (t) => {
+  const { postgres, leases } = await place(t);
+  async function failuresOf(
+    own: Pick<Postgres, 'query'>,
+    statements: string[],
+  ): Promise<unknown[]> {
+    const outcomes = await Promise.allSettled(statements.map((statement) => own.query(statement)));
+    return outcomes.flatMap((one) => (one.status === 'rejected' ? [one.reason] : []));
+  }
+  for (const [statements, isLost] of [
+    [['SELECT 1', 'SELECT 2'], true],
+    [['SELECT 1'], false],
+  ] as const) {
+    const work = leasedSteps(leases, 'work', { clock: systemClock, logger }, async function* (own) {
+      yield;
+      const failures = await failuresOf(own, [...statements]);
+      throw new AggregateError(isLost ? failures : [...failures, new Error('failed')], 'all');
+    });
+    t.equal(await work.step(), true);
+    await expireIn(postgres, 0);
+    const other = await held(leases.acquire('work'));
+    if (isLost) t.equal(await work.step(), false);
+    else await t.rejects(work.step(), { message: 'all' });
+    await other.release();
+  }
+});
+
 t.test('all processes rest after a round', async (t) => {
   const { postgres, leases } = await place(t);
   let runs = 0;

@@ -192,3 +192,30 @@ t.test(
     });
   },
 );
+
+t.test('the usage of a month stays when a clock is set back by hours', async (t) => {
+  const place = sqlitePlace(t);
+  const { store, close } = await place.open();
+  t.teardown(close);
+  const queue = await store.openQueue({ name: 'q', branches: ['a'], maxBytes: 1e9 });
+  const [project] = await store.projects.list();
+  const { organizationId = '', id: projectId = '' } = project ?? {};
+  const tenant = aTenant({ organizationId, projectId });
+  const month = Date.UTC(2030, 4, 1);
+  async function appendAt(hour: number): Promise<void> {
+    place.clock.set(month + hour * HOUR_MS);
+    const usage = { events: 1, bytes: 10 };
+    await queue.append(nativeBatch(1, { tenant, usage, receivedAt: place.clock.now() }));
+  }
+  async function usageAt(hour: number): Promise<unknown> {
+    place.clock.set(month + hour * HOUR_MS);
+    const { month: ofMonth, hour: ofHour } = await store.counters.read(organizationId);
+    return [ofMonth.events, ofHour.bytes];
+  }
+  await appendAt(-100);
+  for (const hour of [100, 101, 102, 103]) await appendAt(hour);
+  t.same(await usageAt(100), [4, 0], 'after a pause that began in the month before');
+  for (const hour of [101, 102, 103]) await appendAt(hour);
+  t.same(await usageAt(100), [7, 0], 'of usage in each hour');
+  t.same(await usageAt(101), [7, 0]);
+});

@@ -116,20 +116,39 @@ t.test('an erasure finds a batch whose dead letter is replayed before it reads i
   t.equal(batchIn(job?.data)?.items, 1);
 });
 
-t.test('an erasure cuts its items out of a job in delivery', async (t) => {
-  const { queue, drops, erase, deliver } = await rig(t);
+t.test('an erasure cuts its items out of a job after its delivery', async (t) => {
+  const { queue, drops, erase, noted, deliver } = await rig(t);
   const batch = batchOf('gone', 'kept');
   await queue.append(batch);
   const { job, end } = await deliver();
   const erased = erase();
-  await until(() => drops.length === 1);
-  t.match(drops, [{ items: 1, reason: 'erasure' }]);
+  await until(() => noted() === 1);
   // The delivery has the items that it began with.
   await queue.deadLetter('b', batch, REASON);
   await end();
   t.equal(await erased, 2);
+  t.match(drops, [{ items: 1, reason: 'erasure' }]);
   t.equal(batchIn((await queue.jobs.bull.getJob(job))?.data)?.items, 1);
   t.match(await queue.deadLetters(), [{ items: 1 }]);
+});
+
+t.test('an erasure finds the items again of a job that a worker took before the cut', async (t) => {
+  const { queue, drops, erase, deliver } = await rig(t);
+  await queue.append(batchOf('gone', 'kept'));
+  const { bull } = queue.jobs;
+  const stateOf = bull.getJobState.bind(bull);
+  let taken: Awaited<ReturnType<typeof deliver>> | undefined;
+  bull.getJobState = async (id) => {
+    const state = await stateOf(id);
+    taken ??= await deliver();
+    return state;
+  };
+  await t.rejects(erase(0), DeliveryUnderWay);
+  t.same(drops, []);
+  await taken?.end();
+  t.equal(await erase(0), 1);
+  t.match(drops, [{ items: 1, reason: 'erasure' }]);
+  t.equal(batchIn((await bull.getJob(taken?.job ?? ''))?.data)?.items, 1);
 });
 
 t.test('an erasure drops nothing of a job whose delivery succeeds', async (t) => {
@@ -188,7 +207,11 @@ for (const traces of [['gone'], ['gone', 'kept']]) {
     const { queue, drops, erase, deliver } = await rig(t);
     await queue.append(batchOf(...traces));
     const { end } = await deliver();
-    await t.rejects(erase(0), new DeliveryUnderWay('a worker delivers a job of the queue "q"'));
+    for (const attempt of ['first', 'second']) {
+      const underWay = new DeliveryUnderWay('a worker delivers a job of the queue "q"');
+      await t.rejects(erase(0), underWay, attempt);
+    }
+    t.same(drops, []);
     await end();
     await erase(0);
     t.equal(await erase(0), 0);

@@ -1,7 +1,7 @@
 import { Client } from 'langsmith/client';
 import type { Test } from 'tap';
 import t from 'tap';
-import { uuidOfTrace } from '../../../../src/read/clients/uuid.ts';
+import { uuidOfRun, uuidOfTrace } from '../../../../src/read/clients/uuid.ts';
 import { aTenant, nativeBatch, observationBatch } from '../../../helper/batches.ts';
 import { clientListener } from '../../../helper/client-listener.ts';
 
@@ -215,4 +215,27 @@ t.test('the SDK reads a correction back, which the score has in its comment', as
   t.match(await call('PATCH', path, { ...asked, correction: 'x'.repeat(long) }), {
     ...{ status: 400, json: { message: /comment and correction must have at most 8192 bytes/ } },
   });
+  t.match(await call('PATCH', path, { comment: 5, correction: 'six' }), {
+    ...{ status: 400, json: { message: /comment/ } },
+  });
+});
+
+t.test('lists the scores that name the root of a trace as feedback on its run', async (t) => {
+  const { store, projectId, call } = await withRuns(t);
+  const traceId = '0123456789abcdef0011223344556677';
+  const span = `${traceId}:aaaaaaaaaaaaaaaa`;
+  const source = nativeBatch(1, { tenant: aTenant({ projectId }) });
+  await store.traces.write(observationBatch(source, { id: span, traceId }));
+  for (const [trace, root, run] of [
+    [ROOT, ROOT, ROOT],
+    [traceId, span, uuidOfRun(span)],
+  ] as const) {
+    for (const observation of [root, null]) {
+      const score = { name: observation === null ? 'trace' : 'root', observation_id: observation };
+      await call('POST', `/api/v1/traces/${trace}/scores`, { ...score, value: 1 });
+    }
+    t.match(await call('GET', `/feedback?run=${run}`), {
+      ...{ status: 200, json: [{ key: 'root' }, { key: 'trace' }] },
+    });
+  }
 });
