@@ -139,6 +139,19 @@ export class Redactor {
         isEscaped ? unescaped(bytes, start, end) : bytes.toString('utf8', start, end),
       );
     };
+    const judged = new Map<number, boolean>();
+    /** Whether the key of a number is an entry of the configuration, without words in front of it. */
+    const isEntry = (keyStart: number, keyEnd: number): boolean => {
+      // Hot path: a key may have millions of numbers.
+      const known = judged.get(keyStart);
+      if (known !== undefined) return known;
+      const mayBe = keyEnd - keyStart <= LONGEST_ENTRY;
+      const isEscaped = mayBe && isJson && hasBackslash(bytes, keyStart, keyEnd);
+      const isExact = mayBe && nameAt(keyStart, keyEnd, isEscaped)?.isExact === true;
+      if (judged.size === MAX_JUDGED) judged.clear();
+      judged.set(keyStart, isExact);
+      return isExact;
+    };
     const visitor: TextVisitor = {
       marks: (start, end, isFixed) => {
         const isEscaped = isJson && hasBackslash(bytes, start, end);
@@ -156,10 +169,7 @@ export class Redactor {
         }
       },
       scalar: ({ field, start, end, keyStart, keyEnd, form }) => {
-        // A longer key has words in front of an entry.
-        if (!this.#fields.has(field) || keyEnd - keyStart > LONGEST_ENTRY) return;
-        const isEscaped = isJson && hasBackslash(bytes, keyStart, keyEnd);
-        if (nameAt(keyStart, keyEnd, isEscaped)?.isExact !== true) return;
+        if (!this.#fields.has(field) || !isEntry(keyStart, keyEnd)) return;
         this.#matched('keys');
         numbers.push({ item, start, end, form });
       },
@@ -191,6 +201,8 @@ const TEXTS_PER_TURN = 64;
 const NUMBERS_PER_TURN = 4_096;
 /** Bytes of the longest entry of `keys` if each character is an escape of JSON. */
 const LONGEST_ENTRY = 6 * MAX_ENTRY;
+/** Keys whose verdict is kept: as many as can be around a number, so that a key is judged once although others are between its numbers. */
+const MAX_JUDGED = 1_024;
 
 type Visited = { readonly texts: TextList; readonly numbers: readonly MaskedRange[] };
 

@@ -47,6 +47,7 @@ export async function startControlServer(
 /** Serves connections, a bounded number at once. */
 class Places {
   readonly #serve: (socket: Socket) => void;
+  readonly #connected = new Set<Socket>();
   readonly #served = new Set<Socket>();
   readonly #waiting = new Set<Socket>();
 
@@ -55,7 +56,13 @@ class Places {
   }
 
   add(socket: Socket): void {
+    this.#connected.add(socket);
     socket.on('error', () => socket.destroy());
+    socket.once('close', () => {
+      this.#connected.delete(socket);
+      this.#waiting.delete(socket);
+      if (this.#served.delete(socket)) this.#serveNext();
+    });
     if (this.#waiting.size >= MAX_WAITING) {
       socket.setTimeout(IDLE_MS, () => socket.destroy()).resume();
       const message = `${MAX_COMMANDS + MAX_WAITING} commands are in progress. Retry`;
@@ -63,11 +70,6 @@ class Places {
       return;
     }
     this.#waiting.add(socket);
-    socket.once('close', () => {
-      this.#waiting.delete(socket);
-      this.#served.delete(socket);
-      this.#serveNext();
-    });
     this.#serveNext();
   }
 
@@ -81,7 +83,7 @@ class Places {
   }
 
   close(): void {
-    for (const socket of [...this.#waiting, ...this.#served]) socket.destroy();
+    for (const socket of this.#connected) socket.destroy();
   }
 }
 

@@ -277,7 +277,6 @@ function besideOf(
   tenant: Tenant,
   { attachments = [], feedback = [] }: Prepared,
 ): Beside {
-  const scoreEditors = findOffers(pipeline.offers, SCORE_EDITOR);
   return {
     attachments:
       store === undefined || attachments.length === 0
@@ -286,7 +285,14 @@ function besideOf(
     feedback:
       store === undefined || intake === undefined || feedback.length === 0
         ? undefined
-        : requestFeedback(intake, { tenant, store, scoreEditors, now: clock.now() }, feedback),
+        : requestFeedback(
+            intake,
+            {
+              ...{ tenant, store, now: clock.now() },
+              scoreEditors: findOffers(pipeline.offers, SCORE_EDITOR),
+            },
+            feedback,
+          ),
   };
 }
 

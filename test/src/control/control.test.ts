@@ -16,6 +16,7 @@ import { createQueues } from '../../../src/queue/registry.ts';
 import type { Store } from '../../../src/store/store.ts';
 import type { ApiKey } from '../../../src/tenancy/contract.ts';
 import { recordingLogger } from '../../helper/settings.ts';
+import { until } from '../../helper/until.ts';
 
 type Test = { teardown(clean: () => unknown): unknown };
 
@@ -70,6 +71,25 @@ t.test('runs 16 commands at once, lets 240 wait, and answers further ones', asyn
     run.sort((a, b) => Number(a) - Number(b)),
     numbers,
   );
+});
+
+t.test('a refused client that keeps its connection does not hold up the end', async (t) => {
+  const { server } = await serving(t, () => new Promise(() => {}));
+  const connected = async () => {
+    const socket = connect({ path: server.path, allowHalfOpen: true });
+    t.teardown(() => socket.destroy());
+    socket.on('error', () => {});
+    await once(socket, 'connect');
+    return socket;
+  };
+  for (let n = 0; n < 256; n++) await connected();
+  const refused = await connected();
+  await once(refused, 'data');
+  let isClosed = false;
+  void server.close().then(() => {
+    isClosed = true;
+  });
+  await until(() => isClosed);
 });
 
 t.test('only the user who runs the daemon can open its socket', async (t) => {
