@@ -1,6 +1,5 @@
 import type { SealedBatch } from '../../../src/model/batch.ts';
 import { HOUR_MS } from '../../../src/model/usage-window.ts';
-
 import type { PostgresClient } from '../connection/statement.ts';
 import { rows } from '../connection/statement.ts';
 import type { UsageTime } from '../tenancy/usage.ts';

@@ -62,9 +62,10 @@ export class Eraser {
     this.#hasPostponed = false;
     const failures: unknown[] = [];
     for (const row of await tables.open()) {
-      const { postponedAt } = erasureRecord(row);
-      const rests = postponedAt !== undefined && Math.abs(clock.now() - postponedAt) < POSTPONED_MS;
       try {
+        const { postponedAt } = erasureRecord(row);
+        const rests =
+          postponedAt !== undefined && Math.abs(clock.now() - postponedAt) < POSTPONED_MS;
         if (rests) this.#hasPostponed = true;
         else yield* this.#carryOutOrPostpone(row);
       } catch (error) {
