@@ -185,7 +185,13 @@ function shown(tree: string, { rounds, threads, bytes }: Turn): string {
   return `  ${tree}: ${costs} µs a span (${each}); ${bytes.toFixed(0)} bytes a span`;
 }
 
-for (const kind of KINDS.filter(({ name }) => new RegExp(flags.only).test(name))) {
+const chosen = KINDS.filter(({ name }) => new RegExp(flags.only).test(name));
+if (chosen.length === 0) {
+  const names = KINDS.map(({ name }) => `\n  ${name}`).join('');
+  process.stderr.write(`--only ${flags.only} matches none of:${names}\n`);
+  process.exit(1);
+}
+for (const kind of chosen) {
   process.stdout.write(`${kind.name}\n`);
   const costs: Record<'other' | 'own', number[]> = { other: [], own: [] };
   for (let turn = 0; turn < Number(flags.turns); turn++) {

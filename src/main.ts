@@ -11,7 +11,7 @@ if (Number.parseInt(process.versions.node, 10) < NEEDED) {
 } else {
   const { endWhileLoading } = await import('./cli/first-process.ts');
   endWhileLoading((status) => process.exit(status));
-  const { createThreadEnd } = await import('./cli/thread-end.ts');
+  const { createThreadEnd, endFirstProcess } = await import('./cli/thread-end.ts');
   const endThreads = createThreadEnd();
   const { enableCompileCache } = await import('node:module');
   const { fixAllocator } = await import('./cli/allocator.ts');
@@ -27,7 +27,10 @@ if (Number.parseInt(process.versions.node, 10) < NEEDED) {
   const terminal = processTerminal();
   const status = await terminal.end(await runCli(process.argv.slice(2), terminal));
   // An exit waits for every thread. A store survives the kill as it survives a crash.
-  if (!(await endThreads())) process.kill(process.pid, 'SIGKILL');
+  if (!(await endThreads())) {
+    endFirstProcess(status);
+    process.kill(process.pid, 'SIGKILL');
+  }
   process.exit(status);
 }
 

@@ -8,7 +8,7 @@ import { MAX_ID_BYTES } from '../../src/model/json/id.ts';
 import { idOfSegment } from '../../src/model/path-id.ts';
 import { boundConnections } from '../../src/net/bounded-connections.ts';
 import { clientAddresses } from '../../src/net/client-address.ts';
-import { ownHostCheck } from '../../src/net/own-host.ts';
+import { hasManyHosts, ownHostCheck } from '../../src/net/own-host.ts';
 import { ProxyGate } from '../../src/net/proxy-gate.ts';
 import type { ProjectReads } from '../../src/read/project-reads.ts';
 import { parseEndpoint } from '../../src/schema/fields.ts';
@@ -103,7 +103,10 @@ export async function createServer(parts: ServerParts): Promise<AdminServer> {
     return plainAddress(clientOf(proxies?.clientOf(raw.socket) ?? ip, headersOf(raw)));
   };
   let refusalOf = ownHostCheck('', []);
-  app.addHook('onRequest', async ({ headers }) => {
+  app.addHook('onRequest', async ({ headers, raw }) => {
+    if (hasManyHosts(raw)) {
+      throw new ApiError('invalid_request', 'The request has more than one Host header.');
+    }
     const refusal = refusalOf(headers);
     if (refusal === undefined) return;
     const code = refusal.header === 'host' ? 'misdirected' : 'foreign_site';

@@ -5,6 +5,7 @@ import { HEALTH } from '../../src/component/health.ts';
 import { parseTarget } from '../../src/http/routes.ts';
 import { boundAddress } from '../../src/net/address.ts';
 import { boundConnections } from '../../src/net/bounded-connections.ts';
+import { hasManyHosts } from '../../src/net/own-host.ts';
 import { ProxyGate } from '../../src/net/proxy-gate.ts';
 import { parseEndpoint } from '../../src/schema/fields.ts';
 import { proxySettings } from '../../src/schema/trusted-proxies.ts';
@@ -84,6 +85,7 @@ function answerTo(
   health: HealthSource,
   config: HealthCheckConfig,
 ): { status: number; body: object } {
+  if (hasManyHosts(request)) return { status: 400, body: { error: 'more than one Host header' } };
   const target = parseTarget(request.url ?? '');
   if (target === undefined) return { status: 400, body: { error: 'invalid request target' } };
   if (request.method !== 'GET' && request.method !== 'HEAD') {

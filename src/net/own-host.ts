@@ -1,3 +1,4 @@
+import type { IncomingMessage } from 'node:http';
 import { isIP } from 'node:net';
 
 /** The headers that name the site that a request is for, and the site that a browser sends it from. */
@@ -41,6 +42,11 @@ export function ownHostCheck(
     }
     return undefined;
   };
+}
+
+/** True for a request that a proxy may have taken for another host than this process does; RFC 9112, 3.2. */
+export function hasManyHosts({ headersDistinct }: IncomingMessage): boolean {
+  return (headersDistinct.host?.length ?? 0) > 1;
 }
 
 /** `host:port` of an origin, in the form of a `Host` header; undefined for `null` and every other form. */

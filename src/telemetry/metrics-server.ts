@@ -2,7 +2,7 @@ import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { Clock, Logger } from '../component/component.ts';
 import { boundAddress } from '../net/address.ts';
 import { boundConnections } from '../net/bounded-connections.ts';
-import { ownHostCheck } from '../net/own-host.ts';
+import { hasManyHosts, ownHostCheck } from '../net/own-host.ts';
 import type { ProxySettings } from '../net/proxy-gate.ts';
 import { ProxyGate } from '../net/proxy-gate.ts';
 import type { ServerTls } from '../schema/server-tls.ts';
@@ -48,6 +48,7 @@ export async function startMetricsServer(options: MetricsServerOptions): Promise
   const server = createServer(
     { requestTimeout: HEAD_MS, headersTimeout: HEAD_MS, connectionsCheckingInterval: CHECK_MS },
     (request, response) => {
+      if (hasManyHosts(request)) return refuse(response, 400, {});
       const refusal = refusalOf(request.headers);
       if (refusal !== undefined) {
         return refuse(response, refusal.header === 'host' ? 421 : 403, {}, refusal.reason);

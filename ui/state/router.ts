@@ -38,8 +38,30 @@ function newEntry(): string {
   return `${performance.timeOrigin} ${lastEntry}`;
 }
 
+/** Returns true to stay on the page. */
+type Leaving = () => boolean;
+let leaving: Leaving | undefined;
+
+/** Asks before Back and Forward leave the page. Returns a function that ends it. */
+export function askBeforeLeaving(ask: Leaving): () => void {
+  leaving = ask;
+  return () => {
+    if (leaving === ask) leaving = undefined;
+  };
+}
+
 window.addEventListener('popstate', () => {
   const before = address.value;
+  if (leaving?.() === true) {
+    // The browser has left the entry already: the page gets a new one.
+    const search = before.query.toString();
+    history.pushState(
+      { entry: before.entry },
+      '',
+      search === '' ? before.path : `${before.path}?${search}`,
+    );
+    return;
+  }
   keepScroll(before.entry);
   address.value = read(true);
   if (address.value.path !== before.path) window.scrollTo(0, 0);

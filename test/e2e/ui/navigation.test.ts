@@ -152,6 +152,25 @@ t.test('Back closes a dialog, which asks about an object of the page that was le
   t.pass('no dialog is left');
 });
 
+t.test('Back from a new key warns before it leaves the page', async (t) => {
+  const token = page.getByLabel('New API key');
+  const warning = page.getByRole('alert').getByText('not shown again');
+  await ui.open(`/traces?project=${first}`);
+  await page.getByRole('link', { name: 'Settings' }).click();
+  await page.getByRole('link', { name: 'API keys' }).click();
+  await page.getByRole('button', { name: 'Create key' }).click();
+  await dialog.getByRole('button', { name: 'Create key' }).click();
+  const text = await token.innerText();
+  await page.goBack();
+  await warning.waitFor();
+  t.equal(await token.innerText(), text);
+  t.match(page.url(), '/settings/keys');
+  await page.goBack();
+  await token.waitFor({ state: 'detached' });
+  t.match(page.url(), '/settings');
+  t.notMatch(page.url(), '/settings/keys');
+});
+
 t.test('says that the project of the address does not exist', async (t) => {
   for (const path of ['/traces', '/traces/t20', '/dashboard', '/settings/keys', '/start']) {
     await page.goto(`${ui.daemon.adminBase}${path}?project=proj_gone`);

@@ -511,6 +511,7 @@ t.test('refuses a Host or Origin of another site before the token is read', asyn
     [`Host: ${own}`, 200],
     ['Host: admin.test', 200],
     ['Host: evil.test', 421],
+    [`Host: ${own}\r\nHost: evil.test`, 400],
     [`Host: ${own}\r\nOrigin: http://evil.test`, 403],
     [`Host: ${own}\r\nOrigin: http://${own}`, 200],
   ];

@@ -78,6 +78,13 @@ t.test('serves a configured path, and answers 404 to an unknown one', async (t) 
   t.equal((await fetch(`${url}/health`, { method: 'HEAD' })).status, 200);
 });
 
+t.test('refuses two Host headers', async (t) => {
+  const { url } = await serving(t);
+  const wire = await dial(url);
+  wire.send('GET /livez HTTP/1.1\r\nHost: a.test\r\nHost: b.test\r\n\r\n');
+  t.equal((await wire.answer()).status, 400);
+});
+
 t.test('survives malformed targets, and stops without waiting for idle connections', async (t) => {
   const { url, extension } = await serving(t);
   const wire = await dial(url);

@@ -344,6 +344,7 @@ t.test('refuses a Host or Origin of another site, and accepts allowed_hosts', as
   t.match(await ask(`Host: ${address}`), /^HTTP\/1.1 200/);
   t.match(await ask('Host: metrics.test:8888'), /^HTTP\/1.1 200/);
   t.match(await ask('Host: evil.test'), /^HTTP\/1.1 421/);
+  t.match(await ask(`Host: ${address}\r\nHost: evil.test`), /^HTTP\/1.1 400/);
   t.match(await ask(`Host: ${address}\r\nOrigin: http://evil.test`), /^HTTP\/1.1 403/);
 });
 

@@ -11,6 +11,11 @@ export function sumOf(points: readonly Point[], field: PointField): number {
   return points.reduce((sum, point) => sum + (point[field] ?? 0), 0);
 }
 
+/** The cost of all points; null for 0, because the points count an unknown cost as 0. */
+export function costOf(points: readonly Point[]): number | null {
+  return sumOf(points, 'cost') || null;
+}
+
 /** A value for each time; 0 where the daemon has no point. */
 export function valuesAt(
   times: readonly number[],

@@ -14,7 +14,7 @@ import { projects } from '../../state/projects.ts';
 import { useResource } from '../../state/resource.ts';
 import { query as parameters, setQuery } from '../../state/router.ts';
 import { toggleValue } from '../../state/terms.ts';
-import { nameOf, samplesOf, sumOf, worstLatency } from './figures.ts';
+import { costOf, nameOf, samplesOf, sumOf, worstLatency } from './figures.ts';
 
 type Props = {
   readonly project: string;
@@ -111,7 +111,7 @@ export function Groups({ project, asked, times, query }: Props): JSX.Element {
                 isNumber: true,
                 cell: ({ points }) => count(sumOf(points, 'output_tokens')),
               },
-              { name: 'Cost', isNumber: true, cell: ({ points }) => cost(sumOf(points, 'cost')) },
+              { name: 'Cost', isNumber: true, cell: ({ points }) => cost(costOf(points)) },
             ]}
           />
         )}

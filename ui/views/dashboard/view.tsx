@@ -20,7 +20,7 @@ import { barsOf, rangeKey, rangeOf, STEP_MS } from '../../state/range.ts';
 import { useResource } from '../../state/resource.ts';
 import { hrefOf, navigate, query, setQuery } from '../../state/router.ts';
 import { mistakeOf } from '../../state/terms.ts';
-import { latencyAt, sumOf, valuesAt } from './figures.ts';
+import { costOf, latencyAt, sumOf, valuesAt } from './figures.ts';
 import { FirstToken } from './first-token.tsx';
 import { Groups } from './groups.tsx';
 
@@ -112,7 +112,7 @@ function Overall({ stats, times, step, project: id, asked, days }: OverallProps)
         sums={[
           { name: 'Traces', value: count(sumOf(points, 'traces')) },
           { name: 'Failed observations', value: `${(failedPart * 100).toFixed(1)} %` },
-          { name: 'Cost', value: cost(sumOf(points, 'cost')) },
+          { name: 'Cost', value: cost(costOf(points)) },
           { name: 'Input tokens', value: count(sumOf(points, 'input_tokens')) },
           { name: 'Output tokens', value: count(sumOf(points, 'output_tokens')) },
         ]}

@@ -1,5 +1,6 @@
 import t from 'tap';
 import {
+  costOf,
   latencyAt,
   nameOf,
   percentileAt,
@@ -20,6 +21,12 @@ t.test('adds up a field, and takes a missing one as 0', async (t) => {
   t.equal(sumOf(POINTS, 'traces'), 7);
   t.equal(sumOf(POINTS, 'cost'), 0.5);
   t.equal(sumOf([], 'errors'), 0);
+});
+
+t.test('has no cost of points without a known one', async (t) => {
+  t.equal(costOf(POINTS), 0.5);
+  t.equal(costOf([{ time: HOURS[0], traces: 1, cost: 0 }]), null);
+  t.equal(costOf([]), null);
 });
 
 t.test('gives a value for each time, and no latency where no trace ended', async (t) => {
