@@ -123,22 +123,27 @@ t.test('no usage moves to the sums by hour while they are read', async (t) => {
   t.same(places, [0, 1]);
 });
 
+/** An open store with a queue, and a tenant of its first project. */
+async function opened(t: Test) {
+  const place = sqlitePlace(t);
+  const { store, close } = await place.open();
+  t.teardown(close);
+  const queue = await store.openQueue({ name: 'q', branches: ['a'], maxBytes: 1e9 });
+  const [project] = await store.projects.list();
+  const { organizationId = '', id: projectId = '' } = project ?? {};
+  return { place, store, queue, tenant: aTenant({ organizationId, projectId }) };
+}
+
 t.test(
   'a batch from a machine whose clock is far ahead counts in the present windows',
   async (t) => {
-    const place = sqlitePlace(t);
-    const { store, close } = await place.open();
-    t.teardown(close);
-    const queue = await store.openQueue({ name: 'q', branches: ['a'], maxBytes: 1e9 });
-    const [project] = await store.projects.list();
-    const { organizationId = '', id: projectId = '' } = project ?? {};
-    const tenant = aTenant({ organizationId, projectId });
+    const { place, store, queue, tenant } = await opened(t);
     const usage = { events: 3, bytes: 30 };
     const receivedAt = place.clock.now();
     for (const ahead of [0, 400 * 24 * HOUR_MS, 0]) {
       await queue.append(nativeBatch(3, { tenant, usage, receivedAt: receivedAt + ahead }));
     }
-    t.match(await store.counters.read(organizationId), {
+    t.match(await store.counters.read(tenant.organizationId), {
       month: { events: 9 },
       hour: { bytes: 90 },
     });
@@ -149,13 +154,7 @@ t.test(
 t.test(
   'the windows before a clock was far ahead are in force when it is right again',
   async (t) => {
-    const place = sqlitePlace(t);
-    const { store, close } = await place.open();
-    t.teardown(close);
-    const queue = await store.openQueue({ name: 'q', branches: ['a'], maxBytes: 1e9 });
-    const [project] = await store.projects.list();
-    const { organizationId = '', id: projectId = '' } = project ?? {};
-    const tenant = aTenant({ organizationId, projectId });
+    const { place, store, queue, tenant } = await opened(t);
     const limits = { eventsPerMonth: 6, bytesPerHour: 60 };
     const reserve = (events: number) =>
       store.counters.reserve(
@@ -179,14 +178,14 @@ t.test(
     place.clock.set(right + 400 * 24 * HOUR_MS + HOUR_MS);
     await append(4);
     place.clock.set(right);
-    const { month, hour } = await store.counters.read(organizationId);
+    const { month, hour } = await store.counters.read(tenant.organizationId);
     t.same([month.events, hour.bytes], [3, 30]);
     t.ok(hour.resetsAt <= right + HOUR_MS);
     await append(2);
     t.match(await reserve(2), { admitted: false, code: 'monthly_limit' });
     t.match(await reserve(1), { admitted: true, at: right });
     place.clock.set(right + HOUR_MS);
-    t.match(await store.counters.read(organizationId), {
+    t.match(await store.counters.read(tenant.organizationId), {
       month: { events: 6 },
       hour: { bytes: 0 },
     });
@@ -194,13 +193,7 @@ t.test(
 );
 
 t.test('the usage of a month stays when a clock is set back by hours', async (t) => {
-  const place = sqlitePlace(t);
-  const { store, close } = await place.open();
-  t.teardown(close);
-  const queue = await store.openQueue({ name: 'q', branches: ['a'], maxBytes: 1e9 });
-  const [project] = await store.projects.list();
-  const { organizationId = '', id: projectId = '' } = project ?? {};
-  const tenant = aTenant({ organizationId, projectId });
+  const { place, store, queue, tenant } = await opened(t);
   const month = Date.UTC(2030, 4, 1);
   async function appendAt(hour: number): Promise<void> {
     place.clock.set(month + hour * HOUR_MS);
@@ -209,7 +202,7 @@ t.test('the usage of a month stays when a clock is set back by hours', async (t)
   }
   async function usageAt(hour: number): Promise<unknown> {
     place.clock.set(month + hour * HOUR_MS);
-    const { month: ofMonth, hour: ofHour } = await store.counters.read(organizationId);
+    const { month: ofMonth, hour: ofHour } = await store.counters.read(tenant.organizationId);
     return [ofMonth.events, ofHour.bytes];
   }
   await appendAt(-100);
