@@ -1,5 +1,6 @@
 import { type Endpoint, parseEndpoint } from '../schema/fields.ts';
 import type { Draft } from './draft.ts';
+import { isUsed } from './references.ts';
 import { visit } from './shape.ts';
 import type { Path } from './tree.ts';
 import { pathText } from './tree.ts';
@@ -56,11 +57,7 @@ function claimsOf(draft: Draft): Claim[] {
   };
   for (const section of ['receivers', 'extensions'] as const) {
     for (const { id, factory, config } of draft[section].values()) {
-      const isStarted =
-        section === 'extensions'
-          ? draft.service.extensions.includes(id)
-          : draft.pipelines.some((pipeline) => pipeline.receivers.includes(id));
-      if (!isStarted || config === undefined) continue;
+      if (config === undefined || !isUsed(draft, section, id)) continue;
       visit(factory.config, config, (field, value, marks) => {
         if (marks.listens !== undefined) {
           add(

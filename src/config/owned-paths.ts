@@ -1,5 +1,6 @@
 import { resolve } from 'node:path';
 import type { Draft } from './draft.ts';
+import { isUsed } from './references.ts';
 import { visit } from './shape.ts';
 import { type Path, pathText } from './tree.ts';
 
@@ -22,11 +23,7 @@ function ownedPaths(draft: Draft): OwnedPath[] {
   const found: OwnedPath[] = [];
   for (const section of ['extensions', 'exporters'] as const) {
     for (const { id, factory, config } of draft[section].values()) {
-      const isStarted =
-        section === 'extensions'
-          ? draft.service.extensions.includes(id)
-          : draft.pipelines.some((pipeline) => pipeline.exporters.includes(id));
-      if (!isStarted || config === undefined) continue;
+      if (config === undefined || !isUsed(draft, section, id)) continue;
       visit(factory.config, config, (field, value, { owns }) => {
         if (owns === undefined || typeof value !== 'string') return;
         found.push({
