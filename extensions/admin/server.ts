@@ -6,6 +6,7 @@ import type { Exchange } from '../../src/http/exchange.ts';
 import { compilePath, matchPath, parseTarget } from '../../src/http/routes.ts';
 import { MAX_ID_BYTES } from '../../src/model/json/id.ts';
 import { idOfSegment } from '../../src/model/path-id.ts';
+import { boundAddress } from '../../src/net/address.ts';
 import { boundConnections } from '../../src/net/bounded-connections.ts';
 import { clientAddresses } from '../../src/net/client-address.ts';
 import { hasManyHosts, ownHostCheck } from '../../src/net/own-host.ts';
@@ -353,8 +354,5 @@ async function listen(app: FastifyInstance, endpoint: string): Promise<void> {
 }
 
 function urlOf(app: FastifyInstance, scheme: string): string | undefined {
-  const address = app.server.address();
-  if (typeof address !== 'object' || address === null) return undefined;
-  const host = address.family === 'IPv6' ? `[${address.address}]` : address.address;
-  return `${scheme}://${host}:${address.port}`;
+  return app.server.listening ? `${scheme}://${boundAddress(app.server)}` : undefined;
 }
