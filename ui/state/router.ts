@@ -54,12 +54,7 @@ window.addEventListener('popstate', () => {
   const before = address.value;
   if (leaving?.() === true) {
     // The browser has left the entry already: the page gets a new one.
-    const search = before.query.toString();
-    history.pushState(
-      { entry: before.entry },
-      '',
-      search === '' ? before.path : `${before.path}?${search}`,
-    );
+    history.pushState({ entry: before.entry }, '', withSearch(before.path, before.query));
     return;
   }
   keepScroll(before.entry);
@@ -89,6 +84,10 @@ export function hrefOf(to: string, parameters: Parameters = {}): string {
   for (const [name, value] of Object.entries({ [KEPT]: kept, ...parameters })) {
     if (value !== undefined && value !== '') search.set(name, value);
   }
+  return withSearch(to, search);
+}
+
+function withSearch(to: string, search: URLSearchParams): string {
   const text = search.toString();
   return text === '' ? to : `${to}?${text}`;
 }
