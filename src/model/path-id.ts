@@ -3,7 +3,7 @@ const DOTS = /^~*\.\.?$/;
 const SHIFTED = /^~+\.\.?$/;
 
 /**
- * The segment of a path that stands for an id. Browsers, and clients with their rules for URLs, remove the segments `.` and `..`, also
+ * The segment of a path for an id. Browsers, and clients with their rules for URLs, remove the segments `.` and `..`, also
  * in percent escapes. So these ids follow a `~`, and an id that has this form already gets one more.
  */
 export function segmentOf(id: string): string {
