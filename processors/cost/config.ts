@@ -58,6 +58,11 @@ const entry = z
     cache_write_mtok: price
       .optional()
       .describe('Input tokens that were written to a cache. Default: as input.'),
+    cache_write_1h_mtok: price
+      .optional()
+      .describe(
+        'Those of them that last an hour. It needs `cache_write_mtok`. Default: as `cache_write_mtok`.',
+      ),
     output_reasoning_mtok: price
       .optional()
       .describe('Output tokens of reasoning. Default: as output.'),
@@ -66,7 +71,12 @@ const entry = z
   })
   .refine(({ model, model_matches }) => (model === undefined) !== (model_matches === undefined), {
     error: 'expected either model or model_matches',
-  });
+  })
+  .refine(
+    ({ cache_write_1h_mtok: hour, cache_write_mtok: write }) =>
+      hour === undefined || write !== undefined,
+    { error: 'cache_write_1h_mtok needs cache_write_mtok' },
+  );
 
 /** The fields that the pricing depends on. */
 export const pricingOptions = z.object({

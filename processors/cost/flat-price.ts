@@ -21,6 +21,7 @@ const UNITS = {
   input_mtok: 'input',
   cache_read_mtok: 'input',
   cache_write_mtok: 'input',
+  cache_write_1h_mtok: 'input',
   output_mtok: 'output',
   output_reasoning_mtok: 'output',
 } as const;
@@ -54,22 +55,24 @@ function ascending(price: number | TieredPrices): number | TieredPrices {
  * to judge.
  */
 export function flatCostOf(flat: FlatPrice, tokens: Tokens): FlatCost | undefined {
-  const { input, output, cacheRead, cacheWrite, reasoning } = tokens;
+  const { input, output, cacheRead, cacheWrite, cacheWriteHour, reasoning } = tokens;
   if (tokens.inputAudio + tokens.outputAudio > 0) return undefined;
-  for (const count of [input, output, cacheRead, cacheWrite, reasoning]) {
+  for (const count of [input, output, cacheRead, cacheWrite, cacheWriteHour, reasoning]) {
     if (!Number.isSafeInteger(count) || count < 0) return undefined;
   }
   const counts = {
-    ...{ input_mtok: input, cache_read_mtok: 0, cache_write_mtok: 0 },
+    ...{ input_mtok: input, cache_read_mtok: 0, cache_write_mtok: 0, cache_write_1h_mtok: 0 },
     ...{ output_mtok: output, output_reasoning_mtok: 0 },
   };
   // A part without a price of its own is priced as the whole.
   for (const { unit } of flat) {
     if (unit === 'cache_read_mtok') counts[unit] = cacheRead;
     if (unit === 'cache_write_mtok') counts[unit] = cacheWrite;
+    if (unit === 'cache_write_1h_mtok') counts[unit] = cacheWriteHour;
     if (unit === 'output_reasoning_mtok') counts[unit] = reasoning;
   }
   counts.input_mtok -= counts.cache_read_mtok + counts.cache_write_mtok;
+  counts.cache_write_mtok -= counts.cache_write_1h_mtok;
   counts.output_mtok -= counts.output_reasoning_mtok;
   if (counts.input_mtok < 0 || counts.output_mtok < 0) return undefined;
   const sums = { input: 0, output: 0 };

@@ -66,18 +66,20 @@ function byPrecedence(a: Candidate, b: Candidate): number {
 
 /** The library wants a price for cached audio if both cached tokens and audio have one. */
 function priceOf(entry: PriceEntry): ModelPrice {
-  const { input_audio_mtok, cache_read_mtok, cache_write_mtok } = entry;
+  const { input_audio_mtok, cache_read_mtok, cache_write_mtok, cache_write_1h_mtok } = entry;
   const { output_mtok, output_reasoning_mtok, output_audio_mtok } = entry;
   return known({
     input_mtok: entry.input_mtok,
     output_mtok,
     cache_read_mtok,
     cache_write_mtok,
+    cache_write_1h_mtok,
     output_reasoning_mtok,
     input_audio_mtok,
     output_audio_mtok,
     cache_audio_read_mtok: input_audio_mtok === undefined ? undefined : cache_read_mtok,
     cache_audio_write_mtok: input_audio_mtok === undefined ? undefined : cache_write_mtok,
+    cache_audio_write_1h_mtok: input_audio_mtok === undefined ? undefined : cache_write_1h_mtok,
     output_audio_reasoning_mtok:
       output_audio_mtok === undefined ? undefined : output_reasoning_mtok,
   });

@@ -123,10 +123,12 @@ function costOf(tokens: Tokens, { provider, flat }: TariffPrice, at: number): Co
 /** The usage to price, then the same without the parts that the library may refuse. */
 function* usagesOf(tokens: Tokens): Generator<Usage> {
   const { input, output, cacheRead, cacheWrite, reasoning, inputAudio, outputAudio } = tokens;
+  const { cacheWriteHour } = tokens;
   const whole = { input_tokens: input, output_tokens: output };
   const parts: Record<string, number> = {};
   if (cacheRead > 0) parts.cache_read_tokens = cacheRead;
   if (cacheWrite > 0) parts.cache_write_tokens = cacheWrite;
+  if (cacheWriteHour > 0) parts.cache_write_1h_tokens = cacheWriteHour;
   if (reasoning > 0) parts.output_reasoning_tokens = reasoning;
   if (inputAudio + outputAudio > 0) {
     yield { ...whole, ...parts, ...audioOf(tokens) };
@@ -144,6 +146,7 @@ function audioOf({ inputAudio, outputAudio }: Tokens): Usage {
           input_audio_tokens: inputAudio,
           cache_audio_read_tokens: 0,
           cache_audio_write_tokens: 0,
+          cache_audio_write_1h_tokens: 0,
         }),
     ...(outputAudio === 0
       ? {}

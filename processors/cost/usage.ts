@@ -10,6 +10,8 @@ export type Tokens = {
   readonly output: number;
   readonly cacheRead: number;
   readonly cacheWrite: number;
+  /** Those of `cacheWrite` that last an hour. */
+  readonly cacheWriteHour: number;
   readonly reasoning: number;
   readonly inputAudio: number;
   readonly outputAudio: number;
@@ -28,6 +30,7 @@ const NAMES = {
     'cached_input_tokens',
   ],
   cacheWrite: ['cache_creation_input_tokens', 'cache_write_tokens', 'cache_write_input_tokens'],
+  cacheWriteHour: ['cache_write_1h_tokens'],
   reasoning: ['reasoning_tokens', 'reasoning_output_tokens', 'output_reasoning_tokens'],
   inputAudio: ['input_audio_tokens'],
   outputAudio: ['output_audio_tokens'],
@@ -76,6 +79,7 @@ export function tokensOf({
     output: whole.output + (isReasoningApart ? reasoning : 0),
     cacheRead,
     cacheWrite,
+    cacheWriteHour: Math.min(cacheWrite, count(NAMES.cacheWriteHour)),
     reasoning,
     inputAudio: count(NAMES.inputAudio),
     outputAudio: count(NAMES.outputAudio),

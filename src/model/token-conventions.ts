@@ -84,6 +84,16 @@ export const TOKEN_KINDS = {
       'input_cache_creation',
     ],
   },
+  /** Those of the cache-write tokens that last an hour, which have a price of their own. */
+  cache_write_1h_tokens: {
+    attributes: ['gen_ai.usage.details.ephemeral_1h_input_tokens'],
+    names: [
+      'ephemeral_1h_input_tokens',
+      'ephemeral_1hr_input_tokens',
+      'input_ephemeral_1h_input_tokens',
+      'cache_creation_ephemeral_1h_input_tokens',
+    ],
+  },
   reasoning_tokens: {
     attributes: [
       'gen_ai.usage.reasoning.output_tokens',
@@ -152,11 +162,13 @@ export const TOKEN_KINDS = {
 } as const;
 
 /**
- * The tokens of Anthropic's cache writes by how long they last, as clients of LangChain and Langfuse name them. Their sum are the
- * cache-write tokens, unless a larger sum is sent.
+ * The tokens of Anthropic's cache writes by how long they last, five minutes and an hour, as clients of LangChain, LangSmith and Langfuse
+ * name them. Their sum are the cache-write tokens, unless a larger sum is sent.
  */
 export const CACHE_WRITE_TIERS = [
   ['ephemeral_5m_input_tokens', 'ephemeral_1h_input_tokens'],
+  // LangSmith's client for the Claude Agent SDK.
+  ['ephemeral_5m_input_tokens', 'ephemeral_1hr_input_tokens'],
   ['input_ephemeral_5m_input_tokens', 'input_ephemeral_1h_input_tokens'],
   ['cache_creation_ephemeral_5m_input_tokens', 'cache_creation_ephemeral_1h_input_tokens'],
 ] as const;
@@ -178,6 +190,7 @@ const INPUT_DETAILS = {
   cache_creation_tokens: 'cache_write_tokens',
   ephemeral_5m_input_tokens: 'cache_write_tokens',
   ephemeral_1h_input_tokens: 'cache_write_tokens',
+  ephemeral_1hr_input_tokens: 'cache_write_tokens',
   audio: 'input_audio_tokens',
   audio_tokens: 'input_audio_tokens',
   text_tokens: 'input_text_tokens',
@@ -191,7 +204,13 @@ const OUTPUT_DETAILS = {
   text_tokens: 'output_text_tokens',
   image_tokens: 'output_image_tokens',
 } as const;
+/** A member of Anthropic's usage object. */
+const CACHE_WRITES = {
+  ephemeral_5m_input_tokens: 'cache_write_tokens',
+  ephemeral_1h_input_tokens: 'cache_write_tokens',
+} as const;
 export const NESTED_COUNTS = {
+  cache_creation: CACHE_WRITES,
   input_token_details: INPUT_DETAILS,
   input_tokens_details: INPUT_DETAILS,
   prompt_tokens_details: INPUT_DETAILS,

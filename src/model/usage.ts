@@ -64,7 +64,8 @@ export class UsageCounts {
   /** A count as the client names it. */
   add(name: string, count: number, keepsUnknown: boolean): void {
     const known = KINDS_BY_NAME.get(name);
-    if (known !== undefined) this.#offer({ kind: known.kind, count, rank: known.rank, name });
+    const isKnown = known !== undefined && (keepsUnknown || !TIERS.has(name));
+    if (isKnown) this.#offer({ kind: known.kind, count, rank: known.rank, name });
     else if (!keepsUnknown) this.#addPart(name, count);
     // An amount of money, such as `total_cost`, is no count, even if it is a whole number.
     else if (!Object.hasOwn(COST_NAMES, name)) this.#offer({ kind: name, count, rank: 0, name });
@@ -86,7 +87,10 @@ export class UsageCounts {
 
   /** The tiers are parts of the cache-write tokens: newer clients send 0 beside them, earlier ones the sum. */
   #sumTiers(): void {
-    const count = this.#tiers?.reduce((sum, tier) => sum + tier, 0) ?? 0;
+    if (this.#tiers === undefined) return;
+    const [minutes = 0, hour = 0] = this.#tiers;
+    const count = minutes + hour;
+    if (hour > 0) this.#offer({ kind: 'cache_write_1h_tokens', count: hour, rank: -1, name: '' });
     const sent = this.#found('cache_write_tokens');
     if (count <= (sent?.count ?? 0)) return;
     this.#offer({ kind: 'cache_write_tokens', count, rank: -1, name: sent?.name ?? '' });

@@ -277,7 +277,7 @@ export function takeCounts(
     const count = isKnown
       ? countOrNote(bytes, member, notes, name)
       : countIn(bytes, member.start, member.end);
-    if (count !== undefined && nested === undefined) counts.add(name, count, keepsUnknown);
+    if (count !== undefined) counts.add(name, count, keepsUnknown);
   }
 }
 

@@ -156,6 +156,7 @@ const USAGE_KEYS: ReadonlyMap<string, readonly string[]> = new Map(
       'gen_ai.usage.cache_creation.input_tokens',
       'llm.token_count.prompt_details.cache_write',
     ],
+    cache_write_1h_tokens: ['gen_ai.usage.details.ephemeral_1h_input_tokens'],
     reasoning_tokens: [
       'gen_ai.usage.reasoning.output_tokens',
       'llm.token_count.completion_details.reasoning',

@@ -6,7 +6,7 @@ import { createPricing } from '../../../processors/cost/prices.ts';
 const MODEL = 'model';
 
 const NONE = {
-  ...{ input: 0, output: 0, cacheRead: 0, cacheWrite: 0, reasoning: 0 },
+  ...{ input: 0, output: 0, cacheRead: 0, cacheWrite: 0, cacheWriteHour: 0, reasoning: 0 },
   ...{ inputAudio: 0, outputAudio: 0 },
 };
 
@@ -17,6 +17,7 @@ function byLibrary(prices: ModelInfo['prices'], tokens: typeof NONE): unknown {
     output_tokens: tokens.output,
     cache_read_tokens: tokens.cacheRead,
     cache_write_tokens: tokens.cacheWrite,
+    cache_write_1h_tokens: tokens.cacheWriteHour,
     output_reasoning_tokens: tokens.reasoning,
   };
   const models = [{ id: MODEL, match: { equals: MODEL }, prices }];
@@ -46,6 +47,7 @@ const PRICES: readonly ModelInfo['prices'][] = [
     output_mtok: { base: 10, tiers: [{ start: 200_000, price: 15 }] },
   },
   { input_mtok: 0, output_mtok: 0.3, cache_write_mtok: 0.7 },
+  { cache_write_1h_mtok: 6, input_mtok: 3, output_mtok: 15, cache_write_mtok: 3.75 },
 ];
 
 t.test('has the cost of the library to the last bit', async (t) => {
@@ -56,7 +58,9 @@ t.test('has the cost of the library to the last bit', async (t) => {
       const [input, output] = [i * 7919, i * 104_729];
       const cacheRead = i % 3 === 0 ? 0 : Math.floor(input / 3);
       const cacheWrite = i % 4 === 0 ? 0 : Math.floor(input / 7);
-      const tokens = { ...NONE, input, output, cacheRead, cacheWrite, reasoning: i * 13 };
+      const cacheWriteHour = i % 2 === 0 ? 0 : Math.floor(cacheWrite / 2);
+      const parts = { cacheRead, cacheWrite, cacheWriteHour, reasoning: i * 13 };
+      const tokens = { ...NONE, input, output, ...parts };
       const expected = byLibrary(prices, tokens);
       t.same(flatCostOf(flat, tokens), expected);
     }

@@ -112,6 +112,7 @@ t.test('prices cached tokens, reasoning and audio', async (t) => {
       output_mtok: 20,
       cache_read_mtok: 1,
       cache_write_mtok: 12,
+      cache_write_1h_mtok: 20,
       output_reasoning_mtok: 30,
       input_audio_mtok: 40,
       output_audio_mtok: 80,
@@ -125,6 +126,11 @@ t.test('prices cached tokens, reasoning and audio', async (t) => {
   t.equal(cost(whole), 300);
   t.equal(cost({ ...whole, cache_read_input_tokens: 4 }), 300 - 40 + 4);
   t.equal(cost({ ...whole, cache_creation_input_tokens: 4 }), 300 - 40 + 48);
+  const written = { ...whole, cache_write_tokens: 4 };
+  t.equal(cost({ ...written, cache_write_1h_tokens: 1 }), 300 - 40 + 36 + 20);
+  t.equal(cost({ ...written, cache_write_1h_tokens: 5 }), 300 - 40 + 80, 'at most the whole');
+  const heard = { ...written, cache_write_1h_tokens: 1, input_audio_tokens: 4 };
+  t.equal(cost(heard), 300 - 40 + 36 + 20 - 40 + 160);
   t.equal(cost({ ...whole, reasoning_tokens: 4 }), 300 + 40);
   t.equal(cost({ ...whole, input_audio_tokens: 4 }), 300 - 40 + 160);
   t.equal(cost({ ...whole, output_audio_tokens: 4 }), 300 - 80 + 320);
@@ -135,6 +141,26 @@ t.test('prices cached tokens, reasoning and audio', async (t) => {
     'audio that the cached tokens contradict is priced as text',
   );
 });
+
+t.test(
+  'prices cache writes of an hour as Anthropic does, and as others without such a price',
+  async (t) => {
+    const usage = {
+      ...{ input_tokens: 200_000, output_tokens: 0, cache_write_tokens: 200_000 },
+      cache_write_1h_tokens: 100_000,
+    };
+    const anthropic = { model: 'claude-sonnet-4-5', provider: 'anthropic', usage };
+    t.equal(totalOf([], anthropic), 0.975);
+    const model = { model: 'm', input_mtok: 1, cache_write_mtok: 2 };
+    t.equal(totalOf([model], { model: 'm', usage }), 0.4);
+    const hour = { ...model, cache_write_1h_mtok: 4 };
+    t.equal(config.safeParse({ prices: [hour] }).success, true);
+    const { cache_write_mtok: _, ...without } = hour;
+    t.match(config.safeParse({ prices: [without] }).error?.issues, [
+      { message: 'cache_write_1h_mtok needs cache_write_mtok' },
+    ]);
+  },
+);
 
 t.test('prices a tier exactly above its start', async (t) => {
   const price = { base: 1, tiers: [{ start: 200_000, price: 2 }] };

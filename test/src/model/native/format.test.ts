@@ -120,6 +120,12 @@ t.test('adds the cached tokens of an Anthropic usage object to the input', (t) =
     ...{ input_tokens: 21, output_tokens: 9, total_tokens: 30 },
     ...{ cached_tokens: 5, cache_write_tokens: 3 },
   });
+  const cache_creation = { ephemeral_5m_input_tokens: 1, ephemeral_1h_input_tokens: 2 };
+  const written = { ...anthropic, cache_creation_input_tokens: 3, cache_creation };
+  t.match(observe({ usage: written }).usage, {
+    ...{ input_tokens: 21, cache_write_tokens: 3, cache_write_1h_tokens: 2 },
+  });
+  t.match(observe({ usage: { input_tokens: 1, cache_creation: 3 } }).usage, { cache_creation: 3 });
   t.match(
     observe({ usage: { ...anthropic, total_tokens: 22 } }).usage,
     { input_tokens: 13, total_tokens: 22 },

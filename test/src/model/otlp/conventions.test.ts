@@ -110,7 +110,7 @@ t.test(
     };
     const expected = {
       ...{ input_tokens: 2200, output_tokens: 9, total_tokens: 2209 },
-      ...{ cached_tokens: 0, cache_write_tokens: 2148 },
+      ...{ cached_tokens: 0, cache_write_tokens: 2148, cache_write_1h_tokens: 100 },
     };
     t.same(of(tiers), expected);
     t.same(of({ ...tiers, total: 2209 }), expected);
@@ -120,6 +120,10 @@ t.test(
       cache_creation_ephemeral_5m_input_tokens: 2048,
     };
     t.match(of(raw), { input_tokens: 2100, cache_write_tokens: 2048 });
+    const hour = { ...raw, cache_creation_ephemeral_1h_input_tokens: 100 };
+    t.match(of({ ...hour, cache_creation_input_tokens: 2148 }), {
+      ...{ input_tokens: 2200, cache_write_tokens: 2148, cache_write_1h_tokens: 100 },
+    });
   },
 );
 

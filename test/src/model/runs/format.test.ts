@@ -228,10 +228,16 @@ t.test('counts the cache writes of Anthropic that LangChain gives by tier', (t) 
     return posted({ id: 'a', run_type: 'llm', outputs: { usage_metadata } }).usage;
   };
   const tiers = { ephemeral_5m_input_tokens: 2048, ephemeral_1h_input_tokens: 100 };
-  const expected = { input_tokens: 2200, cache_write_tokens: 2148, total_tokens: 2209 };
+  const expected = {
+    ...{ input_tokens: 2200, cache_write_tokens: 2148, total_tokens: 2209 },
+    cache_write_1h_tokens: 100,
+  };
   t.match(usageOf({ cache_creation: 0, ...tiers }), expected);
   t.match(usageOf(tiers), expected);
   t.match(usageOf({ ...tiers, cache_creation: 2150 }), { ...expected, cache_write_tokens: 2150 });
+  const { ephemeral_1h_input_tokens: ephemeral_1hr_input_tokens, ...minutes } = tiers;
+  t.match(usageOf({ ...minutes, ephemeral_1hr_input_tokens }), expected, 'the Claude Agent SDK');
+  t.notHas(usageOf({ ephemeral_5m_input_tokens: 5 }), 'cache_write_1h_tokens');
   t.end();
 });
 
