@@ -10,8 +10,13 @@ export type RunPlace = {
   readonly read?: Pick<Read, 'turn'>;
 };
 
-/** The most traces with one first half that are looked into; random ids share none. */
-const MOST_TRACES = 20;
+/**
+ * The most traces with one first half that are looked into. Random ids share none, and those of Datadog's tracers share it with all of the
+ * same second.
+ */
+const MOST_TRACES = 1000;
+/** Traces of one turn at the store. */
+const TRACES_OF_TURN = 20;
 
 /**
  * The observation with an id that a client of LangSmith names: its own id, or the UUID of a span or of a trace, whose root it is
@@ -31,8 +36,14 @@ export async function findRun(
   if (found !== undefined || halves === undefined) return found;
   const [begin, span] = halves;
   const traces = traceId === undefined ? await tracesOf(place, begin) : [traceId];
-  for (const trace of traces) {
-    const inTrace = await find(`${trace}:${span}`, trace);
+  for (let from = 0; from < traces.length; from += TRACES_OF_TURN) {
+    const some = traces.slice(from, from + TRACES_OF_TURN);
+    const inTraces = await inTurn(place, () =>
+      Promise.all(
+        some.map((trace) => store.traces.getObservation(projectId, `${trace}:${span}`, trace)),
+      ),
+    );
+    const inTrace = inTraces.find((each) => each !== undefined);
     if (inTrace !== undefined) return inTrace;
   }
   return inTurn(place, () => store.traces.getRoot(projectId, begin + span));

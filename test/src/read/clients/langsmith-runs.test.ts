@@ -288,6 +288,25 @@ t.test('the SDK reads the runs of spans by the ids that it is shown', async (t) 
   await t.rejects(client.readRun('00000000-0000-0000-bbbb-bbbbbbbbbbbb'), /404/, 'without a trace');
 });
 
+t.test(
+  'finds a span among 1,000 traces of one second, whose ids begin alike, and in no further one',
+  async (t) => {
+    const { client, store, projectId } = await withTraces(t, 0);
+    // As Datadog's tracers write them: the second, 32 zero bits, 64 random bits.
+    const second = '6936c68000000000';
+    const source = nativeBatch(1, { tenant: aTenant({ projectId }) });
+    const spanOf = (n: number) => String(n).padStart(16, '0');
+    const spans = Array.from({ length: 1001 }, (_, n) => {
+      const traceId = `${second}${spanOf(n)}`;
+      return anObservation({ id: `${traceId}:b${spanOf(n).slice(1)}`, traceId, name: `span ${n}` });
+    });
+    await store.traces.write({ kind: 'observations', source, observations: spans });
+    const read = (n: number) => client.readRun(`6936c680-0000-0000-b000-${spanOf(n).slice(4)}`);
+    for (const n of [1, 21, 999]) t.match(await read(n), { name: `span ${n}` });
+    await t.rejects(read(1000), /404/);
+  },
+);
+
 async function writeSpan(store: Store, projectId: string, given: Partial<Observation>) {
   const source = nativeBatch(1, { tenant: aTenant({ projectId }) });
   await store.traces.write({
