@@ -40,6 +40,8 @@ function runMembers(stored: StoredObservation, ancestors: readonly StoredObserva
     parent_run_ids: ancestors.map(({ id }) => uuidOfRun(id)),
     dotted_order: [...ancestors, stored].map(segmentOf).join('.'),
     session_id: uuidOf(stored.projectId),
+    // Python's list_threads groups the roots by it.
+    thread_id: stored.sessionId,
     name: stored.name ?? '',
     run_type: runTypeOf(stored),
     start_time: formatted(stored.startTime) ?? new Date(stored.createdAt).toISOString(),

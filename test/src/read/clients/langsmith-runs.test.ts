@@ -25,7 +25,8 @@ async function withTraces(t: Test, count: number) {
     const observations = events.map(({ id }, index) => {
       const startTime = { ms: T0 + 1000 * n + index, ns: 123_456 };
       const common = { id, index, startTime, traceId: uuid(10 * n), payloadMask: 0b01011 };
-      if (index === 0) return anObservation({ ...common, name: 'root', kind: 'chain' });
+      const root = { ...common, name: 'root', kind: 'chain', sessionId: `session-${n}` } as const;
+      if (index === 0) return anObservation(root);
       const error = index === 2 ? { message: 'boom', type: null, stacktrace: null } : null;
       const status = error === null ? 'success' : 'error';
       const parentId = uuid(10 * n + index - 1);
@@ -48,9 +49,10 @@ t.test('the SDK reads a run with its payloads', async (t) => {
     ...{ id: uuid(10), trace_id: uuid(10), parent_run_id: null, name: 'root', run_type: 'chain' },
     ...{ status: 'success', inputs: { n: 1, i: 0 }, outputs: { output: [0] }, error: null },
     ...{ start_time: '2026-01-15T12:00:01.000123Z', session_id: uuidOf(projectId) },
-    extra: { metadata: { i: 0 } },
+    ...{ extra: { metadata: { i: 0 } }, thread_id: 'session-1' },
   });
-  t.match(await client.readRun(uuid(11)), { inputs: { input: 'text' }, parent_run_id: uuid(10) });
+  t.match(await client.readRun(uuid(11)), { inputs: { input: 'text' }, thread_id: null });
+  t.match(await client.readRun(uuid(11)), { parent_run_id: uuid(10) });
   t.match(await client.readRun(uuid(12)), { status: 'error', error: 'boom', run_type: 'llm' });
   await t.rejects(client.readRun(uuid(99)), /404/);
 });
