@@ -173,9 +173,12 @@ export const CACHE_WRITE_TIERS = [
   ['cache_creation_ephemeral_5m_input_tokens', 'cache_creation_ephemeral_1h_input_tokens'],
 ] as const;
 
+/** The beginning of the names of Google's cached tokens by modality, whose sum are the cached tokens. */
+export const CACHED_PARTS = 'cached_modality_';
+
 /** The beginnings of the names of further counts that Langfuse leaves out of `input` and `output`: those of Google's modalities. */
 export const PARTS_APART = {
-  input_tokens: ['input_modality_', 'cached_modality_'],
+  input_tokens: ['input_modality_'],
   output_tokens: ['output_modality_'],
 } as const;
 

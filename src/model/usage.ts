@@ -1,6 +1,12 @@
 import { COST_NAMES } from './conventions.ts';
 import type { TokenUsage } from './observation.ts';
-import { CACHE_WRITE_TIERS, NESTED_COUNTS, PARTS_APART, TOKEN_KINDS } from './token-conventions.ts';
+import {
+  CACHE_WRITE_TIERS,
+  CACHED_PARTS,
+  NESTED_COUNTS,
+  PARTS_APART,
+  TOKEN_KINDS,
+} from './token-conventions.ts';
 
 export type TokenKind = keyof typeof TOKEN_KINDS;
 
@@ -33,6 +39,11 @@ const TIERS: ReadonlyMap<string, number> = new Map(
   CACHE_WRITE_TIERS.flatMap((names) => names.map((name, place) => [name, place] as const)),
 );
 
+/** Whether counts of this name are added up to the count of a kind, in place of being one. */
+function isSummand(name: string): boolean {
+  return TIERS.has(name) || name.startsWith(CACHED_PARTS);
+}
+
 /**
  * How a client counts parts. `included`: input has the cached tokens and output the tokens of reasoning. `langfuse`: they exclude
  * each other. `anthropic`: counts with Anthropic's names exclude each other, because clients pass on its usage object.
@@ -64,7 +75,7 @@ export class UsageCounts {
   /** A count as the client names it. */
   add(name: string, count: number, keepsUnknown: boolean): void {
     const known = KINDS_BY_NAME.get(name);
-    const isKnown = known !== undefined && (keepsUnknown || !TIERS.has(name));
+    const isKnown = known !== undefined && (keepsUnknown || !isSummand(name));
     if (isKnown) this.#offer({ kind: known.kind, count, rank: known.rank, name });
     else if (!keepsUnknown) this.#addPart(name, count);
     // An amount of money, such as `total_cost`, is no count, even if it is a whole number.
@@ -94,6 +105,13 @@ export class UsageCounts {
     const sent = this.#found('cache_write_tokens');
     if (count <= (sent?.count ?? 0)) return;
     this.#offer({ kind: 'cache_write_tokens', count, rank: -1, name: sent?.name ?? '' });
+  }
+
+  /** A count of all cached tokens precedes the sum of their modalities. */
+  #sumCachedParts(): void {
+    const count = this.#unknown === undefined ? 0 : this.#ofBeginnings([CACHED_PARTS]);
+    if (count > 0)
+      this.#offer({ kind: 'cached_tokens', count, rank: NESTED_RANK, name: CACHED_PARTS });
   }
 
   /** A count within an object such as `prompt_tokens_details`. A count of its own precedes it. */
@@ -126,12 +144,14 @@ export class UsageCounts {
 
   get size(): number {
     this.#sumTiers();
+    this.#sumCachedParts();
     return this.#counts.length;
   }
 
   /** The counts by kind, with the parts in their sides. */
   counts(form: CountForm): readonly { readonly kind: string; readonly count: number }[] {
     this.#sumTiers();
+    this.#sumCachedParts();
     const sides = form === 'included' ? [] : this.#partsApart(form);
     if (sides.length === 0) return this.#counts;
     return this.#counts.map((own) => {
@@ -195,7 +215,7 @@ type Side = {
   readonly beginnings?: readonly string[];
 };
 
-const BEGINNINGS = Object.values(PARTS_APART).flat();
+const BEGINNINGS = [CACHED_PARTS, ...Object.values(PARTS_APART).flat()];
 
 const INPUT: Side = {
   side: 'input_tokens',

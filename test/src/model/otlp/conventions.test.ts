@@ -137,8 +137,20 @@ t.test('Langfuse Python: modalities of Vertex AI are part of their side', async 
     ...{ input_text_tokens: 60, input_image_tokens: 20, output_text_tokens: 10 },
   };
   t.same(usageOf({ 'langfuse.observation.usage_details': JSON.stringify(sent) }), expected);
+  const of = (details: object) =>
+    usageOf({ 'langfuse.observation.usage_details': JSON.stringify(details) });
   const { total: _, ...withoutTotal } = sent;
-  t.same(usageOf({ 'langfuse.observation.usage_details': JSON.stringify(withoutTotal) }), expected);
+  t.same(of(withoutTotal), expected);
+  const images = { ...sent, input_modality_2: 15, cached_modality_2: 5 };
+  t.same(of(images), { ...expected, cached_tokens: 20, input_image_tokens: 15 });
+  t.match(of({ input: 10, output: 5, cached_modality_IMAGE: 4 }), {
+    ...{ input_tokens: 14, cached_tokens: 4, total_tokens: 19 },
+  });
+  t.match(
+    of({ input: 10, input_cached_tokens: 6, cached_modality_IMAGE: 4 }),
+    { input_tokens: 16, cached_tokens: 6 },
+    'a count of all cached tokens precedes their sum',
+  );
 });
 
 t.test('Langfuse: costs without a total are its parts', async (t) => {
