@@ -134,6 +134,16 @@ const WRONG_METHODS = [
     pattern: /^(?:\/api\/v1)?\/runs\/stats$/,
     hint: ' Statistics are read with GET /api/v1/stats, and runs with read_run and list_runs, or readRun and listRuns.',
   },
+  {
+    // `create_project` of LangSmith's clients.
+    pattern: /^(?:\/api\/v1)?\/sessions$/,
+    hint: ' The key of a request decides its project. `tracectl projects create` makes projects, and `tracectl keys create` their keys.',
+  },
+  {
+    // `create_presigned_feedback_token` of LangSmith's clients.
+    pattern: /^(?:\/api\/v1)?\/feedback\/tokens$/,
+    hint: ' Tokens for feedback are not served here. Feedback needs a key of the project.',
+  },
 ];
 
 /** The hint behind a 405, if a client is known that sends the request. */

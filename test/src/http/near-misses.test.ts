@@ -90,6 +90,10 @@ t.test('names the request to send to a client whose method is not served', async
   for (const path of ['/runs/stats', '/api/v1/runs/stats']) {
     t.match(wrongMethodHint('POST', path), /GET \/api\/v1\/stats/, path);
   }
+  for (const base of ['', '/api/v1']) {
+    t.match(wrongMethodHint('POST', `${base}/sessions`), /tracectl projects create/, base);
+    t.match(wrongMethodHint('POST', `${base}/feedback/tokens`), /are not served here/, base);
+  }
   t.equal(wrongMethodHint('GET', '/runs/stats'), '');
   t.equal(wrongMethodHint('POST', '/runs/stats/x'), '');
   t.equal(wrongMethodHint('DELETE', '/api/v1/traces'), '');
