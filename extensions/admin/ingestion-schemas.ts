@@ -296,7 +296,9 @@ const observationDetail = observation
   .meta({ id: 'ObservationDetail' });
 const traceEvents = z
   .string()
-  .describe('`event: trace` with a list item, and `event: lagged` with `{"missed": n}`.')
+  .describe(
+    '`event: trace` with a list item, `event: lagged` with `{"missed": n}`, and with `left=true` also `event: left` with `{"ids": [...]}`.',
+  )
   .meta({ id: 'TraceEvents' });
 
 const traceRequest = z

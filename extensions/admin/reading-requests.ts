@@ -42,6 +42,7 @@ const MEANINGS: Readonly<Record<string, string>> = {
   metric:
     'Values of a point, with commas between: `traces`, `observations`, `errors`, `tokens`, `cost`, `p50`, `p95`, `p99`. All by default.',
   prefix: 'Only values that begin with it.',
+  left: 'With the ids of traces that change and do not match, or are erased.',
   order: 'The largest or newest first, or the smallest or oldest.',
 };
 
@@ -115,7 +116,7 @@ export const READING_REQUESTS: readonly ReadingRequest[] = [
     summary: 'Follow the traces that are new or change, and match',
     answer: INGESTION.traceEvents,
     media: ['text/event-stream'],
-    parameters: [query('q', { type: 'string' })],
+    parameters: [query('q', { type: 'string' }), query('left', { type: 'boolean' })],
   },
   {
     path: '/traces/:trace_id',

@@ -98,6 +98,7 @@ export async function openPostgresStore(
   const search = postgresSearch({ pools, traces, clock, logger }, config.search.payloads);
   const erasures = await postgresErasures({
     ...{ pools, queues, traces, projects, blocks, clock, logger, metrics },
+    changes: traceNotices,
   });
   const store: Store = {
     ...{ projects, keys, organization, usage, counters, rejections, audit, traces },

@@ -156,7 +156,7 @@ function storeIn(
   });
   const search = sqliteSearch({ database, clock, logger }, index, traces);
   const erasures = sqliteErasures({
-    ...{ database, queues, inFlight, blocks, removed, traces, projects, clock, logger },
+    ...{ database, queues, inFlight, blocks, removed, traces, projects, changes, clock, logger },
     texts: search,
   });
   const store: Store = {

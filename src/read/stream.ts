@@ -4,7 +4,7 @@ import type { Query } from '../query/query.ts';
 import { traceJson } from '../store/observation-json.ts';
 import { MATCHED_IDS } from '../store/plan/match.ts';
 import { answerHead, clientDrained } from './answer.ts';
-import { checkParameters, traceQuery } from './query.ts';
+import { checkParameters, flag, traceQuery } from './query.ts';
 import { SHOW_TRACE } from './show-trace.ts';
 import type { StoredRequest, StoreReading } from './stored-request.ts';
 
@@ -19,16 +19,18 @@ const ADMIT_MS = 15_000;
 /** Changed traces that wait for a slow client. Further ones are counted; the client gets the count. */
 export const MOST_WAITING = 1_000;
 
-const PARAMETERS = ['q'];
+const PARAMETERS = ['q', 'left'];
 const HEADERS = {
   ...{ 'content-type': 'text/event-stream', 'cache-control': 'no-store' },
   'x-accel-buffering': 'no',
 };
 
 /**
- * Server-sent events: one for each trace that is new or has changed, and matches.
+ * Server-sent events: one for each trace that is new or has changed, and matches. With `left=true`, the ids of those that have changed
+ * and do not match, or were erased, are sent too: a client that lists the traces of a query removes them.
  *
  *   write ─▶ ids ─▶ Gathered (each id once) ─▶ turn: rows that match ─▶ events, at the pace of the client
+ *                      │                         └ the other ids ─▶ event: left
  *                      └ more than MOST_WAITING ─▶ counted ─▶ event: lagged
  */
 export const STREAM_TRACES: StoredRequest = {
@@ -52,7 +54,10 @@ function takesEvents({ head }: Exchange): boolean {
 async function streamTraces(reading: StoreReading): Promise<void> {
   const { exchange, query, tenant, store, read, reads } = reading;
   checkParameters(query, PARAMETERS);
-  const asked = traceQuery(query, exchange.clock.now());
+  const asked = {
+    query: traceQuery(query, exchange.clock.now()),
+    withLeft: flag(query, 'left'),
+  };
   if (answerHead(exchange, HEADERS)) return;
   const leave = reads.streams.take(tenant);
   const gathered = new Gathered();
@@ -86,10 +91,12 @@ async function streamTraces(reading: StoreReading): Promise<void> {
   }
 }
 
+type Asked = { readonly query: Query; readonly withLeft: boolean };
+
 /** The events of the ids that wait. */
 async function events(
   { store, tenant, read }: StoreReading,
-  query: Query,
+  { query, withLeft }: Asked,
   gathered: Gathered,
 ): Promise<string> {
   const { ids, missed } = gathered.take(MATCHED_IDS);
@@ -97,12 +104,20 @@ async function events(
   if (ids.length === 0) return text;
   const traces = await read.turn(() => store.traces.findMatching(tenant.projectId, query, ids));
   for (const trace of traces) text += eventOf('trace', traceJson(trace));
+  if (withLeft) text += leftOf(ids, traces);
   read.hold(text.length * 2);
   return text;
 }
 
+/** The ids that no trace has. */
+function leftOf(ids: readonly string[], traces: readonly { readonly id: string }[]): string {
+  const matching = new Set(traces.map(({ id }) => id));
+  const left = ids.filter((id) => !matching.has(id));
+  return left.length === 0 ? '' : eventOf('left', JSON.stringify({ ids: left }));
+}
+
 /** JSON has no line ends. */
-function eventOf(type: 'trace' | 'lagged', data: string): string {
+function eventOf(type: 'trace' | 'left' | 'lagged', data: string): string {
   return `event: ${type}\ndata: ${data}\n\n`;
 }
 

@@ -61,6 +61,22 @@ async function erase(
 
 /** The rules for erasures in every store. */
 export function erasures(t: Test, open: OpenForErasures): void {
+  t.test('a listener gets the traces that an erasure removes, and none of a dry run', async (t) => {
+    const { store, clock, finish } = await open(t);
+    const project = await projectOf(store);
+    const events = [event('trace-a', 'doomed'), event('trace-b', 'other')];
+    await store.traces.write(observed(batchOf(events, project, clock.now())));
+    clock.set(clock.now() + 1000);
+    const heard: string[] = [];
+    t.teardown(store.changes.watch(project, (ids) => heard.push(...ids)));
+    await erase(store, project, 'user:doomed', true);
+    await finish();
+    t.same(heard, []);
+    await erase(store, project, 'user:doomed');
+    await finish();
+    t.same(heard, ['trace-a']);
+  });
+
   t.test('an erasure removes the traces that its query finds, and no other', async (t) => {
     const { store, clock, finish } = await open(t);
     const project = await projectOf(store);

@@ -1,5 +1,6 @@
 import { Background } from '../../../src/component/background.ts';
 import type { Clock, Logger, Metrics } from '../../../src/component/component.ts';
+import type { ChangeFeed } from '../../../src/store/changes.ts';
 import type { ErasureBlocks } from '../../../src/store/erasing/blocks.ts';
 import { Eraser } from '../../../src/store/erasing/eraser.ts';
 import { erasureStore } from '../../../src/store/erasing/erasure-store.ts';
@@ -27,6 +28,7 @@ export type PostgresErasureParts = {
   readonly queues: PostgresQueues;
   readonly traces: TraceStore;
   readonly projects: ProjectStore;
+  readonly changes: Pick<ChangeFeed, 'publish'>;
   readonly blocks: ErasureBlocks;
   readonly clock: Clock;
   readonly logger: Logger;
@@ -42,7 +44,7 @@ export type PostgresErasures = {
 
 /** One process at a time carries out the erasures. */
 export async function postgresErasures(parts: PostgresErasureParts): Promise<PostgresErasures> {
-  const { pools, queues, traces, projects, blocks, clock, logger, metrics } = parts;
+  const { pools, queues, traces, projects, changes, blocks, clock, logger, metrics } = parts;
   const { housekeeping, write, read, verify } = pools;
   const tables = erasureRequests(write, read);
   // Before the first request.
@@ -57,7 +59,9 @@ export async function postgresErasures(parts: PostgresErasureParts): Promise<Pos
       onShrunk: (batchId, entries) => queues.shrunk(batchId, entries),
       now: () => clock.now(),
     });
-    return new Eraser({ tables: leased, queues: others, traces, projects, clock, logger }).work();
+    return new Eraser({
+      ...{ tables: leased, queues: others, traces, projects, changes, clock, logger },
+    }).work();
   });
   const background = new Background({
     ...{ clock, logger, everyMs: INTERVAL_MS, betweenMs: PAUSE_MS },

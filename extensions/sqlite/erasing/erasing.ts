@@ -1,5 +1,6 @@
 import { Background, inSteps } from '../../../src/component/background.ts';
 import type { Logger } from '../../../src/component/component.ts';
+import type { ChangeFeed } from '../../../src/store/changes.ts';
 import type { ErasureBlocks } from '../../../src/store/erasing/blocks.ts';
 import { Eraser, POSTPONED_MS } from '../../../src/store/erasing/eraser.ts';
 import { erasureStore } from '../../../src/store/erasing/erasure-store.ts';
@@ -27,6 +28,7 @@ export function sqliteErasures(
   parts: SqliteErasingParts & {
     readonly traces: TraceStore;
     readonly projects: ProjectStore;
+    readonly changes: ChangeFeed;
     readonly logger: Logger;
     readonly blocks: ErasureBlocks;
   },

@@ -3,9 +3,10 @@ import type { Clock, Logger } from '../../component/component.ts';
 import type { Query } from '../../query/query.ts';
 import { DeliveryUnderWay } from '../../queue/queue.ts';
 import type { ProjectStore } from '../../tenancy/contract.ts';
+import type { ChangeFeed } from '../changes.ts';
 import type { ErasureReceipt } from '../erasures.ts';
 import type { Key } from '../rows/observation-row.ts';
-import { keyOfId } from '../rows/observation-row.ts';
+import { idOfKey, keyOfId } from '../rows/observation-row.ts';
 import type { TraceStore } from '../store.ts';
 import { hashOfKey, namedValues, sha256 } from './named.ts';
 import type { OtherQueues } from './other-queues.ts';
@@ -29,6 +30,7 @@ export type EraserParts = {
   readonly queues: OtherQueues;
   readonly traces: Pick<TraceStore, 'listTraces'>;
   readonly projects: Pick<ProjectStore, 'get'>;
+  readonly changes: Pick<ChangeFeed, 'publish'>;
   readonly clock: Clock;
   readonly logger: Logger;
 };
@@ -226,13 +228,18 @@ export class Eraser {
   }
 
   async #receipt(row: ErasureRow, unreadableBatches: number): Promise<ErasureReceipt> {
-    const { tables, clock } = this.#parts;
+    const { tables, changes, clock } = this.#parts;
     const hashes: string[] = [];
     let after: Key | null = null;
     for (;;) {
       const keys: readonly Key[] = await tables.keys(row.id, after);
       if (keys.length === 0) break;
       for (const key of keys) hashes.push(hashOfKey(key));
+      // A list that follows the stream of the project removes them.
+      changes.publish(
+        row.project,
+        keys.map(idOfKey).filter((id) => id !== undefined),
+      );
       after = keys.at(-1) ?? null;
     }
     const { traces, observations, bytes } = (await tables.get(row.project, row.id)) ?? row;

@@ -165,6 +165,11 @@ export function keyOfId(id: string): Key {
   return createHash('sha256').update(id).digest();
 }
 
+/** The id of a trace's key; undefined for a long id, which the key does not have. */
+export function idOfKey(key: Key): string | undefined {
+  return typeof key === 'string' ? key : undefined;
+}
+
 /** A text that is equal for equal keys. */
 export function nameOfKey(key: Key): string {
   return typeof key === 'string' ? key : `#${Buffer.from(key).toString('hex')}`;

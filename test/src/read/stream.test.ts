@@ -151,6 +151,18 @@ t.test('a client gets an event for each changed trace, until it goes away', asyn
   await until(() => listeners.reads.streams.taken === 0 && listeners.reads.heldBytes === 0);
 });
 
+t.test('a client that asks for it gets the ids that have changed and do not match', async (t) => {
+  const { changes, follow, base } = await streaming(t, ['a']);
+  const [plain, withLeft] = [await follow('?left=false'), await follow('?left=true')];
+  await until(() => changes.isWatched('proj_test'));
+  changes.publish('proj_test', ['a', 'gone']);
+  await until(() => withLeft.text().includes('event: left') && plain.text().includes('event: t'));
+  t.match(withLeft.text(), 'event: left\ndata: {"ids":["gone"]}\n\n');
+  t.match(withLeft.text(), 'event: trace\ndata: {"id":"a"');
+  t.notMatch(plain.text(), 'event: left');
+  t.equal((await fetch(`${base}/api/v1/traces/stream?left=1`)).status, 400);
+});
+
 t.test('a stream ends after its key was revoked, and not while its key is busy', async (t) => {
   const tenant = aTenant();
   let late = 0;
