@@ -3,6 +3,8 @@ import type { Trace } from './types.ts';
 
 type Follower = {
   readonly onTrace: (trace: Trace) => void;
+  /** Traces that have changed and do not match the query, or were erased. */
+  readonly onLeft?: (ids: readonly string[]) => void;
   /** Also when the stream opens again after a break. Changes before it are in no event. */
   readonly onOpen: () => void;
   readonly onBroken: () => void;
@@ -15,11 +17,12 @@ const RETRY_MS = 3_000;
 
 /** Follows the traces of a project that are new or change, and match the query. Returns the function that ends it. */
 export function followTraces(project: string, query: string, follower: Follower): () => void {
-  const { onTrace, onOpen, onBroken, onLagged } = follower;
+  const { onTrace, onLeft, onOpen, onBroken, onLagged } = follower;
   let source: EventSource | undefined;
   let retry: ReturnType<typeof setTimeout> | undefined;
   const open = (): void => {
-    const stream = new EventSource(apiPath(at`/projects/${project}/traces/stream`, { q: query }));
+    const asked = { q: query, left: onLeft !== undefined || undefined };
+    const stream = new EventSource(apiPath(at`/projects/${project}/traces/stream`, asked));
     source = stream;
     stream.onopen = onOpen;
     stream.onerror = () => {
@@ -31,6 +34,9 @@ export function followTraces(project: string, query: string, follower: Follower)
       get('/service').catch(() => undefined);
     };
     stream.addEventListener('trace', ({ data }: MessageEvent<string>) => onTrace(JSON.parse(data)));
+    stream.addEventListener('left', ({ data }: MessageEvent<string>) =>
+      onLeft?.((JSON.parse(data) as { readonly ids: readonly string[] }).ids),
+    );
     if (onLagged !== undefined) stream.addEventListener('lagged', onLagged);
   };
   open();

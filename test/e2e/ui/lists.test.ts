@@ -320,16 +320,25 @@ t.test('follows the stream while the page is visible', async (t) => {
 
 t.test('a trace leaves a live list when it matches the query no more', async (t) => {
   const runs = (name: string) => ({ ...traceOf({ name, hoursAgo: 0 }), operation: 'start' });
-  const running = ['goes on', 'ends soon'].map((name) => ({
+  const running = ['goes on', 'ends soon', 'is erased'].map((name) => ({
     ...runs(name),
     ...{ status: 'running', end_time: undefined },
   }));
   await store(running);
+  let readings = 0;
+  page.on('request', (each) => {
+    if (/api.*\/traces\?/.test(each.url())) readings += 1;
+  });
   await ui.open('/traces?live=1&q=state:running');
   await rows().filter({ hasText: 'ends soon' }).waitFor();
   await store([{ ...running[1], operation: 'finish', status: 'success' }]);
   await rows().filter({ hasText: 'ends soon' }).waitFor({ state: 'detached' });
+  const { projects } = await ui.admin<{ projects: { id: string }[] }>('GET', '/projects');
+  const q = 'name:"is erased"';
+  await ui.admin('POST', `/projects/${projects[0]?.id}/erasures`, { q });
+  await rows().filter({ hasText: 'is erased' }).waitFor({ state: 'detached' });
   t.equal(await rows().filter({ hasText: 'goes on' }).count(), 1);
+  t.equal(readings, 2, 'one by the page, and one when the stream began');
 });
 
 t.test('keeps the pages of a live list when the page is visible again', async (t) => {

@@ -8,25 +8,48 @@ type Bounds = {
   readonly hasMore: boolean;
 };
 
+/** A trace after its change; undefined if it has left the list. Later changes have greater numbers. */
+export type Change = {
+  readonly id: string;
+  readonly number: number;
+  readonly trace: Trace | undefined;
+};
+
+/**
+ * The newest change of each trace. One that left matters only among the ids that are listed: a query that finds few traces of a busy
+ * project gets many of them.
+ */
+export function gathered(
+  before: readonly Change[],
+  news: readonly Change[],
+  listed: ReadonlySet<string>,
+): readonly Change[] {
+  const newest = new Map(before.map((each) => [each.id, each]));
+  for (const each of news) {
+    newest.delete(each.id);
+    if (each.trace !== undefined || listed.has(each.id)) newest.set(each.id, each);
+  }
+  return [...newest.values()];
+}
+
 /**
  * Traces in the order of their start, newest first, after some of them changed. A trace that is new comes in, unless it is
  * older than the range or than the pages that are there.
  */
 export function withChanged(
   traces: readonly Trace[],
-  changed: readonly Trace[],
+  changes: readonly Change[],
   { from, hasMore }: Bounds,
 ): readonly Trace[] {
-  const newest = new Map(changed.map((each) => [each.id, each]));
-  const kept = traces.map((each) => {
-    const now = newest.get(each.id);
-    newest.delete(each.id);
-    return now ?? each;
-  });
+  const ids = new Set(traces.map(({ id }) => id));
+  const newest = new Map(changes.map(({ id, trace }) => [id, trace]));
+  const kept = traces.flatMap((each) => (newest.has(each.id) ? (newest.get(each.id) ?? []) : each));
   const oldest = [from, hasMore ? traces.at(-1)?.start_time : undefined]
     .map((time) => Date.parse(time ?? ''))
     .filter((time) => !Number.isNaN(time));
-  const added = [...newest.values()].filter((each) => startOf(each) >= Math.max(...oldest));
+  const added = [...newest.values()]
+    .filter((each) => each !== undefined)
+    .filter((each) => !ids.has(each.id) && startOf(each) >= Math.max(...oldest));
   if (added.length === 0) return kept;
   return [...added, ...kept].sort((a, b) => startOf(b) - startOf(a));
 }

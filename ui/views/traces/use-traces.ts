@@ -1,4 +1,4 @@
-import { useEffect, useState } from 'preact/hooks';
+import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { readTraces } from '../../api/reading.ts';
 import { followTraces } from '../../api/trace-stream.ts';
 import type { Trace } from '../../api/types.ts';
@@ -8,7 +8,8 @@ import type { Range } from '../../state/range.ts';
 import { rangeKey } from '../../state/range.ts';
 import { mistakeOf } from '../../state/terms.ts';
 import { useIsVisible } from '../../state/visible.ts';
-import { joined, withChanged } from './list.ts';
+import type { Change } from './list.ts';
+import { gathered, joined, withChanged } from './list.ts';
 
 export type Asked = {
   readonly project: string;
@@ -43,26 +44,36 @@ export function useTraces(asked: Asked, isLive: boolean): TraceList {
   const [changes, setChanges] = useState<readonly Change[]>([]);
   const [isBroken, setBroken] = useState(false);
   const isFollowing = useIsVisible() && isLive && key !== undefined;
-  useEffect(() => {
-    if (!isFollowing) return undefined;
-    return follow(project, query, {
-      put: (news) => setChanges((before) => [...before, ...news].slice(-MOST_CHANGES)),
-      reload: list.reload,
-      setBroken,
-    });
-  }, [key, isFollowing]);
-  const loaded = pages?.reduce<readonly Trace[]>((all, page) => joined(all, page.traces), []);
+  const loaded = useMemo(
+    () => pages?.reduce<readonly Trace[]>((all, page) => joined(all, page.traces), []),
+    [pages?.[0], pages?.length],
+  );
   // The first page has the changes from before it was asked for.
   const since = pages?.[0]?.since ?? 0;
-  const changed = changes.filter(({ number }) => number > since).map(({ trace }) => trace);
+  const now = useRef({ loaded, since });
+  now.current = { loaded, since };
+  useEffect(() => {
+    if (!isFollowing) return undefined;
+    const put = (news: readonly Change[]): void => {
+      const listed = new Set(now.current.loaded?.map(({ id }) => id));
+      const isNew = ({ number }: Change): boolean => number > now.current.since;
+      setChanges((before) => gathered(before.filter(isNew), news, listed));
+    };
+    return follow(project, query, { put, reload: list.reload, setBroken });
+  }, [key, isFollowing]);
+  const changed = changes.filter(({ number }) => number > since);
   const bounds = { from: range.from, hasMore: list.hasMore };
   const traces = loaded && withChanged(loaded, changed, bounds);
-  const mayLeave = isFollowing && query !== '' && traces?.some(isRunning) === true;
+  const hasMany = isFollowing && changed.length >= MANY_CHANGES;
   useEffect(() => {
-    if (!mayLeave || list.isLoading) return undefined;
-    const timer = setTimeout(list.reload, LEFT_MS);
+    if (hasMany) list.reload();
+  }, [hasMany]);
+  const mayAge = isFollowing && query !== '' && traces?.some(isRunning) === true;
+  useEffect(() => {
+    if (!mayAge || list.isLoading) return undefined;
+    const timer = setTimeout(list.reload, AGED_MS);
     return () => clearTimeout(timer);
-  }, [mayLeave, list.isLoading]);
+  }, [mayAge, list.isLoading]);
   return {
     ...list,
     traces,
@@ -71,10 +82,10 @@ export function useTraces(asked: Asked, isLive: boolean): TraceList {
 }
 
 /**
- * Milliseconds between two readings of a live list with a query and traces that run: the stream has only traces that match, so a trace
- * that ends and leaves the list is in no event.
+ * Milliseconds between two readings of a live list with a query and traces that run: a trace without an event for a long time has
+ * another state, and no write says so to the stream.
  */
-const LEFT_MS = 5_000;
+const AGED_MS = 60_000;
 
 function isRunning({ state }: Trace): boolean {
   return state === 'running';
@@ -84,15 +95,13 @@ function keyOf({ project, query, range, sort, order }: Asked): string {
   return JSON.stringify([project, query, rangeKey(range), sort, order]);
 }
 
-type Change = { readonly number: number; readonly trace: Trace };
-
 /** The number of the last change that a stream brought. It goes on when the list opens again: kept pages have numbers, too. */
 let lastChange = 0;
 
 /** Milliseconds between two changes of the list, so that a busy project does not redraw it all the time. */
 const GATHER_MS = 500;
-/** Changes that a live list takes in before the oldest of them leave it. */
-const MOST_CHANGES = 1_000;
+/** Changed traces beside the pages that a live list keeps; with so many, it is read again. */
+const MANY_CHANGES = 1_000;
 
 type Receiver = {
   readonly put: (changes: readonly Change[]) => void;
@@ -101,11 +110,15 @@ type Receiver = {
 };
 
 function follow(project: string, query: string, { put, reload, setBroken }: Receiver): () => void {
-  let gathered: Change[] = [];
+  let waiting: Change[] = [];
+  const add = (id: string, trace: Trace | undefined): void => {
+    lastChange += 1;
+    waiting.push({ number: lastChange, id, trace });
+  };
   const end = followTraces(project, query, {
-    onTrace: (trace) => {
-      lastChange += 1;
-      gathered.push({ number: lastChange, trace });
+    onTrace: (trace) => add(trace.id, trace),
+    onLeft: (ids) => {
+      for (const id of ids) add(id, undefined);
     },
     // The list may be older than the stream.
     onOpen: () => {
@@ -116,9 +129,9 @@ function follow(project: string, query: string, { put, reload, setBroken }: Rece
     onLagged: reload,
   });
   const timer = setInterval(() => {
-    if (gathered.length === 0) return;
-    put(gathered);
-    gathered = [];
+    if (waiting.length === 0) return;
+    put(waiting);
+    waiting = [];
   }, GATHER_MS);
   return () => {
     end();

@@ -3,7 +3,8 @@ import type { Trace } from '../../../../ui/api/types.ts';
 import { barsOf, rangeKey, rangeOf } from '../../../../ui/state/range.ts';
 import { barsIn, selectionOf } from '../../../../ui/views/traces/bars.ts';
 import { columnsOf, leastWidth, toggleColumn } from '../../../../ui/views/traces/columns.ts';
-import { joined, withChanged } from '../../../../ui/views/traces/list.ts';
+import type { Change } from '../../../../ui/views/traces/list.ts';
+import { gathered, joined, withChanged } from '../../../../ui/views/traces/list.ts';
 
 const NOW = Date.parse('2026-11-20T12:34:56.000Z');
 const HOUR = 3_600_000;
@@ -12,9 +13,20 @@ function trace(id: string, start_time: string | null, name = ''): Trace {
   return { id, start_time, name } as Trace;
 }
 
+function changesOf(traces: readonly Trace[], first = 1): Change[] {
+  return traces.map((each, index) => ({ id: each.id, number: first + index, trace: each }));
+}
+
+function left(id: string, number: number): Change {
+  return { id, number, trace: undefined };
+}
+
 t.test('puts changed traces in the place of their start', async (t) => {
   const list = [trace('c', '2026-11-20T03:00:00Z'), trace('a', '2026-11-20T01:00:00Z')];
-  const changed = [trace('b', '2026-11-20T02:00:00Z'), trace('a', '2026-11-20T01:00:00Z', 'new')];
+  const changed = changesOf([
+    trace('b', '2026-11-20T02:00:00Z'),
+    trace('a', '2026-11-20T01:00:00Z', 'new'),
+  ]);
   const all = { from: undefined, hasMore: false };
   const after = withChanged(list, changed, all);
   t.same(
@@ -22,7 +34,7 @@ t.test('puts changed traces in the place of their start', async (t) => {
     ['c', 'b', 'anew'],
   );
   t.same(
-    withChanged(list, [trace('x', null)], all).map(({ id }) => id),
+    withChanged(list, changesOf([trace('x', null)]), all).map(({ id }) => id),
     ['x', 'c', 'a'],
   );
   t.same(withChanged(list, [], all), list);
@@ -30,16 +42,34 @@ t.test('puts changed traces in the place of their start', async (t) => {
 
 t.test('takes in no trace that is older than the range or the pages that are there', async (t) => {
   const list = [trace('c', '2026-11-20T03:00:00Z'), trace('b', '2026-11-20T02:00:00Z')];
-  const changed = [
+  const changed = changesOf([
     trace('a', '2026-11-20T01:00:00Z'),
     trace('b', '2026-11-20T02:00:00Z', 'new'),
     trace('old', '2026-11-19T00:00:00Z'),
-  ];
+  ]);
   const idsIn = (from: string | undefined, hasMore: boolean) =>
     withChanged(list, changed, { from, hasMore }).map(({ id, name }) => id + name);
   t.same(idsIn('2026-11-20T00:00:00Z', false), ['c', 'bnew', 'a']);
   t.same(idsIn(undefined, true), ['c', 'bnew']);
   t.same(idsIn(undefined, false), ['c', 'bnew', 'a', 'old']);
+});
+
+t.test('removes traces that left, and keeps the newest change of each', async (t) => {
+  const list = [trace('c', '2026-11-20T03:00:00Z'), trace('b', '2026-11-20T02:00:00Z')];
+  const ids = new Set(['c', 'b']);
+  const all = { from: undefined, hasMore: false };
+  const shown = (changes: readonly Change[]) =>
+    withChanged(list, changes, all).map(({ id, name }) => id + name);
+  const arrived = changesOf([trace('d', '2026-11-20T04:00:00Z'), trace('c', null, '1')]);
+  const gone = gathered(arrived, [left('d', 3), left('b', 4), left('elsewhere', 5)], ids);
+  t.same(
+    gone.map(({ id }) => id),
+    ['c', 'b'],
+    'one that is not listed needs no change',
+  );
+  t.same(shown(gone), ['c1']);
+  const back = gathered(gone, changesOf([trace('b', '2026-11-20T02:00:00Z', 'again')], 6), ids);
+  t.same(shown(back), ['c1', 'bagain']);
 });
 
 t.test('lists a trace once that two pages have', async (t) => {
