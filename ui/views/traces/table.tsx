@@ -1,5 +1,5 @@
 import type { ComponentChildren, JSX } from 'preact';
-import { useLayoutEffect, useRef, useState } from 'preact/hooks';
+import { useCallback, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { at } from '../../api/client.ts';
 import type { Trace } from '../../api/types.ts';
 import { cost, count, duration } from '../../parts/format.ts';
@@ -32,11 +32,14 @@ export function TraceTable({ traces, columns, sort, order, onSort }: Props): JSX
   // Keys may come faster than the page renders.
   const now = useRef({ traces, chosen });
   now.current.traces = traces;
-  const choose = (id: string | undefined): void => {
-    now.current.chosen = id;
-    setChosen(id);
-    keep(here, KEPT, id);
-  };
+  const choose = useCallback(
+    (id: string | undefined): void => {
+      now.current.chosen = id;
+      setChosen(id);
+      keep(here, KEPT, id);
+    },
+    [here],
+  );
   useLayoutEffect(() => {
     const onKeyDown = (event: KeyboardEvent): void => {
       if (isForOthers(event)) return;
@@ -79,7 +82,7 @@ export function TraceTable({ traces, columns, sort, order, onSort }: Props): JSX
               trace={trace}
               columns={columns}
               isChosen={trace.id === chosen}
-              onOpen={() => choose(trace.id)}
+              onOpen={choose}
             />
           ))}
         </tbody>
@@ -120,14 +123,22 @@ type RowProps = {
   readonly trace: Trace;
   readonly columns: readonly Column[];
   readonly isChosen: boolean;
-  readonly onOpen: () => void;
+  readonly onOpen: (id: string) => void;
 };
 
+/** A change of a live list renders only the rows that it changes: a list has hundreds. */
 function Row({ trace, columns, isChosen, onOpen }: RowProps): JSX.Element {
+  return useMemo(
+    () => rowOf({ trace, columns, isChosen, onOpen }),
+    [trace, columns, isChosen, onOpen],
+  );
+}
+
+function rowOf({ trace, columns, isChosen, onOpen }: RowProps): JSX.Element {
   const path = pathOf(trace);
   // A click anywhere in the row opens it; the link in it serves the keyboard and other tabs.
   const open = (event: MouseEvent): void => {
-    onOpen();
+    onOpen(trace.id);
     const isOnControl =
       event.target instanceof Element && event.target.closest('a, button') !== null;
     if (isOnControl || (getSelection()?.toString() ?? '') !== '') return;

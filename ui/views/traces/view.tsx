@@ -1,5 +1,6 @@
 import './view.css';
 import type { JSX } from 'preact';
+import { useMemo } from 'preact/hooks';
 import { apiPath, at } from '../../api/client.ts';
 import { Empty } from '../../parts/empty.tsx';
 import { Failure } from '../../parts/failure.tsx';
@@ -33,7 +34,8 @@ export function View(): JSX.Element {
   const order = parameters.get('order') ?? 'desc';
   const isNewestFirst = sort === 'start' && order === 'desc';
   const isLive = parameters.get('live') === '1' && isNewestFirst && range.to === undefined;
-  const columns = columnsOf(parameters.get('columns') ?? recall('columns'));
+  const columnIds = parameters.get('columns') ?? recall('columns');
+  const columns = useMemo(() => columnsOf(columnIds), [columnIds]);
   const list = useTraces({ project: id, query: text, range, sort, order }, isLive);
   const isValid = mistakeOf(text) === undefined;
   const hasRows = (list.traces?.length ?? 0) > 0 || list.hasMore;
