@@ -105,6 +105,26 @@ async function readIfThere(path: string): Promise<Buffer | undefined> {
   }
 }
 
+/** A path of a page for an id, whatever the id is. */
+const PAGE_OF_ID = /^\/(?:traces|sessions|users)\/[^/?]+(?:\?|$)/;
+
+/**
+ * Sends the page if the path is one for an id that no route takes: it has a broken escape, or is too long. The script of the page says so.
+ * Returns false for other paths.
+ */
+export function sendUnknownPage(
+  { index }: Pages,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): boolean {
+  if (index === undefined || request.method !== 'GET' || !PAGE_OF_ID.test(request.url)) {
+    return false;
+  }
+  reply.code(404).headers(HEADERS).header('cache-control', 'no-store');
+  send(index, request, reply);
+  return true;
+}
+
 /** Serves the pages without a credential: they hold no data, and sign in themselves. */
 export function servePages(app: FastifyInstance, { index, assets }: Pages): void {
   for (const path of PAGE_PATHS) {

@@ -29,7 +29,7 @@ import type { Operation } from './operation.ts';
 import { ANSWERED, operation } from './operation.ts';
 import { OPERATIONS } from './operations.ts';
 import type { Pages } from './pages.ts';
-import { servePages } from './pages.ts';
+import { sendUnknownPage, servePages } from './pages.ts';
 import { parseBody, parseWith } from './parse.ts';
 import type { PayloadAudit } from './payload-audit.ts';
 import { readingOperations } from './reading.ts';
@@ -155,7 +155,7 @@ export async function createServer(parts: ServerParts): Promise<AdminServer> {
 }
 
 /** Loads fastify on demand: most configurations have no admin API. */
-async function createApp({ logger }: ServerParts): Promise<FastifyInstance> {
+async function createApp({ logger, pages }: ServerParts): Promise<FastifyInstance> {
   const { fastify } = await import('fastify');
   const answer = (error: unknown, request: FastifyRequest, reply: FastifyReply): void => {
     const failure = apiErrorOf(error);
@@ -183,7 +183,9 @@ async function createApp({ logger }: ServerParts): Promise<FastifyInstance> {
       headersTimeout: HEAD_MS,
       connectionsCheckingInterval: CHECK_MS,
     },
-    frameworkErrors: answer,
+    frameworkErrors: (error, request, reply) => {
+      if (!sendUnknownPage(pages, request, reply)) answer(error, request, reply);
+    },
     clientErrorHandler: damageAnswer(HEADERS),
   });
   app.setErrorHandler(answer);

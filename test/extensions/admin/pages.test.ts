@@ -50,6 +50,21 @@ t.test('the paths of pages answer the index, which is never cached', async (t) =
   t.equal(head.headers.get('content-length'), String(INDEX.length));
 });
 
+t.test('an address of an id that cannot be read answers the index with 404', async (t) => {
+  const { ask } = await servingPages(t);
+  const long = `/traces/${'x'.repeat(5_000)}`;
+  for (const path of ['/traces/%', '/sessions/%ff?project=p', '/users/a%zz', long]) {
+    const answer = await ask('GET', path, { token: null });
+    t.match(answer, { status: 404, text: INDEX }, path.slice(0, 30));
+    t.equal(answer.headers.get('content-type'), 'text/html; charset=utf-8');
+    t.match(answer.headers.get('content-security-policy'), "script-src 'self'");
+  }
+  for (const path of ['/api/v1/projects/%', '/assets/%', '/traces/a/%', '/nothing/%']) {
+    const answer = await ask('GET', path, { token: null });
+    t.match(answer, { status: 400, json: { code: 'invalid_request' } }, path);
+  }
+});
+
 t.test('the headers of a page forbid foreign code, frames, sniffing and referrers', async (t) => {
   const { ask } = await servingPages(t);
   for (const path of ['/', '/assets/app-Ab12_-9z.js']) {
