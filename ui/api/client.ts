@@ -1,4 +1,6 @@
 import { segmentOf } from '../../src/model/path-id.ts';
+import type { QueryValues } from './address.ts';
+import { withParameters } from './address.ts';
 import { parseExact } from './exact-json.ts';
 
 /** A request of the pages that failed: an answer of the daemon, or no answer at all. */
@@ -33,7 +35,6 @@ type Problem = {
   readonly position?: number | undefined;
 };
 
-export type QueryValues = Readonly<Record<string, string | number | boolean | undefined>>;
 type Options = {
   readonly query?: QueryValues | undefined;
   readonly body?: unknown;
@@ -58,12 +59,7 @@ export function onUnknownProject(call: () => void): void {
 
 /** The address of a request; `path` is relative to `/api/v1` and has its segments encoded. */
 export function apiPath(path: string, query: QueryValues = {}): string {
-  const search = new URLSearchParams();
-  for (const [name, value] of Object.entries(query)) {
-    if (value !== undefined && value !== '') search.set(name, String(value));
-  }
-  const text = search.toString();
-  return `/api/v1${path}${text === '' ? '' : `?${text}`}`;
+  return withParameters(`/api/v1${path}`, query);
 }
 
 /** Encodes ids for a path: `segments` of `/projects/:id` as a tagged template. */

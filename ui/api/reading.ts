@@ -1,4 +1,4 @@
-import type { QueryValues } from './client.ts';
+import type { QueryValues } from './address.ts';
 import { at, get } from './client.ts';
 import type { Facet, SessionDetail, Sessions, Stats, Traces, UserDetail, Users } from './types.ts';
 

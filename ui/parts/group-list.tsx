@@ -1,5 +1,5 @@
 import type { ComponentChildren, JSX } from 'preact';
-import type { QueryValues } from '../api/client.ts';
+import type { QueryValues } from '../api/address.ts';
 import { usePages } from '../state/pages.ts';
 import { project } from '../state/projects.ts';
 import { rangeKey, rangeOf } from '../state/range.ts';

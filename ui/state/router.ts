@@ -1,5 +1,6 @@
 import { computed, signal } from '@preact/signals';
 import { idOfSegment } from '../../src/model/path-id.ts';
+import { withParameters } from '../api/address.ts';
 import { keepScroll } from './kept.ts';
 
 /** The address is the state of a page: a link to it shows another person the same page. */
@@ -54,7 +55,11 @@ window.addEventListener('popstate', () => {
   const before = address.value;
   if (leaving?.() === true) {
     // The browser has left the entry already: the page gets a new one.
-    history.pushState({ entry: before.entry }, '', withSearch(before.path, before.query));
+    history.pushState(
+      { entry: before.entry },
+      '',
+      withParameters(before.path, Object.fromEntries(before.query)),
+    );
     return;
   }
   keepScroll(before.entry);
@@ -80,16 +85,7 @@ export type Parameters = Readonly<Record<string, string | undefined>>;
 /** The address of a page, with the project of the current page unless the parameters name one. */
 export function hrefOf(to: string, parameters: Parameters = {}): string {
   const kept = query.value.get(KEPT) ?? undefined;
-  const search = new URLSearchParams();
-  for (const [name, value] of Object.entries({ [KEPT]: kept, ...parameters })) {
-    if (value !== undefined && value !== '') search.set(name, value);
-  }
-  return withSearch(to, search);
-}
-
-function withSearch(to: string, search: URLSearchParams): string {
-  const text = search.toString();
-  return text === '' ? to : `${to}?${text}`;
+  return withParameters(to, { [KEPT]: kept, ...parameters });
 }
 
 /** Opens a page. `replace` leaves no entry in the history: for what changes while a person types. */

@@ -1,5 +1,5 @@
 import type { JSX } from 'preact';
-import type { QueryValues } from '../../api/client.ts';
+import type { QueryValues } from '../../api/address.ts';
 import { readTraces } from '../../api/reading.ts';
 import { Chart } from '../../parts/chart.tsx';
 import { duration, grouped } from '../../parts/format.ts';

@@ -1,6 +1,6 @@
 import './view.css';
 import type { JSX } from 'preact';
-import type { QueryValues } from '../../api/client.ts';
+import type { QueryValues } from '../../api/address.ts';
 import { readStats } from '../../api/reading.ts';
 import type { Stats } from '../../api/types.ts';
 import { Chart } from '../../parts/chart.tsx';
