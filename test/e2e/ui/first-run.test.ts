@@ -66,6 +66,25 @@ t.test('the page stays reachable, and lists what arrives without leaving', async
   await page.waitForURL(/\/traces\/hostile%200%20%3C%2Fb%3E/);
 });
 
+t.test('follows the stream while the page is visible, and shows what arrived before', async (t) => {
+  const show = (state: string) =>
+    page.evaluate(`Object.defineProperty(document, 'visibilityState', { value: '${state}', configurable: true });
+      document.dispatchEvent(new Event('visibilitychange'))`);
+  const isStream = (each: { url(): string }) => each.url().includes('/traces/stream');
+  const read = page.waitForResponse((each) => each.url().includes('/traces?limit='));
+  await ui.open('/start');
+  await (await read).finished();
+  const ended = page.waitForEvent('requestfailed', isStream);
+  await show('hidden');
+  await ended;
+  const event = { operation: 'finish', kind: 'llm', status: 'success', name: 'while hidden' };
+  await ui.sendEvents([{ ...event, id: 'hidden', trace_id: 'hidden' }]);
+  await ui.daemon.call({ path: '/api/v1/traces/hidden?wait=20s' });
+  await show('visible');
+  await page.getByRole('link', { name: 'while hidden' }).waitFor();
+  t.equal(await page.locator('.start-traces li').count(), 1, 'older traces did not just arrive');
+});
+
 t.test('a refused request shows its reason', async (t) => {
   await ui.open('/start');
   await page.getByText('Waiting for the next trace').waitFor();

@@ -1,7 +1,8 @@
-import { useEffect, useState } from 'preact/hooks';
+import { useEffect, useRef, useState } from 'preact/hooks';
 import { at, get } from '../../api/client.ts';
 import { followTraces } from '../../api/trace-stream.ts';
 import type { Trace, Traces } from '../../api/types.ts';
+import { useIsVisible } from '../../state/visible.ts';
 
 /** Traces that arrive while the page is open, the newest first. */
 export type Arrivals = {
@@ -13,34 +14,44 @@ export type Arrivals = {
 /** More traces than these are not listed: the list of traces has them. */
 const MOST = 5;
 
-/** Follows the stream of traces. With `wasEmpty`, a trace that arrived before the stream opened counts too. */
+/**
+ * Follows the stream of traces while the page is visible, and reads then which traces arrived before. With `wasEmpty`, a trace that
+ * arrived before the page opened counts too.
+ */
 export function useArrivals(projectId: string, wasEmpty: boolean): Arrivals {
   const [traces, setTraces] = useState<readonly Trace[]>([]);
   const [isListening, setListening] = useState(false);
+  const isVisible = useIsVisible();
+  /** The newest traces when the page opened; undefined until they are read. */
+  const old = useRef<ReadonlySet<string> | undefined>(wasEmpty ? new Set() : undefined);
 
   useEffect(() => {
+    if (!isVisible) return undefined;
     const cancel = new AbortController();
     const add = (trace: Trace): void =>
       setTraces((before) => [trace, ...before.filter(({ id }) => id !== trace.id)].slice(0, MOST));
     const readNewest = async (): Promise<void> => {
-      const query = { limit: 1 };
+      const query = { limit: MOST };
       const { signal } = cancel;
       const newest = await get<Traces>(at`/projects/${projectId}/traces`, { query, signal });
-      for (const trace of newest.traces) add(trace);
+      const before = old.current;
+      if (before === undefined) old.current = new Set(newest.traces.map(({ id }) => id));
+      else for (const each of newest.traces.toReversed()) if (!before.has(each.id)) add(each);
     };
     const end = followTraces(projectId, '', {
       onTrace: add,
       onOpen: () => {
         setListening(true);
         // The stream stays open without it, and the next trace shows.
-        if (wasEmpty) readNewest().catch(() => undefined);
+        readNewest().catch(() => undefined);
       },
       onBroken: () => setListening(false),
     });
     return () => {
       cancel.abort();
       end();
+      setListening(false);
     };
-  }, [projectId, wasEmpty]);
+  }, [projectId, isVisible]);
   return { traces, isListening };
 }
