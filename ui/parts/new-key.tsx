@@ -1,5 +1,6 @@
 import type { JSX } from 'preact';
-import { useEffect, useRef, useState } from 'preact/hooks';
+import { useEffect, useState } from 'preact/hooks';
+import { copiedText } from '../state/clipboard.ts';
 import { askBeforeLeaving } from '../state/router.ts';
 import { CopyButton } from './copy-button.tsx';
 import './new-key.css';
@@ -13,20 +14,34 @@ export function TokenWarning(): JSX.Element {
   );
 }
 
-/** A token that was just created. No other page can show it again, so the first Back only warns. */
+/** A token that was just created. No other page can show it again, so until it is copied the first Back, link or reload only warns. */
 export function NewKey({ token }: { readonly token: string }): JSX.Element {
-  const wasWarned = useRef(false);
+  const [isSelected, setSelected] = useState(false);
   const [isWarning, setWarning] = useState(false);
-  useEffect(
-    () =>
-      askBeforeLeaving(() => {
-        const isFirst = !wasWarned.current;
-        wasWarned.current = true;
-        setWarning(true);
-        return isFirst;
-      }),
-    [],
-  );
+  const isCopied = isSelected || copiedText.value.includes(token);
+  useEffect(() => {
+    const copy = (): void => {
+      if (getSelection()?.toString().includes(token) === true) setSelected(true);
+    };
+    document.addEventListener('copy', copy);
+    return () => document.removeEventListener('copy', copy);
+  }, [token]);
+  useEffect(() => {
+    if (isCopied) return undefined;
+    let wasWarned = false;
+    const end = askBeforeLeaving(() => {
+      const isFirst = !wasWarned;
+      wasWarned = true;
+      setWarning(true);
+      return isFirst;
+    });
+    const ask = (event: Event): void => event.preventDefault();
+    window.addEventListener('beforeunload', ask);
+    return () => {
+      end();
+      window.removeEventListener('beforeunload', ask);
+    };
+  }, [isCopied]);
   return (
     <div class="new-key">
       <output aria-label="New API key" class="mono new-key-token">
@@ -36,9 +51,9 @@ export function NewKey({ token }: { readonly token: string }): JSX.Element {
       <p class="muted">
         Copy it now: it is not shown again. Anyone who has it can send data to its project.
       </p>
-      {isWarning && (
+      {isWarning && !isCopied && (
         <p role="alert" class="warn">
-          The key is not shown again. Go back once it is saved.
+          The key is not shown again. Leave the page once it is saved.
         </p>
       )}
     </div>

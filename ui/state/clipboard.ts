@@ -1,3 +1,8 @@
+import { signal } from '@preact/signals';
+
+/** The text that a button of the pages copied last. */
+export const copiedText = signal('');
+
 /**
  * Copies a text. `near` is an element of the same dialog, or of the page. Rejects if the browser does not allow it. A page that
  * came without TLS has no clipboard, except on loopback; the browser copies a selected text there, too.
@@ -6,6 +11,7 @@ export async function copyText(text: string, near: Element | null): Promise<void
   const { clipboard } = navigator as { readonly clipboard?: Clipboard };
   if (clipboard !== undefined) await clipboard.writeText(text);
   else if (!copySelected(text, near)) throw new Error('The browser does not copy');
+  copiedText.value = text;
 }
 
 function copySelected(text: string, near: Element | null): boolean {

@@ -43,7 +43,7 @@ function newEntry(): string {
 type Leaving = () => boolean;
 let leaving: Leaving | undefined;
 
-/** Asks before Back and Forward leave the page. Returns a function that ends it. */
+/** Asks before Back, Forward and links leave the page. Returns a function that ends it. */
 export function askBeforeLeaving(ask: Leaving): () => void {
   leaving = ask;
   return () => {
@@ -88,9 +88,13 @@ export function hrefOf(to: string, parameters: Parameters = {}): string {
   return withParameters(to, { [KEPT]: kept, ...parameters });
 }
 
-/** Opens a page. `replace` leaves no entry in the history: for what changes while a person types. */
-export function navigate(href: string, { replace = false } = {}): void {
+/**
+ * Opens a page. `replace` leaves no entry in the history: for what changes while a person types. `isAsked` is false if the page itself
+ * opens another one.
+ */
+export function navigate(href: string, { replace = false, isAsked = true } = {}): void {
   if (href === `${location.pathname}${location.search}`) return;
+  if (!replace && isAsked && leaving?.() === true) return;
   if (replace) history.replaceState(history.state, '', href);
   else {
     keepScroll(address.value.entry);

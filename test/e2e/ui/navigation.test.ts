@@ -171,6 +171,36 @@ t.test('Back from a new key warns before it leaves the page', async (t) => {
   t.notMatch(page.url(), '/settings/keys');
 });
 
+t.test('a link and a reload ask before they lose a key that was not copied', async (t) => {
+  const token = page.getByLabel('New API key');
+  const warning = page.getByRole('alert').getByText('not shown again');
+  const link = page.getByRole('link', { name: 'Sessions' });
+  const create = async (): Promise<void> => {
+    await ui.open(`/start?project=${first}`);
+    await page.getByRole('button', { name: 'Create key' }).click();
+    await token.waitFor();
+  };
+  await create();
+  const asked = page.waitForEvent('dialog');
+  void page.evaluate('setTimeout(() => location.reload())');
+  const question = await asked;
+  t.equal(question.type(), 'beforeunload');
+  await question.dismiss();
+  await link.click();
+  await warning.waitFor();
+  t.match(page.url(), '/start');
+  t.equal(await token.count(), 1);
+  await link.click();
+  await heading('Sessions').waitFor();
+
+  await create();
+  await page.locator('.new-key').getByRole('button', { name: 'Copy' }).click();
+  await page.getByText('Copied').waitFor();
+  await link.click();
+  await heading('Sessions').waitFor();
+  t.pass('without a question');
+});
+
 t.test('says that the project of the address does not exist', async (t) => {
   for (const path of ['/traces', '/traces/t20', '/dashboard', '/settings/keys', '/start']) {
     await page.goto(`${ui.daemon.adminBase}${path}?project=proj_gone`);

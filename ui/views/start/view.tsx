@@ -34,7 +34,8 @@ function Start({ of }: { readonly of: Project }): JSX.Element {
   useEffect(() => {
     const first = traces.at(-1);
     if (first === undefined || !wasEmpty) return undefined;
-    const open = (): void => navigate(hrefOf(traceHref(first)));
+    // The key of the page is in use.
+    const open = (): void => navigate(hrefOf(traceHref(first)), { isAsked: false });
     const timer = setTimeout(open, OPEN_MS);
     // The page that opens at `/` depends on the number of traces.
     loadProjects().catch(failed);
