@@ -5,10 +5,15 @@ import { dropKept } from './kept.ts';
 /** `unknown` until the first answer of the daemon. */
 export const session = signal<'unknown' | 'in' | 'out'>('unknown');
 
-onSignedOut(() => {
+/** Other tabs of the browser have the same session. */
+const tabs = new BroadcastChannel('tracectl.session');
+tabs.onmessage = end;
+onSignedOut(end);
+
+function end(): void {
   session.value = 'out';
   dropKept();
-});
+}
 
 /**
  * Signs in with the code of the link that opened the page, if there is one. The code is in the fragment of the address,
@@ -35,6 +40,6 @@ export async function signIn(
 
 export async function signOut(): Promise<void> {
   await send('DELETE', '/session');
-  session.value = 'out';
-  dropKept();
+  end();
+  tabs.postMessage('ended');
 }

@@ -240,3 +240,18 @@ t.test('a tab keeps its project when another tab chooses one', async (t) => {
   await heading('Sessions').waitFor();
   t.equal(await page.getByRole('button', { name: 'Project: default' }).count(), 1);
 });
+
+t.test('a sign-out in another tab ends this one too, with what it keeps', async (t) => {
+  await ui.open('/traces');
+  await table.waitFor();
+  await page.getByRole('link', { name: 'Sessions' }).click();
+  await heading('Sessions').waitFor();
+  const other = await ui.context.newPage();
+  await other.goto(`${ui.daemon.adminBase}/traces`);
+  await other.getByRole('button', { name: 'Sign out' }).click();
+  await page.getByLabel('Admin token').waitFor();
+  await page.goBack();
+  t.equal(await table.count(), 0);
+  t.equal(await page.getByLabel('Admin token').count(), 1);
+  await other.close();
+});
