@@ -267,6 +267,27 @@ t.test('a trace that runs grows on the page', async (t) => {
   t.pass('the step and the end arrived');
 });
 
+t.test('the panel reads no payloads again for another observation', async (t) => {
+  const usage = { input_tokens: 10, output_tokens: 5 };
+  const of = { trace_id: 'counts', usage, start_time: new Date().toISOString() };
+  const root = { ...of, id: 'counts-root', name: 'counts root', kind: 'agent' };
+  await ui.sendEvents([{ ...root, operation: 'start', status: 'running', inputs: 'asked' }]);
+  await ui.daemon.call({ path: '/api/v1/traces/counts?wait=20s' });
+  let readings = 0;
+  page.on('request', (each) => {
+    if (each.url().includes('/observations/counts-root')) readings += 1;
+  });
+  await ui.open('/traces/counts');
+  await panel.getByText('asked').waitFor();
+  const child = { ...of, id: 'counts-call', parent_id: 'counts-root', name: 'counts call' };
+  await ui.sendEvents([{ ...child, operation: 'finish', status: 'success', kind: 'llm' }]);
+  await item('counts call').waitFor();
+  // The child repeats the usage.
+  await item('counts root').locator('.row-number.muted').filter({ hasText: '15' }).waitFor();
+  await page.waitForResponse((each) => each.url().includes('fields=tree'));
+  t.equal(readings, 1);
+});
+
 t.test('goes on from a value whose lines were closed by a key', async (t) => {
   const text = Array.from({ length: 60 }, (_, index) => `line ${index}`).join('\n');
   const event = { operation: 'finish', kind: 'llm', status: 'success', trace_id: 'lines' };

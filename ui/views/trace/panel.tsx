@@ -45,8 +45,7 @@ export function Panel(props: Props): JSX.Element {
   const path = at`/projects/${projectId}/observations/${observation.id}`;
   const query = { trace_id: trace.id };
   const { data, failure, reload } = useResource<Observation>(
-    // Events of an observation arrive one after the other.
-    path + JSON.stringify(observation),
+    path + ownFields(observation),
     (signal) => get(path, { query, signal, isExact: true }),
   );
   const choose = (name: Tab): void => {
@@ -82,6 +81,14 @@ export function Panel(props: Props): JSX.Element {
       </Tabs>
     </section>
   );
+}
+
+/**
+ * Changes when an event of the observation arrives, and not when one of another observation changes how this one counts: payloads that are
+ * read again close what a person opened in them.
+ */
+function ownFields({ counted, cost_counted, cycle, ...own }: TreeObservation): string {
+  return JSON.stringify(own);
 }
 
 type HeadProps = {
