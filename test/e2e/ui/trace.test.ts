@@ -193,15 +193,19 @@ t.test('latencies are whole; a very long one ends with an ellipsis and has a tit
   t.same(await page.evaluate(TEXTS), [...texts.slice(0, -1), `ellipsis ${texts.at(-1)}`]);
 });
 
-t.test('the costs of a narrow tree stay inside of it', async (t) => {
-  await page.setViewportSize({ width: 1_001, height: 900 });
+t.test('the numbers of a narrow tree stay inside of it', async (t) => {
   await ui.open('/traces/agent');
   await item('assistant').waitFor();
   const right = async (selector: string): Promise<number> => {
     const box = await page.locator(selector).last().boundingBox();
     return box === null ? Number.NaN : box.x + box.width;
   };
-  t.ok((await right('.row-number')) <= (await right('.tree')));
+  // The narrowest tree beside a panel, and the narrowest one with tokens and cost.
+  for (const width of [1_001, 1_251]) {
+    await page.setViewportSize({ width, height: 900 });
+    t.ok((await right('.row-number:visible')) <= (await right('.tree')), String(width));
+  }
+  t.equal(await item('assistant').locator('.row-number:visible').count(), 3);
   await page.setViewportSize({ width: 1_440, height: 900 });
 });
 
@@ -247,6 +251,20 @@ t.test('works on a phone', async (t) => {
     await panel.waitFor({ state: 'detached' });
     t.match(page.url(), /\/traces\/agent$/, 'the address had the observation');
   });
+});
+
+t.test('tree and panel have room side by side on a small screen', async (t) => {
+  const before = page.viewportSize();
+  await page.setViewportSize({ width: 1024, height: 768 });
+  await ui.open('/traces/agent');
+  await item('assistant').first().waitFor();
+  const isCut = (selector: string) =>
+    page.evaluate<boolean>(`[...document.querySelectorAll(${JSON.stringify(selector)})]
+      .some(({ scrollWidth, clientWidth }) => scrollWidth > clientWidth)`);
+  t.notOk(await isCut('[role="tablist"]'), 'every tab is in view');
+  t.notOk(await isCut('.row-text'), 'no name is cut');
+  await ui.check(t, 'a trace on a small screen');
+  if (before !== null) await page.setViewportSize(before);
 });
 
 t.test('a trace that runs grows on the page', async (t) => {

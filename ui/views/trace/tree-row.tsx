@@ -26,7 +26,6 @@ type Props = {
   readonly onToggle: (row: number) => void;
 };
 
-const INDENT = 12;
 /** Deeper rows are not indented further, so that their names stay visible. */
 const DEEPEST_INDENT = 10;
 /** Characters of a name: more would only be cut by the style. */
@@ -58,7 +57,7 @@ export function TreeRow(props: Props): JSX.Element | null {
     >
       <span
         class="row-name"
-        style={{ paddingLeft: `${Math.min(depth, DEEPEST_INDENT) * INDENT}px` }}
+        style={{ paddingLeft: `calc(${Math.min(depth, DEEPEST_INDENT)} * var(--indent))` }}
       >
         {/* biome-ignore lint/a11y/useKeyWithClickEvents: the keys left and right do the same. */}
         {/* biome-ignore lint/a11y/noStaticElementInteractions: a part of the row, for a pointer only. */}
