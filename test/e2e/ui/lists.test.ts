@@ -366,6 +366,22 @@ t.test('keeps the pages of a live list when the page is visible again', async (t
   t.ok((await page.evaluate<number>('scrollY')) >= top, 'the page is where it was');
 });
 
+t.test('the columns of sessions and users are in view on a small screen', async (t) => {
+  await store([traceOf({ name: 'long', user: 'u'.repeat(90), session: 's'.repeat(90) })]);
+  const before = page.viewportSize();
+  await page.setViewportSize({ width: 1024, height: 768 });
+  for (const path of ['/sessions', '/users', '/settings/projects']) {
+    await ui.open(path);
+    await page.locator('.records tbody tr').first().waitFor();
+    const hidden = await page.evaluate<number>(`(() => {
+      const { scrollWidth, clientWidth } = document.querySelector('.records-scroll');
+      return scrollWidth - clientWidth;
+    })()`);
+    t.equal(hidden, 0, path);
+  }
+  if (before !== null) await page.setViewportSize(before);
+});
+
 t.test('lists sessions and users, and opens them', async (t) => {
   await ui.open('/sessions');
   await page.getByRole('link', { name: 'chat-2' }).click();

@@ -60,7 +60,7 @@ export function Recent({ of, keys }: Props): JSX.Element | null {
         keyOf={({ id }) => id}
         columns={[
           { name: 'When', cell: (each) => <Time at={each.at} /> },
-          { name: 'Code', cell: (each) => <code class="user-text">{each.code}</code> },
+          { name: 'Code', cell: (each) => <code>{each.code}</code> },
           {
             name: 'Reason',
             isHead: true,
