@@ -185,6 +185,19 @@ t.test('a rotation revokes the old key only after the use of the new one', async
   t.equal(keys.filter((each) => each.name === 'rotated' && each.revoked_at === null).length, 1);
 });
 
+t.test('a rotation that is left with a new key on the page warns first', async (t) => {
+  await ui.open('/settings/keys');
+  await page.getByRole('button', { name: 'Rotate' }).first().click();
+  await confirm('Create replacement');
+  const token = page.getByLabel('New API key');
+  await token.waitFor();
+  await confirm('Finish later');
+  await dialog().getByRole('alert').getByText('not shown again').waitFor();
+  t.equal(await token.count(), 1);
+  await confirm('Finish later');
+  await dialog().waitFor({ state: 'detached' });
+});
+
 t.test('hostile names stay texts, and are deleted like others', async (t) => {
   for (const name of HOSTILE) {
     const { id } = await ui.admin<Project>('POST', '/projects', { name });

@@ -102,7 +102,7 @@ export function RotateKey({ old, keys, projectId, reload, onClose }: Props): JSX
       {showsToken && wasWarned && <TokenWarning />}
       {failure !== undefined && <Refusal failure={failure} />}
       <div class="dialog-foot">
-        <button type="button" onClick={onClose}>
+        <button type="button" onClick={close}>
           {step === 1 ? 'Cancel' : 'Finish later'}
         </button>
       </div>
