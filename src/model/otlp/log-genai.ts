@@ -22,6 +22,8 @@ export class JoinedSpan {
   readonly #spanId: string;
   #start: bigint | undefined;
   readonly #attributes: OtlpKeyValue[] = [];
+  /** The keys of the attributes: a search of the list for each record would take quadratic time. */
+  readonly #keys = new Set<string>();
   readonly #events: OtlpEvent[] = [];
 
   constructor(traceId: string, spanId: string) {
@@ -33,8 +35,8 @@ export class JoinedSpan {
     const time = record.time === 0n ? record.observedTime : record.time;
     if (time !== 0n && (this.#start === undefined || time < this.#start)) this.#start = time;
     if (name === OPERATION_DETAILS) {
-      for (const [key, value] of record.attributes) this.#attributes.push({ key, value });
-      if (record.body !== undefined) this.#attributes.push({ key: 'log.body', value: record.body });
+      for (const [key, value] of record.attributes) this.#addAttribute(key, value);
+      if (record.body !== undefined) this.#addAttribute('log.body', record.body);
       return;
     }
     this.#takeOwner(record);
@@ -50,9 +52,13 @@ export class JoinedSpan {
   #takeOwner({ attributes }: LogRecord): void {
     for (const [key, value] of attributes) {
       const isOwner = attributeKey(key).rules.some(({ role }) => OWNER_ROLES.has(role));
-      if (!isOwner || this.#attributes.some((one) => one.key === key)) continue;
-      this.#attributes.push({ key, value });
+      if (isOwner && !this.#keys.has(key)) this.#addAttribute(key, value);
     }
+  }
+
+  #addAttribute(key: string, value: OtlpValue): void {
+    this.#keys.add(key);
+    this.#attributes.push({ key, value });
   }
 
   span(): OtlpSpan {

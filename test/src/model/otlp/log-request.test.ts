@@ -469,6 +469,19 @@ t.test('the details of an operation are those of its span, or a call without one
   t.end();
 });
 
+t.test('the user of an operation precedes those of its messages', (t) => {
+  const user = (id: string) => attributesOf({ 'user.id': id });
+  const { observation } = only(
+    [
+      genAi('gen_ai.client.inference.operation.details', { ...SPAN, attributes: user('u') }),
+      genAi('gen_ai.user.message', { ...SPAN, attributes: user('other') }),
+    ],
+    {} as never,
+  );
+  t.match(observation, { userId: 'u' });
+  t.end();
+});
+
 t.test('an evaluation is an observation below the evaluated one', (t) => {
   const attributes = attributesOf({
     'gen_ai.evaluation.name': 'relevance',
