@@ -43,6 +43,19 @@ const PARSES_ON_DEMAND = {
   },
 };
 
+/** The custom fields, also of a copy of an object that parses them: a copy has only the text. */
+export function customFieldsIn({
+  customFields,
+  customFieldsText,
+}: {
+  readonly customFields?: Readonly<Record<string, string>> | null;
+  readonly customFieldsText?: string;
+}): Readonly<Record<string, string>> {
+  if (customFields !== undefined) return customFields ?? {};
+  if (customFieldsText === undefined) return {};
+  return decodeJsonText(customFieldsText) as Readonly<Record<string, string>>;
+}
+
 /** The key is neither reserved nor secret-like. */
 function isCustomFieldKey(key: string): boolean {
   return !RESERVED_KEYS.has(key) && !isSecretLike(key);

@@ -1,5 +1,6 @@
 import { hash } from 'node:crypto';
 import type { Attributes } from '@opentelemetry/api';
+import { customFieldsIn } from '../custom-fields.ts';
 import type { ObservationDetails } from '../details.ts';
 import type {
   Instant,
@@ -34,7 +35,7 @@ export function spanOfObservation(
   const forms: Partial<Record<PayloadField, EmbeddedForm>> = {};
   const attributes = semanticAttributes(observation);
   for (const field of PAYLOAD_FIELDS) addPayload(attributes, forms, field, payload[field]);
-  for (const [key, value] of Object.entries(observation.customFields ?? {})) {
+  for (const [key, value] of Object.entries(customFieldsIn(observation))) {
     attributes[`custom_fields.${key}`] = value;
   }
   attributes[EMBEDDED_KEY] = embeddedOf(observation, forms);

@@ -17,6 +17,7 @@ import { config as fileConfig } from '../../../exporters/file/config.ts';
 import { factory } from '../../../exporters/file/factory.ts';
 import { cutTornWrite } from '../../../exporters/file/torn-write.ts';
 import { createWriter } from '../../../exporters/file/writer.ts';
+import { createProcessor } from '../../../processors/normalization/processor.ts';
 import type { ObservationBatch } from '../../../src/model/batch.ts';
 import {
   anObservation,
@@ -506,6 +507,22 @@ t.test('refuses batches after the shutdown', async (t) => {
   await exporter.shutdown(NEVER);
   await t.rejects(exporter.consume(sized(10)), { name: 'RetryableError', code: 'shutting_down' });
 });
+
+t.test(
+  'writes the custom fields of large native batches as attributes of their spans',
+  async (t) => {
+    const { exporter, path } = await writing(t, t.testdir(), { format: 'otlp_json' });
+    const processor = createProcessor(testSettings('processor', 'normalization'));
+    t.teardown(() => processor.shutdown(NEVER));
+    const event = nativeEvent({
+      inputs: 'x'.repeat(1_048_576),
+      custom_fields: { team: 'search' },
+    });
+    await exporter.consume(await processor.process(nativeBatch([event])));
+    const [line] = linesOf(readFileSync(path, 'utf8'));
+    t.match(JSON.stringify(line), /"key":"custom_fields.team","value":\{"stringValue":"search"\}/);
+  },
+);
 
 t.test('writes an observation on one line, whatever white space its payload has', async (t) => {
   const { exporter, path } = await writing(t, t.testdir());

@@ -1,6 +1,8 @@
 import t from 'tap';
 import type { SealedBatch } from '../../../../src/model/batch.ts';
+import { withCustomFieldsText } from '../../../../src/model/custom-fields.ts';
 import { observe, payload } from '../../../../src/model/formats.ts';
+import type { Observation } from '../../../../src/model/observation.ts';
 import { EMBEDDED_KEY } from '../../../../src/model/otlp/embedded-observation.ts';
 import { encodeOtlp } from '../../../../src/model/otlp/encode.ts';
 import {
@@ -150,6 +152,15 @@ t.test('writes the attributes, status and events that OpenTelemetry tools read',
     status: { code: 2, message: 'went wrong' },
     events: [{ name: 'exception', attributes: { 'exception.message': 'went wrong' } }],
   });
+});
+
+t.test('keeps the custom fields of a copy that has only their text', async (t) => {
+  const { customFields, ...rest } = observe(nativeText(EVENTS))[0] as Observation;
+  const lazy = withCustomFieldsText(rest, JSON.stringify(customFields));
+  for (const copy of [{ ...lazy }, structuredClone(lazy)]) {
+    const { attributes } = spanOfObservation(copy, {}, 0);
+    t.match(attributes, { 'custom_fields.team': 'search' });
+  }
 });
 
 t.test('keeps ids that OTLP can express, and hashes others', async (t) => {
