@@ -117,6 +117,9 @@ export function mask(batch: ReceivedBatch, ranges: readonly MaskedRange[]): void
     changes.isIndexStale ||= isJson && bytes.subarray(start, end).includes(BACKSLASH);
     bytes.fill(ASTERISK, start, end);
   }
+  // Readers keep by index what they read of the former bytes, such as the user that a resource names.
+  const draft: Draft = batch;
+  draft.index = { ...batch.index };
   keepBytes(batch, bytes);
 }
 

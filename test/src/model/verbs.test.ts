@@ -4,6 +4,7 @@ import t from 'tap';
 import type { Format, ReceivedBatch, SealedBatch } from '../../../src/model/batch.ts';
 import {
   encodeText,
+  headOf,
   indexOf,
   measure,
   observe,
@@ -28,6 +29,7 @@ import {
   takeEdited,
 } from '../../../src/model/verbs.ts';
 import { nativeBatch, nativeEvent, otlpBatch, rawBatch, received } from '../../helper/batches.ts';
+import { attributesOf, encodeRequest, requestOf, spanOf } from '../../helper/otlp-proto.ts';
 
 const FORMATS: readonly Format[] = ['native', 'runs', 'otlp_proto', 'otlp_json'];
 
@@ -289,6 +291,31 @@ t.test('counts an edit of shared bytes for every open item', async (t) => {
     t.equal(takeEdited(batch), 2);
     t.equal(takeEdited(batch), 0);
     t.match(payload(seal(batch, requestContext()), 0).metadata, /\*{4}/);
+  }
+});
+
+t.test('a mask hides the former bytes also if a reader has read them', async (t) => {
+  for (const encoding of ['otlp_proto', 'otlp_json'] as const) {
+    const resource = { attributes: attributesOf({ 'user.id': 'user-SECRET' }) };
+    const request = requestOf([spanOf(0)], { resource, scope: { name: 'scope-SECRET' } });
+    const body =
+      encoding === 'otlp_proto' ? encodeRequest(request) : Buffer.from(JSON.stringify(request));
+    const batch = received(rawBatch(encoding, body, 1));
+    const head = headOf(batch.index, 0);
+    t.same(
+      [head.kind, head.scope, head.attribute('user.id')],
+      ['span', 'scope-SECRET', 'user-SECRET'],
+    );
+    const ranges: EditedRange[] = [];
+    for (const text of ['user-SECRET', 'scope-SECRET']) {
+      const start = batch.index.bytes.indexOf(text);
+      ranges.push({ item: SHARED, start, end: start + text.length });
+    }
+    mask(batch, ranges);
+    applyEdits(batch);
+    t.equal(headOf(batch.index, 0).attribute('user.id'), '***********');
+    const [observation] = observe(seal(batch, requestContext()));
+    t.match(observation, { userId: '***********', details: { scope: '************' } });
   }
 });
 
