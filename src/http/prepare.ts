@@ -22,7 +22,7 @@ export type Preparation = {
   readonly maxBytes?: number;
   /** Limit of JSON nesting; undefined: that of requests. */
   readonly maxDepth?: number;
-  /** The thread that scans a large OTLP body also applies the format's rules to it. */
+  /** The thread that scans a large body also applies the rules of OTLP to it, or sums the attachments of runs. */
   readonly judges?: boolean;
   /** Set if the body is one run, to be wrapped into a batch; `pathId` is the id in the path of an update. */
   readonly singleRun?: { readonly pathId?: string };

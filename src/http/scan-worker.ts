@@ -11,6 +11,7 @@ import {
   sourceEvent,
 } from '../model/formats.ts';
 import { judged } from '../model/otlp/rules.ts';
+import { withAttachmentBytes } from '../model/runs/attached.ts';
 import { collectGarbage } from '../thread/idle-memory.ts';
 import type { Reply } from '../thread/thread.ts';
 import { answerRequests, asBuffer } from '../thread/thread.ts';
@@ -74,7 +75,15 @@ function ownMemoryOf(part: Buffer): Buffer {
 }
 
 function withVerdicts(index: BatchIndex): BatchIndex {
-  return index.type === 'otlp_proto' || index.type === 'otlp_json' ? judged(index) : index;
+  switch (index.type) {
+    case 'otlp_proto':
+    case 'otlp_json':
+      return judged(index);
+    case 'runs':
+      return withAttachmentBytes(index);
+    case 'native':
+      return index;
+  }
 }
 
 /** The batches that were used last, with their indexes. The last one stays, whatever its size. */

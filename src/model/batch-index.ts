@@ -25,6 +25,8 @@ export type JsonIndex = {
   readonly sizes: Uint32Array;
   /** For runs: items at positions below this are from `post`, the others from `patch`. */
   readonly posts: number;
+  /** `FormatModule.besideBytes` of each item, if they were computed together with the index. */
+  readonly besideBytes?: Float64Array;
 };
 
 /** An index over an OTLP export request, protobuf or JSON. */

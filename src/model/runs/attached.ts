@@ -141,8 +141,22 @@ function* wholeNotes(index: JsonIndex, position: number): Generator<Member, void
   }
 }
 
+/**
+ * The index with the bytes of the attachments of each run. To read the notes of a large body takes seconds, so a thread that scans a body
+ * also calls this.
+ */
+export function withAttachmentBytes(index: JsonIndex): JsonIndex {
+  const besideBytes = new Float64Array(index.count);
+  for (let position = 0; position < index.count; position++) {
+    besideBytes[position] = attachmentBytes(index, position);
+  }
+  return { ...index, besideBytes };
+}
+
 /** The bytes of the stored attachments of a run. */
 export function attachmentBytes(index: JsonIndex, position: number): number {
+  const known = index.besideBytes?.[position];
+  if (known !== undefined) return known;
   let sum = 0;
   for (const { bytes } of attachmentsOf(index, position) ?? []) sum += bytes;
   return sum;

@@ -23,6 +23,22 @@ t.test('scans large bodies of several projects in rotation', async (t) => {
   t.same(scanned, ['loud', 'loud', 'quiet', 'loud', 'quiet', 'loud']);
 });
 
+t.test('sums the attachments of large runs in the thread', async (t) => {
+  const scanner = createScanner();
+  t.teardown(() => scanner.close());
+  const note = { mime_type: 'text/plain', bytes: 7, sha256: 'ab'.repeat(32) };
+  const inputs = { text: 'x'.repeat(SMALL_BODY_BYTES) };
+  const body = JSON.stringify({
+    post: [
+      { id: 'a', attachments: { note } },
+      { id: 'b', inputs },
+    ],
+  });
+  const wanted = { ...WANTED, format: 'runs', judges: true } as const;
+  const { index } = await scanner.prepare(Buffer.from(body), wanted, 'project');
+  t.match(index, { besideBytes: Float64Array.of(7, 0) });
+});
+
 t.test('rejects the bodies that wait for the thread when it closes', async (t) => {
   const scanner = createScanner();
   const scan = async () => scanner.prepare(largeBody(), WANTED, 'project');

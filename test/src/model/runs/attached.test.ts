@@ -2,10 +2,12 @@ import { hash } from 'node:crypto';
 import t from 'tap';
 import type { AttachmentLimits } from '../../../../src/model/attachments.ts';
 import { attachmentType, MAX_ATTACHMENTS } from '../../../../src/model/attachments.ts';
+import type { JsonIndex } from '../../../../src/model/batch-index.ts';
 import type { ObservationDetails } from '../../../../src/model/details.ts';
 import { checkedDetails } from '../../../../src/model/details.ts';
 import { indexOf, MAX_BODY_BYTES, measure, observe } from '../../../../src/model/formats.ts';
 import { assembleRuns } from '../../../../src/model/runs/assemble.ts';
+import { withAttachmentBytes } from '../../../../src/model/runs/attached.ts';
 import { rawBatch, received } from '../../../helper/batches.ts';
 
 const BOUNDARY = 'b';
@@ -204,4 +206,12 @@ t.test('a media type is lower case, without parameters', async (t) => {
   ] as const) {
     t.equal(attachmentType(given), type, given.slice(0, 50));
   }
+});
+
+t.test('a sum that a thread made counts as the one that the notes give', async (t) => {
+  const { batch } = assembled([run('a'), ['attachment.a.x', 'text'], run('b')]);
+  const { index } = received(batch);
+  const summed = withAttachmentBytes(index as JsonIndex);
+  t.same(summed.besideBytes, Float64Array.of(4, 0));
+  t.same(measure({ ...received(batch), index: summed }), measure(received(batch)));
 });
