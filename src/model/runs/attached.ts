@@ -14,6 +14,7 @@ import {
   MAX_ATTACHMENTS,
 } from '../attachments.ts';
 import type { JsonIndex } from '../batch-index.ts';
+import { Refusal } from '../errors.ts';
 import type { IgnoredValues } from '../ignored.ts';
 import { numberIn } from '../json/details.ts';
 import { OPEN_BRACE, QUOTE } from '../json/grammar.ts';
@@ -24,7 +25,7 @@ import { cutAt } from '../preview.ts';
 import type { TextSteps, TextVisitor } from '../texts.ts';
 import { RUN, RUN_TEXTS } from './fields.ts';
 import type { Part } from './multipart.ts';
-import { contentTypeOf } from './multipart.ts';
+import { contentTypeOf, MAX_PART_NAME } from './multipart.ts';
 
 /** The member of a run in place of the bytes of an attachment: the hash of its content, or why it was left out. */
 type Note = { readonly mime_type: string; readonly bytes: number } & (
@@ -109,13 +110,15 @@ export function attachmentsOf(
  * `FormatModule.texts` of a run. The type and the hash in a note are no texts of the client, even below a name such as `token`: without
  * them its attachment is lost.
  */
-export function runTexts(index: JsonIndex, position: number, visitor: TextVisitor): TextSteps {
-  if (typeAt(index, position, RUN.attachments) !== 'object')
-    return itemTexts(RUN_TEXTS, index, position, visitor);
-  const notes = [...wholeNotes(index, position)];
+export function* runTexts(index: JsonIndex, position: number, visitor: TextVisitor): TextSteps {
+  if (typeAt(index, position, RUN.attachments) !== 'object') {
+    yield* itemTexts(RUN_TEXTS, index, position, visitor);
+    return;
+  }
+  const notes = yield* wholeNotes(index.bytes, startOf(index, position, RUN.attachments));
   const isInNote = (start: number) => notes.some((note) => note.start < start && start < note.end);
   const { marks } = visitor;
-  return itemTexts(RUN_TEXTS, index, position, {
+  yield* itemTexts(RUN_TEXTS, index, position, {
     ...visitor,
     text: (place) => {
       visitor.text(isInNote(place.start) ? { ...place, field: 'fixed', isMarked: false } : place);
@@ -126,19 +129,43 @@ export function runTexts(index: JsonIndex, position: number, visitor: TextVisito
   });
 }
 
-/** The notes exactly as a receiver writes them. */
-function* wholeNotes(index: JsonIndex, position: number): Generator<Member, void> {
-  const { bytes } = index;
-  let place = -1;
-  for (const member of membersOf(bytes, startOf(index, position, RUN.attachments))) {
-    if (++place === MAX_ATTACHMENTS) break;
-    const note = noteIn(bytes, member);
-    if (
-      note !== undefined &&
-      JSON.stringify(note) === bytes.toString('utf8', member.start, member.end)
-    )
-      yield member;
+/** Bytes of a note as a receiver writes it, and of its name, of which every character may be an escape. */
+const MAX_NOTE_BYTES = 512;
+const MAX_NOTE_NAME_BYTES = 6 * MAX_PART_NAME;
+
+/**
+ * The notes exactly as a receiver writes them, in the object at `start`. The walk reads nothing behind the longest notes: a client may
+ * write a value of any length.
+ */
+function* wholeNotes(bytes: Buffer, start: number): Generator<undefined, readonly Member[]> {
+  const notes: Member[] = [];
+  const most = MAX_ATTACHMENTS * (MAX_NOTE_BYTES + MAX_NOTE_NAME_BYTES);
+  const members = membersOf(bytes.subarray(0, start + most), start);
+  for (let place = 0; place < MAX_ATTACHMENTS; place++) {
+    const member = nextMember(members);
+    if (member === undefined) break;
+    if (isWholeNote(bytes, member)) notes.push(member);
+    yield;
   }
+  return notes;
+}
+
+/** Undefined if there is no further one, or the bytes end within it. */
+function nextMember(members: Generator<Member, void>): Member | undefined {
+  try {
+    return members.next().value ?? undefined;
+  } catch (error) {
+    if (error instanceof Refusal) return undefined;
+    throw error;
+  }
+}
+
+function isWholeNote(bytes: Buffer, member: Member): boolean {
+  if (member.end - member.start > MAX_NOTE_BYTES) return false;
+  const note = noteIn(bytes, member);
+  return (
+    note !== undefined && JSON.stringify(note) === bytes.toString('utf8', member.start, member.end)
+  );
 }
 
 /**

@@ -55,3 +55,17 @@ t.test('a walk yields at the last member of a step, and not at the one before', 
     t.equal(steps.length, yields, `${members} members`);
   }
 });
+
+t.test('a walk over a run yields after each note of an attachment', async (t) => {
+  const note = { mime_type: 'text/plain', bytes: 1, sha256: 'ab'.repeat(32) };
+  const run = { id: 'a', attachments: { x: note, y: note, long: 'x'.repeat(2_000_000), z: note } };
+  const body = Buffer.from(JSON.stringify({ post: [run] }));
+  let seen = 0;
+  const steps = visitTextsInTurns(scan('runs', body, STORED_LIMITS), 0, { text: () => seen++ });
+  for (const _ of ['x', 'y']) {
+    t.equal(steps.next().done, false);
+    t.equal(seen, 0, 'the notes are found before the texts are visited');
+  }
+  t.equal(steps.next().done, true, 'nothing is read behind the longest notes');
+  t.ok(seen > 0);
+});
