@@ -18,13 +18,14 @@ export const OtlpField = {
   /** Bytes of its attributes and of its events that count as hourly usage. */
   ATTRIBUTE_BYTES: 7,
   EVENT_BYTES: 8,
-  /** The number of its events and links. */
-  PARTS: 9,
+  /** The numbers of its events and links. */
+  EVENTS: 9,
+  LINKS: 10,
   /** `OtlpFlag`s. */
-  FLAGS: 10,
+  FLAGS: 11,
 } as const;
 
-export const OTLP_STRIDE = 11;
+export const OTLP_STRIDE = 12;
 
 export const OtlpFlag = {
   /** An attribute may have `custom_fields` as its value, whose type has to be checked. */

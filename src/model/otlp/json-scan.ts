@@ -452,7 +452,8 @@ function recordSpan(walk: Walk, start: number, end: number): void {
   spans[base + OtlpField.SCOPE] = recorder.scope;
   spans[base + OtlpField.ATTRIBUTE_BYTES] = walk.attributeBytes;
   spans[base + OtlpField.EVENT_BYTES] = walk.eventBytes;
-  spans[base + OtlpField.PARTS] = walk.events + walk.links;
+  spans[base + OtlpField.EVENTS] = walk.events;
+  spans[base + OtlpField.LINKS] = walk.links;
   spans[base + OtlpField.FLAGS] =
     (walk.customFields ? OtlpFlag.CUSTOM_FIELDS : 0) | (walk.badParent ? OtlpFlag.BAD_PARENT : 0);
 }

@@ -16,6 +16,9 @@ const GROWTH = { otlp_proto: 6, otlp_json: 2 } as const;
 /** Upper bounds of the names and brackets that a field adds for the span, and for each event or link. */
 const FIXED_BYTES = 1024;
 const PART_BYTES = 128;
+/** Lower bounds of the JSON of an event and of a link, each with a comma. */
+const LEAST_EVENT_BYTES = '{"name":""},'.length;
+const LEAST_LINK_BYTES = '{"trace_id":"","span_id":""},'.length;
 
 /**
  * The index with the verdicts of the rules. They decode large spans, which takes seconds for a hostile body, so a
@@ -147,15 +150,20 @@ class SharedOfScopes {
 
 /**
  * The name of a field above the limit. Fields are made and measured only if an upper bound of their size is above
- * the limit, which it is for few spans.
+ * the limit, which it is for few spans. The lower bound of its events and links refuses a span unread.
  */
 function tooLargeField(
   index: OtlpIndex,
   position: number,
   sharedOfScopes: SharedOfScopes,
 ): PayloadField | undefined {
+  const events = spanField(index, position, OtlpField.EVENTS);
+  const links = spanField(index, position, OtlpField.LINKS);
+  // To make the JSON of millions of them takes minutes, and gigabytes of memory.
+  if (events * LEAST_EVENT_BYTES > MAX_FIELD_BYTES) return 'events';
+  if (links * LEAST_LINK_BYTES > MAX_FIELD_BYTES) return 'metadata';
   const growth = GROWTH[index.type];
-  const own = growth * lengthOfSpan(index, position) + partBytes(index, position);
+  const own = growth * lengthOfSpan(index, position) + partBytes(events + links);
   if (own + growth * lengthAround(index, position) <= MAX_FIELD_BYTES) return undefined;
   const shared = sharedOfScopes.of(position);
   const prefixes = shared.resource.values.size * RESOURCE_PREFIX.length;
@@ -193,8 +201,8 @@ function lengthAround(index: OtlpIndex, position: number): number {
   );
 }
 
-function partBytes(index: OtlpIndex, position: number): number {
-  return FIXED_BYTES + PART_BYTES * spanField(index, position, OtlpField.PARTS);
+function partBytes(parts: number): number {
+  return FIXED_BYTES + PART_BYTES * parts;
 }
 
 /** The path of a span in its request. */

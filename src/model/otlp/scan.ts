@@ -143,7 +143,8 @@ function scanSpan(bytes: Buffer, start: number, end: number, recorder: Recorder 
   let parentId = 0;
   let attributeBytes = 0;
   let eventBytes = 0;
-  let parts = 0;
+  let events = 0;
+  let links = 0;
   let flags = 0;
   let p = start;
   while (p < end) {
@@ -174,12 +175,12 @@ function scanSpan(bytes: Buffer, start: number, end: number, recorder: Recorder 
       case 90:
         p = enter(bytes, next, end);
         eventBytes += p - next;
-        parts++;
+        events++;
         scanAttributed(bytes, next, p, 26);
         break;
       case 106:
         p = enter(bytes, next, end);
-        parts++;
+        links++;
         scanAttributed(bytes, next, p, 34);
         break;
       case 122:
@@ -201,7 +202,8 @@ function scanSpan(bytes: Buffer, start: number, end: number, recorder: Recorder 
   spans[base + OtlpField.SCOPE] = recorder.scope;
   spans[base + OtlpField.ATTRIBUTE_BYTES] = attributeBytes;
   spans[base + OtlpField.EVENT_BYTES] = eventBytes;
-  spans[base + OtlpField.PARTS] = parts;
+  spans[base + OtlpField.EVENTS] = events;
+  spans[base + OtlpField.LINKS] = links;
   spans[base + OtlpField.FLAGS] = flags;
 }
 

@@ -9,7 +9,7 @@ import { attributesOf, requestOf, spanOf } from '../../../helper/otlp-proto.ts';
 import { jsonIndex, MiB, protoIndex } from './reading.ts';
 
 /** Bytes of bodies that become text, and of texts that become bytes again, as the rules read and measure them. */
-function workOf(index: OtlpIndex): { read: number; measured: number } {
+function workOf(index: OtlpIndex, rejected = 0): { read: number; measured: number } {
   const work = { read: 0, measured: 0 };
   const bytes = Buffer.from(index.bytes);
   bytes.toString = (encoding, start, end) => {
@@ -24,7 +24,7 @@ function workOf(index: OtlpIndex): { read: number; measured: number } {
     return copy;
   }) as typeof from;
   try {
-    t.same(otlpRejections({ ...index, bytes }), []);
+    t.equal(otlpRejections({ ...index, bytes }).length, rejected);
   } finally {
     Buffer.from = from;
   }
@@ -138,6 +138,24 @@ t.test('the rules for ids and sizes', async (t) => {
         t.ok(work.measured <= 1.5 * index.bytes.length, 'each text is measured once');
       }
     }
+  });
+
+  t.test('refuse a span by the numbers of its events and links, without reading it', async (t) => {
+    const most = (bytes: number) => Math.floor((4 * MiB) / bytes);
+    for (const [name, field, parts] of [
+      ['events', 'events', most('{"name":""},'.length)],
+      ['links', 'metadata', most('{"trace_id":"","span_id":""},'.length)],
+    ] as const) {
+      const request = requestOf([spanOf(0, { [name]: Array(parts + 1).fill({}) })]);
+      for (const index of [protoIndex(request), jsonIndex(request)]) {
+        const [{ reason = '' } = {}] = otlpRejections(index);
+        t.match(reason, `its ${field} are larger`);
+        t.same(workOf(index, 1), { read: 0, measured: 0 });
+      }
+    }
+    const events = Array(most('{"name":""},'.length)).fill({});
+    const request = requestOf([spanOf(0, { events })]);
+    t.same(otlpRejections(protoIndex(request)), [], 'as many as 4 MiB have are accepted');
   });
 
   t.test('read no span, scope or resource of a small request', async (t) => {
