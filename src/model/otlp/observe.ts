@@ -175,11 +175,13 @@ function takeEvent(facts: SpanFacts, event: OtlpEvent): void {
 }
 
 export function spanHeadOf(span: OtlpSpan, scope: string | null): SpanHead {
-  const parent = span.parentSpanId ?? '';
+  const parent = span.parentSpanId?.toLowerCase() ?? '';
+  // A pipeline without validation takes spans with an invalid parent, which have none in either encoding.
+  const hasParent = /^[0-9a-f]{16}$/.test(parent) && !/^0*$/.test(parent);
   return {
     traceId: (span.traceId ?? '').toLowerCase(),
     spanId: (span.spanId ?? '').toLowerCase(),
-    parentSpanId: parent === '' || /^0*$/.test(parent) ? null : parent.toLowerCase(),
+    parentSpanId: hasParent ? parent : null,
     name: span.name || null,
     status: statusCode(span.status?.code),
     startTime: instantOfNanos(span.startTimeUnixNano),
