@@ -16,6 +16,7 @@ import { requestPart } from './otlp/request-part.ts';
 import { withPreviews } from './preview.ts';
 import { runs } from './runs/format.ts';
 import type { NewParent, Splice, TextSteps, TextVisitor } from './texts.ts';
+import { withWellFormedTexts } from './well-formed.ts';
 
 /**
  * Inflated bytes of a body up to which the event loop works on it. No step over any body of this size takes more
@@ -214,9 +215,10 @@ export function observeEach(batch: SealedBatch): {
     const requestIndex = requestIndexOf(batch, position);
     try {
       const observation = format.observe(index, position, requestIndex);
-      observations.push(
-        withPreviews(observation, (fields) => format.payload(index, position, fields)),
+      const previewed = withPreviews(observation, (fields) =>
+        format.payload(index, position, fields),
       );
+      observations.push(withWellFormedTexts(previewed));
     } catch (error) {
       failures.push({ index: requestIndex, error });
     }
@@ -226,7 +228,7 @@ export function observeEach(batch: SealedBatch): {
 
 /** One item of a request in the common form. Throws if it cannot be read. */
 export function observeItem(index: BatchIndex, item: number): Observation {
-  return moduleOf(index).observe(index, item, item);
+  return withWellFormedTexts(moduleOf(index).observe(index, item, item));
 }
 
 /** Payload fields of one item as JSON text. */

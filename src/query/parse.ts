@@ -1,5 +1,6 @@
 import { nearest } from '../component/did-you-mean.ts';
 import type { Instant } from '../model/observation.ts';
+import { wellFormed } from '../model/well-formed.ts';
 import type { QueryField } from './fields.ts';
 import { FIELD_NAMES, FIELDS, isFieldName } from './fields.ts';
 import type { FieldTerm, Query, QueryTerm, TextValue } from './query.ts';
@@ -143,7 +144,7 @@ function knownField(name: string, key: string | null, position: number): Name {
   if (FIELDS[name].isKeyed === true && (key === null || key === '')) {
     throw new QueryMistake(`Expected a name behind "${name}." {place}`, position);
   }
-  return { field: name, key };
+  return { field: name, key: key === null ? null : wellFormed(key) };
 }
 
 function unknownField(name: string, position: number): QueryMistake {
@@ -164,7 +165,7 @@ function searched(reader: Reader): string {
   const text = words(reader);
   // SQLite ends a text at NUL, so that the part before it would be searched for.
   if (text.includes('\0')) throw new QueryMistake('The text {place} has a NUL', position);
-  return text;
+  return wellFormed(text);
 }
 
 /** Takes a word or a quoted phrase. A word matches anywhere in a text, so its trailing `*` is dropped.*/
@@ -244,13 +245,13 @@ function rawValues(reader: Reader, name: string): RawValue[] {
 }
 
 function textValue({ text, isQuoted, isPrefix, position }: RawValue): TextValue {
-  if (isQuoted) return { text, isPrefix };
+  if (isQuoted) return { text: wellFormed(text), isPrefix };
   if (/^[<>]/.test(text)) {
     throw new QueryMistake('Expected a text {place}: it has no order; quote the value', position);
   }
-  if (!text.endsWith('*')) return { text, isPrefix: false };
+  if (!text.endsWith('*')) return { text: wellFormed(text), isPrefix: false };
   if (text === '*') throw new QueryMistake('Expected a prefix before "*" {place}', position);
-  return { text: text.slice(0, -1), isPrefix: true };
+  return { text: wellFormed(text.slice(0, -1)), isPrefix: true };
 }
 
 function choice({ choices = [] }: QueryField, { text, position }: RawValue): TextValue {

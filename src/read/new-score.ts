@@ -1,6 +1,7 @@
 import { didYouMean } from '../component/did-you-mean.ts';
 import { Refusal } from '../model/errors.ts';
 import { ulid } from '../model/ulid.ts';
+import { wellFormed } from '../model/well-formed.ts';
 import type { NewScore, ScoreValue } from '../store/scores.ts';
 
 /** The most bytes in UTF-8 of each text of a score. */
@@ -67,10 +68,11 @@ function text(fields: Fields, name: keyof typeof SCORE_BYTES): string | null {
   if (value === undefined || value === null) return null;
   if (typeof value !== 'string') throw invalid(`body.${name} must be a text.`);
   const most = SCORE_BYTES[name];
-  if (Buffer.byteLength(value) > most) {
+  const stored = wellFormed(value);
+  if (Buffer.byteLength(stored) > most) {
     throw invalid(`body.${name} must have at most ${most} bytes.`);
   }
-  return value;
+  return stored;
 }
 
 function invalid(message: string): Refusal {

@@ -167,6 +167,32 @@ export function erasures(t: Test, open: OpenForErasures): void {
     },
   );
 
+  t.test('users with different unpaired surrogates are different users', async (t) => {
+    const { store, clock, finish } = await open(t);
+    const project = await projectOf(store);
+    const users = ['u\ud800', 'u\udbff', 'u\ufffd', 'u\ud83d\ude00'];
+    const events = users.map((user, i) => event(`trace-${i}`, user));
+    await store.traces.write(observed(batchOf(events, project, clock.now())));
+    for (const [i, user] of users.entries()) {
+      const query = aQuery(`user:"${user}"`);
+      const { items } = await store.traces.listTraces(project, { limit: 9, query });
+      t.same(
+        items.map(({ id }) => id),
+        [`trace-${i}`],
+        JSON.stringify(user),
+      );
+    }
+    clock.set(clock.now() + 1000);
+    const request = { query: aQuery('user:u\ud800'), isDryRun: false };
+    const until = { blockUntil: clock.now() + 3_600_000 };
+    await store.erasures.request(project, { ...request, ...until }, BY);
+    await finish();
+    t.same(await idsOf(store, project), ['trace-1', 'trace-2', 'trace-3']);
+    const next = received(batchOf(events, project, clock.now()));
+    store.erasures.blocks.apply(next);
+    t.same([...(takeDropped(next) ?? [])], [['erasure_block', 1]]);
+  });
+
   t.test('an erasure that fails holds up no other', async (t) => {
     const { store, clock, finish } = await open(t);
     const project = await projectOf(store);
