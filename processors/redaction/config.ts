@@ -14,7 +14,7 @@ const NAMES = [
 ];
 
 /** Characters of an entry of `keys`. */
-export const MAX_ENTRY = 128;
+const MAX_ENTRY = 128;
 
 /** Shorter keys do not protect an address or a number against being guessed. */
 const MIN_HASH_KEY = 16;

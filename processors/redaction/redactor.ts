@@ -5,7 +5,7 @@ import {
   visitSharedTextsInTurns,
   visitTextsInTurns,
 } from '../../src/model/formats.ts';
-import type { TextField, TextVisitor } from '../../src/model/texts.ts';
+import { Mark, type TextField, type TextVisitor } from '../../src/model/texts.ts';
 import {
   type EditedRange,
   isOpen,
@@ -16,7 +16,7 @@ import {
   SHARED,
 } from '../../src/model/verbs.ts';
 import { Candidates } from './candidates.ts';
-import { MAX_ENTRY, type RedactionConfig } from './config.ts';
+import type { RedactionConfig } from './config.ts';
 import type { Match } from './match.ts';
 import { CHUNK_BYTES, type Prefilter, prefilter } from './prefilter.ts';
 import { replacementOf } from './replacement.ts';
@@ -139,19 +139,6 @@ export class Redactor {
         isEscaped ? unescaped(bytes, start, end) : bytes.toString('utf8', start, end),
       );
     };
-    const judged = new Map<number, boolean>();
-    /** Whether the key of a number is an entry of the configuration, without words in front of it. */
-    const isEntry = (keyStart: number, keyEnd: number): boolean => {
-      // Hot path: a key may have millions of numbers.
-      const known = judged.get(keyStart);
-      if (known !== undefined) return known;
-      const mayBe = keyEnd - keyStart <= LONGEST_ENTRY;
-      const isEscaped = mayBe && isJson && hasBackslash(bytes, keyStart, keyEnd);
-      const isExact = mayBe && nameAt(keyStart, keyEnd, isEscaped)?.isExact === true;
-      if (judged.size === MAX_JUDGED) judged.clear();
-      judged.set(keyStart, isExact);
-      return isExact;
-    };
     const visitor: TextVisitor = {
       marks: (start, end, isFixed) => {
         const isEscaped = isJson && hasBackslash(bytes, start, end);
@@ -161,15 +148,16 @@ export class Redactor {
         }
         return secrets.enter(start, nameAt(start, end, isEscaped));
       },
-      text: ({ field, start, end, isEscaped, isMarked, keyStart }) => {
+      text: ({ field, start, end, isEscaped, mark, keyStart }) => {
         if (start === end || !this.#fields.has(field)) return;
-        const group = isMarked ? secrets.groupOf(keyStart) : undefined;
-        if (isMarked || needsEveryText || candidates.has(start, end)) {
+        const isSecret = mark !== Mark.NONE;
+        const group = isSecret ? secrets.groupOf(keyStart) : undefined;
+        if (isSecret || needsEveryText || candidates.has(start, end)) {
           texts.add(start, end, isEscaped, group);
         }
       },
-      scalar: ({ field, start, end, keyStart, keyEnd, form }) => {
-        if (!this.#fields.has(field) || !isEntry(keyStart, keyEnd)) return;
+      scalar: ({ field, start, end, form }) => {
+        if (!this.#fields.has(field)) return;
         this.#matched('keys');
         numbers.push({ item, start, end, form });
       },
@@ -199,10 +187,6 @@ export class Redactor {
 const LONG_TEXT = 4_096;
 const TEXTS_PER_TURN = 64;
 const NUMBERS_PER_TURN = 4_096;
-/** Bytes of the longest entry of `keys` if each character is an escape of JSON. */
-const LONGEST_ENTRY = 6 * MAX_ENTRY;
-/** Keys whose verdict is kept: as many as can be around a number, so that a key is judged once although others are between its numbers. */
-const MAX_JUDGED = 1_024;
 
 type Visited = { readonly texts: TextList; readonly numbers: readonly MaskedRange[] };
 
@@ -211,9 +195,10 @@ class SecretKeys {
   /** By the start of the key; those of group 0 are left out. */
   readonly #groups = new Map<number, number>();
 
-  enter(start: number, match: NameMatch | undefined): boolean {
-    if (match !== undefined && match.group > 0) this.#groups.set(start, match.group);
-    return match !== undefined;
+  enter(start: number, match: NameMatch | undefined): Mark {
+    if (match === undefined) return Mark.NONE;
+    if (match.group > 0) this.#groups.set(start, match.group);
+    return match.isExact ? Mark.ALL : Mark.TEXTS;
   }
 
   /** The group of a text's nearest key, or 0 if only a key around it is a secret name. */

@@ -32,9 +32,13 @@ export type TextPlace = {
   /** The JSON member name or attribute key nearest to the text; -1, -1 if it has none. It may be escaped. */
   readonly keyStart: number;
   readonly keyEnd: number;
-  /** `TextVisitor.marks` returned true for the nearest key or for a key around it. */
-  readonly isMarked: boolean;
+  /** The highest mark of the nearest key and the keys around it. */
+  readonly mark: Mark;
 };
+
+/** How a visitor marks a key: not, or the texts of its value, or the numbers too. */
+export const Mark = { NONE: 0, TEXTS: 1, ALL: 2 } as const;
+export type Mark = (typeof Mark)[keyof typeof Mark];
 
 export type TextVisitor = {
   /**
@@ -43,11 +47,11 @@ export type TextVisitor = {
    */
   text(place: TextPlace): void;
   /**
-   * Called once for every key, before the texts of its value. True marks all texts of the value. A key is fixed if it is a name of the
+   * Called once for every key, before the texts of its value, which the mark is about at any depth. A key is fixed if it is a name of the
    * format: a processor that edits it loses its value.
    */
-  marks?(keyStart: number, keyEnd: number, isFixed: boolean): boolean;
-  /** Called for every number and byte sequence that is not empty, at any depth below a marked key. */
+  marks?(keyStart: number, keyEnd: number, isFixed: boolean): Mark;
+  /** Called for every number and byte sequence that is not empty, at any depth below a key with the mark `ALL`. */
   scalar?(place: ScalarPlace): void;
 };
 
@@ -56,9 +60,6 @@ export type ScalarPlace = {
   readonly field: TextField;
   readonly start: number;
   readonly end: number;
-  /** The nearest key, as that of a text. */
-  readonly keyStart: number;
-  readonly keyEnd: number;
   /** A JSON token, quotes included; a varint; or a byte sequence or a number of fixed size. */
   readonly form: 'json' | 'varint' | 'bytes';
 };
@@ -80,7 +81,7 @@ export function newPlace(): MutablePlace {
     isEscaped: false,
     keyStart: -1,
     keyEnd: -1,
-    isMarked: false,
+    mark: Mark.NONE,
   };
 }
 

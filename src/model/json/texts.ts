@@ -1,5 +1,6 @@
 import type { JsonIndex } from '../batch-index.ts';
 import {
+  Mark,
   MEMBERS_PER_STEP,
   type MutablePlace,
   newPlace,
@@ -51,9 +52,9 @@ export function* itemTexts(
   const walk = new TextWalk(index.bytes, visitor);
   const [start] = itemRange(index, position);
   if (index.bytes[start] === OPEN_BRACE) {
-    yield* walk.object(start, 'attributes', false, { keys: pattern.root, fields });
+    yield* walk.object(start, 'attributes', Mark.NONE, { keys: pattern.root, fields });
   } else {
-    yield* walk.value(start, 'attributes', NO_KEY, NO_KEY, false);
+    yield* walk.value(start, 'attributes', NO_KEY, NO_KEY, Mark.NONE);
   }
 }
 
@@ -67,7 +68,7 @@ export function* rootTexts(index: JsonIndex, visitor: TextVisitor): TextSteps {
     items.set(...itemRange(index, position));
   }
   const walk = new TextWalk(index.bytes, visitor, items);
-  yield* walk.object(spaceFrom(walk.json, 0), 'metadata', false, ROOT);
+  yield* walk.object(spaceFrom(walk.json, 0), 'metadata', Mark.NONE, ROOT);
 }
 
 /** The arrays of items. */
@@ -108,29 +109,23 @@ export class TextWalk {
     field: TextField,
     keyStart: number,
     keyEnd: number,
-    isMarked: boolean,
+    mark: Mark,
   ): ValueSteps {
     switch (this.json.bytes[start]) {
       case OPEN_BRACE:
-        return yield* this.object(start, field, isMarked, undefined);
+        return yield* this.object(start, field, mark, undefined);
       case OPEN_BRACKET:
-        return yield* this.#array(start, field, keyStart, keyEnd, isMarked);
+        return yield* this.#array(start, field, keyStart, keyEnd, mark);
       default:
-        return this.leaf(start, field, keyStart, keyEnd, isMarked);
+        return this.leaf(start, field, keyStart, keyEnd, mark);
     }
   }
 
   /** Visits a value that is neither object nor array; returns its end. */
-  leaf(
-    start: number,
-    field: TextField,
-    keyStart: number,
-    keyEnd: number,
-    isMarked: boolean,
-  ): number {
+  leaf(start: number, field: TextField, keyStart: number, keyEnd: number, mark: Mark): number {
     return this.json.bytes[start] === QUOTE
-      ? this.string(start, field, keyStart, keyEnd, isMarked)
-      : this.scalar(start, field, keyStart, keyEnd, isMarked);
+      ? this.string(start, field, keyStart, keyEnd, mark)
+      : this.scalar(start, field, mark);
   }
 
   isContainer(start: number): boolean {
@@ -146,33 +141,21 @@ export class TextWalk {
   }
 
   /** A number, `true`, `false` or `null`, or a quoted number or byte sequence. */
-  scalar(
-    start: number,
-    field: TextField,
-    keyStart: number,
-    keyEnd: number,
-    isMarked: boolean,
-  ): number {
+  scalar(start: number, field: TextField, mark: Mark): number {
     const { json } = this;
     const first = json.bytes[start];
     const end = first === QUOTE ? skipString(json, start + 1) : skipScalar(json, start);
-    if (isMarked && this.#visitor.scalar !== undefined) {
+    if (mark === Mark.ALL && this.#visitor.scalar !== undefined) {
       const type = typeOfByte(first);
       const isEmpty = first === QUOTE && end === start + 2;
       if ((type === 'number' || type === 'string') && !isEmpty) {
-        this.#visitor.scalar({ field, start, end, keyStart, keyEnd, form: 'json' });
+        this.#visitor.scalar({ field, start, end, form: 'json' });
       }
     }
     return end;
   }
 
-  string(
-    start: number,
-    field: TextField,
-    keyStart: number,
-    keyEnd: number,
-    isMarked: boolean,
-  ): number {
+  string(start: number, field: TextField, keyStart: number, keyEnd: number, mark: Mark): number {
     const { json } = this;
     const place = this.#place;
     const escapes = json.escapes;
@@ -183,17 +166,12 @@ export class TextWalk {
     place.isEscaped = json.escapes !== escapes;
     place.keyStart = keyStart;
     place.keyEnd = keyEnd;
-    place.isMarked = isMarked;
+    place.mark = mark;
     this.#visitor.text(place);
     return end;
   }
 
-  *object(
-    start: number,
-    field: TextField,
-    isMarked: boolean,
-    known: KnownKeys | undefined,
-  ): ValueSteps {
+  *object(start: number, field: TextField, mark: Mark, known: KnownKeys | undefined): ValueSteps {
     const { json } = this;
     const { bytes } = json;
     let at = spaceFrom(json, start + 1);
@@ -204,16 +182,16 @@ export class TextWalk {
       const keyEnd = at - 1;
       const node =
         known === undefined ? undefined : nodeForAny(known.keys, bytes, keyStart, keyEnd);
-      const isMarkedHere = this.marks(keyStart, keyEnd, isMarked, node !== undefined);
+      const markHere = this.marks(keyStart, keyEnd, mark, node !== undefined);
       at = skipColon(json, at);
       const inner = node === undefined ? field : (known?.fields[node.slot] ?? field);
       if (known !== undefined && node?.children !== undefined && bytes[at] === OPEN_BRACE) {
         const { fields } = known;
-        at = yield* this.object(at, inner, isMarkedHere, { keys: node.children, fields });
+        at = yield* this.object(at, inner, markHere, { keys: node.children, fields });
       } else if (this.isContainer(at)) {
-        at = yield* this.value(at, inner, keyStart, keyEnd, isMarkedHere);
+        at = yield* this.value(at, inner, keyStart, keyEnd, markHere);
       } else {
-        at = this.leaf(at, inner, keyStart, keyEnd, isMarkedHere);
+        at = this.leaf(at, inner, keyStart, keyEnd, markHere);
       }
       if (this.endsStep()) yield;
       at = spaceFrom(json, at);
@@ -222,8 +200,10 @@ export class TextWalk {
     }
   }
 
-  marks(keyStart: number, keyEnd: number, isMarked: boolean, isFixed: boolean): boolean {
-    return (this.#visitor.marks?.(keyStart, keyEnd, isFixed) ?? false) || isMarked;
+  /** The mark of a key in a value whose mark is `around`. */
+  marks(keyStart: number, keyEnd: number, around: Mark, isFixed: boolean): Mark {
+    const own = this.#visitor.marks?.(keyStart, keyEnd, isFixed) ?? Mark.NONE;
+    return own > around ? own : around;
   }
 
   *#array(
@@ -231,7 +211,7 @@ export class TextWalk {
     field: TextField,
     keyStart: number,
     keyEnd: number,
-    isMarked: boolean,
+    mark: Mark,
   ): ValueSteps {
     const { json } = this;
     const { bytes } = json;
@@ -240,8 +220,8 @@ export class TextWalk {
     for (;;) {
       const skippedTo = this.#skipped?.get(at);
       if (skippedTo !== undefined) at = skippedTo;
-      else if (this.isContainer(at)) at = yield* this.value(at, field, keyStart, keyEnd, isMarked);
-      else at = this.leaf(at, field, keyStart, keyEnd, isMarked);
+      else if (this.isContainer(at)) at = yield* this.value(at, field, keyStart, keyEnd, mark);
+      else at = this.leaf(at, field, keyStart, keyEnd, mark);
       if (this.endsStep()) yield;
       at = spaceFrom(json, at);
       if (bytes[at] === CLOSE_BRACKET) return at + 1;

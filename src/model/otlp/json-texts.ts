@@ -17,7 +17,13 @@ import {
 import { stringIn } from '../json/read.ts';
 import { TextWalk, type ValueSteps } from '../json/texts.ts';
 import { repeatedTextAt } from '../repeated-text.ts';
-import { MEMBERS_PER_STEP, type TextField, type TextSteps, type TextVisitor } from '../texts.ts';
+import {
+  Mark,
+  MEMBERS_PER_STEP,
+  type TextField,
+  type TextSteps,
+  type TextVisitor,
+} from '../texts.ts';
 import { spanField } from './context.ts';
 import { OtlpField } from './fields.ts';
 import { EVENT, type Field, KEY_VALUE, type Message, REQUEST, SPAN } from './json-shape.ts';
@@ -52,7 +58,7 @@ type Around = {
   readonly field: TextField;
   readonly keyStart: number;
   readonly keyEnd: number;
-  readonly isMarked: boolean;
+  readonly mark: Mark;
   /** Keys on the path from here to a kvlist of custom fields. */
   readonly within: readonly string[] | undefined;
   /** The message is within the value of an attribute. */
@@ -64,7 +70,7 @@ const AROUND: Around = {
   field: 'attributes',
   keyStart: -1,
   keyEnd: -1,
-  isMarked: false,
+  mark: Mark.NONE,
   within: undefined,
   isValue: false,
   isEvent: false,
@@ -104,8 +110,8 @@ class JsonTexts {
       at = skipColon(json, at);
       const field = shape.fields.get(this.#name(keyStart, keyEnd));
       if (field === undefined) {
-        const isMarked = this.#walk.marks(keyStart, keyEnd, inner.isMarked, false);
-        at = yield* this.#walk.value(at, inner.field, keyStart, keyEnd, isMarked);
+        const mark = this.#walk.marks(keyStart, keyEnd, inner.mark, false);
+        at = yield* this.#walk.value(at, inner.field, keyStart, keyEnd, mark);
       } else if (this.#walk.isContainer(at)) {
         at = yield* this.#container(at, field, inner);
       } else {
@@ -129,8 +135,8 @@ class JsonTexts {
     const json = this.#json;
     if (json.bytes[start] === QUOTE && field.text !== undefined) {
       const text = field.text === 'value' ? around.field : field.text;
-      const { keyStart, keyEnd, isMarked } = around;
-      return this.#walk.string(start, text, keyStart, keyEnd, isMarked);
+      const { keyStart, keyEnd, mark } = around;
+      return this.#walk.string(start, text, keyStart, keyEnd, mark);
     }
     if (json.bytes[start] === QUOTE || typeof field.type === 'string') {
       return this.#scalar(start, field, around);
@@ -140,9 +146,8 @@ class JsonTexts {
 
   /** A number, byte sequence, boolean or null, or the key of an attribute. */
   #scalar(start: number, { type }: Field, around: Around): number {
-    const { field, keyStart, keyEnd, isMarked } = around;
-    const isSecret = isMarked && (type === 'int64' || type === 'double' || type === 'bytes');
-    return this.#walk.scalar(start, field, keyStart, keyEnd, isSecret);
+    const isValue = type === 'int64' || type === 'double' || type === 'bytes';
+    return this.#walk.scalar(start, around.field, isValue ? around.mark : Mark.NONE);
   }
 
   *#list(start: number, shape: Message, around: Around): ValueSteps {
@@ -168,10 +173,10 @@ class JsonTexts {
     if (shape === EVENT) return AROUND_EVENT;
     if (shape !== KEY_VALUE) return around;
     const [keyStart, keyEnd] = this.#keyOf(start);
-    const isMarked = this.#walk.marks(keyStart, keyEnd, around.isMarked, false);
+    const mark = this.#walk.marks(keyStart, keyEnd, around.mark, false);
     const key = this.#attributeKey(keyStart, keyEnd);
     const { isEvent, within } = around;
-    const place = { keyStart, keyEnd, isMarked, isEvent, isValue: true };
+    const place = { keyStart, keyEnd, mark, isEvent, isValue: true };
     if (around.isValue) {
       const isStep = within !== undefined && key.text === within[0];
       const rest = isStep && within.length > 1 ? within.slice(1) : undefined;

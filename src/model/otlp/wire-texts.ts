@@ -1,5 +1,6 @@
 import type { OtlpIndex } from '../batch-index.ts';
 import {
+  Mark,
   MEMBERS_PER_STEP,
   type MutablePlace,
   newPlace,
@@ -62,7 +63,7 @@ class WireTexts {
       if (this.#endsStep()) yield;
       if (field === undefined || field.message === WIRE_SPAN) continue;
       if (field.message === undefined) {
-        this.#text(field.text ?? 'attributes', this.#start, p, NO_KEY, NO_KEY, false);
+        this.#text(field.text ?? 'attributes', this.#start, p, NO_KEY, NO_KEY, Mark.NONE);
       } else if (field.message === WIRE_KEY_VALUE) {
         yield* this.#attribute(this.#start, p, shape === WIRE_EVENT);
       } else {
@@ -79,7 +80,7 @@ class WireTexts {
       start,
       end,
       isEventText ? 'events' : field,
-      false,
+      Mark.NONE,
       isOfEvent ? undefined : within,
     );
   }
@@ -89,19 +90,19 @@ class WireTexts {
     start: number,
     end: number,
     field: TextField,
-    isMarkedAround: boolean,
+    markAround: Mark,
     within: readonly string[] | undefined,
   ): TextSteps {
     const keyStart = this.#keyStart;
     const keyEnd = this.#keyEnd;
-    const isMarked = (this.#visitor.marks?.(keyStart, keyEnd, false) ?? false) || isMarkedAround;
+    const own = this.#visitor.marks?.(keyStart, keyEnd, false) ?? Mark.NONE;
+    const mark = own > markAround ? own : markAround;
     let p = start;
     while (p < end) {
       const number = this.#read(p);
       p = this.#next;
       if (this.#endsStep()) yield;
-      if (number === 2)
-        yield* this.#value(this.#start, p, field, keyStart, keyEnd, isMarked, within);
+      if (number === 2) yield* this.#value(this.#start, p, field, keyStart, keyEnd, mark, within);
     }
   }
 
@@ -112,7 +113,7 @@ class WireTexts {
     field: TextField,
     keyStart: number,
     keyEnd: number,
-    isMarked: boolean,
+    mark: Mark,
     within: readonly string[] | undefined,
   ): TextSteps {
     let p = start;
@@ -120,26 +121,19 @@ class WireTexts {
       const number = this.#read(p);
       p = this.#next;
       if (this.#endsStep()) yield;
-      if (isMarked) this.#scalar(this.#tag, field, this.#start, p, keyStart, keyEnd);
-      if (number === 1) this.#text(field, this.#start, p, keyStart, keyEnd, isMarked);
-      else if (number === 5) yield* this.#list(this.#start, p, field, keyStart, keyEnd, isMarked);
-      else if (number === 6) yield* this.#keyedList(this.#start, p, field, isMarked, within);
+      if (mark === Mark.ALL) this.#scalar(this.#tag, field, this.#start, p);
+      if (number === 1) this.#text(field, this.#start, p, keyStart, keyEnd, mark);
+      else if (number === 5) yield* this.#list(this.#start, p, field, keyStart, keyEnd, mark);
+      else if (number === 6) yield* this.#keyedList(this.#start, p, field, mark, within);
     }
   }
 
   /** A field of an AnyValue: its int value, double value or bytes value. */
-  #scalar(
-    tag: number,
-    field: TextField,
-    start: number,
-    end: number,
-    keyStart: number,
-    keyEnd: number,
-  ): void {
+  #scalar(tag: number, field: TextField, start: number, end: number): void {
     if (tag === 24) {
-      this.#visitor.scalar?.({ field, start, end, keyStart, keyEnd, form: 'varint' });
+      this.#visitor.scalar?.({ field, start, end, form: 'varint' });
     } else if (tag === 33 || (tag === 58 && end > start)) {
-      this.#visitor.scalar?.({ field, start, end, keyStart, keyEnd, form: 'bytes' });
+      this.#visitor.scalar?.({ field, start, end, form: 'bytes' });
     }
   }
 
@@ -149,7 +143,7 @@ class WireTexts {
     field: TextField,
     keyStart: number,
     keyEnd: number,
-    isMarked: boolean,
+    mark: Mark,
   ): TextSteps {
     let p = start;
     while (p < end) {
@@ -157,7 +151,7 @@ class WireTexts {
       p = this.#next;
       if (this.#endsStep()) yield;
       if (number === 1) {
-        yield* this.#value(this.#start, p, field, keyStart, keyEnd, isMarked, undefined);
+        yield* this.#value(this.#start, p, field, keyStart, keyEnd, mark, undefined);
       }
     }
   }
@@ -166,7 +160,7 @@ class WireTexts {
     start: number,
     end: number,
     field: TextField,
-    isMarked: boolean,
+    mark: Mark,
     within: readonly string[] | undefined,
   ): TextSteps {
     let p = start;
@@ -181,7 +175,7 @@ class WireTexts {
         within !== undefined && keyAt(this.#bytes, this.#keyStart, this.#keyEnd).text === within[0];
       const rest = isStep && within.length > 1 ? within.slice(1) : undefined;
       const inner = isStep && rest === undefined ? 'custom_fields' : field;
-      yield* this.#keyValue(from, p, inner, isMarked, rest);
+      yield* this.#keyValue(from, p, inner, mark, rest);
     }
   }
 
@@ -198,7 +192,7 @@ class WireTexts {
     end: number,
     keyStart: number,
     keyEnd: number,
-    isMarked: boolean,
+    mark: Mark,
   ): void {
     const place = this.#place;
     place.field = field;
@@ -206,7 +200,7 @@ class WireTexts {
     place.end = end;
     place.keyStart = keyStart;
     place.keyEnd = keyEnd;
-    place.isMarked = isMarked;
+    place.mark = mark;
     this.#visitor.text(place);
   }
 

@@ -22,7 +22,7 @@ import type { Member } from '../json/read.ts';
 import { findMembers, membersOf, startOf, stringIn, typeAt } from '../json/read.ts';
 import { itemTexts } from '../json/texts.ts';
 import { cutAt } from '../preview.ts';
-import type { TextSteps, TextVisitor } from '../texts.ts';
+import { Mark, type TextSteps, type TextVisitor } from '../texts.ts';
 import { RUN, RUN_TEXTS } from './fields.ts';
 import type { Part } from './multipart.ts';
 import { contentTypeOf, MAX_PART_NAME } from './multipart.ts';
@@ -107,8 +107,8 @@ export function attachmentsOf(
 }
 
 /**
- * `FormatModule.texts` of a run. The type and the hash in a note are no texts of the client, even below a name such as `token`: without
- * them its attachment is lost.
+ * `FormatModule.texts` of a run. The type, the size and the hash in a note are not of the client, even below a name such as `token`:
+ * without them its attachment is lost.
  */
 export function* runTexts(index: JsonIndex, position: number, visitor: TextVisitor): TextSteps {
   if (typeAt(index, position, RUN.attachments) !== 'object') {
@@ -117,12 +117,17 @@ export function* runTexts(index: JsonIndex, position: number, visitor: TextVisit
   }
   const notes = yield* wholeNotes(index.bytes, startOf(index, position, RUN.attachments));
   const isInNote = (start: number) => notes.some((note) => note.start < start && start < note.end);
-  const { marks } = visitor;
+  const { marks, scalar } = visitor;
   yield* itemTexts(RUN_TEXTS, index, position, {
     ...visitor,
     text: (place) => {
-      visitor.text(isInNote(place.start) ? { ...place, field: 'fixed', isMarked: false } : place);
+      visitor.text(isInNote(place.start) ? { ...place, field: 'fixed', mark: Mark.NONE } : place);
     },
+    ...(scalar && {
+      scalar: (place) => {
+        if (!isInNote(place.start)) scalar(place);
+      },
+    }),
     ...(marks && {
       marks: (start, end, isFixed) => marks(start, end, isFixed || isInNote(start)),
     }),

@@ -15,7 +15,7 @@ import {
 import { inflateSync } from '../../../src/model/inflate.ts';
 import { requestContext } from '../../../src/model/request-context.ts';
 import { seal } from '../../../src/model/seal.ts';
-import type { TextPlace } from '../../../src/model/texts.ts';
+import { Mark, type TextPlace } from '../../../src/model/texts.ts';
 import type { EditedRange } from '../../../src/model/verbs.ts';
 import {
   applyEdits,
@@ -265,7 +265,8 @@ t.test('a mask with the form of a number leaves a number', async (t) => {
   const before = measure(batch).bytes;
   visitTexts(batch.index, 0, {
     text: () => {},
-    marks: (start, end) => batch.index.bytes.toString('utf8', start, end) === 'pin',
+    marks: (start, end) =>
+      batch.index.bytes.toString('utf8', start, end) === 'pin' ? Mark.ALL : Mark.NONE,
     scalar: (place) => mask(batch, [{ item: 0, ...place }]),
   });
   t.equal(takeEdited(batch), 1);

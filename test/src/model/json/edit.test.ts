@@ -6,6 +6,7 @@ import { native } from '../../../../src/model/native/format.ts';
 import { runs } from '../../../../src/model/runs/format.ts';
 import {
   DecodedText,
+  Mark,
   maskScalar,
   type ScalarPlace,
   type TextField,
@@ -205,12 +206,12 @@ t.test('the texts of native events and runs', async (t) => {
     const index = scan('native', JSON.stringify({ events: [{ metadata: value, inputs: 'out' }] }));
     const keys: string[] = [];
     visitTexts(index, 0, {
-      text: ({ start, end, isMarked }) => {
-        t.equal(isMarked, index.bytes.toString('utf8', start, end) === 'in');
+      text: ({ start, end, mark }) => {
+        t.equal(mark !== Mark.NONE, index.bytes.toString('utf8', start, end) === 'in');
       },
       marks: (start, end) => {
         keys.push(index.bytes.toString('utf8', start, end));
-        return keys.at(-1) === 'secret';
+        return keys.at(-1) === 'secret' ? Mark.TEXTS : Mark.NONE;
       },
     });
     t.same(keys, ['metadata', 'secret', 'a', 'b', 'c', 'd', 'e', 'secret', 'inputs']);
@@ -347,7 +348,7 @@ t.test('masked numbers below marked keys are zeros', async (t) => {
   const places: ScalarPlace[] = [];
   visitTexts(index, 0, {
     text: () => {},
-    marks: (start, end) => bytes.toString('utf8', start, end) === 'secret',
+    marks: (start, end) => (bytes.toString('utf8', start, end) === 'secret' ? Mark.ALL : Mark.NONE),
     scalar: (place) => places.push(place),
   });
   for (const place of places) maskScalar(bytes, place);

@@ -6,6 +6,7 @@ import { OTLP_STRIDE, OtlpField } from '../../../../src/model/otlp/fields.ts';
 import { otlpJson, otlpProto } from '../../../../src/model/otlp/format.ts';
 import {
   DecodedText,
+  Mark,
   maskScalar,
   type ScalarPlace,
   type TextPlace,
@@ -147,12 +148,13 @@ t.test('the texts of spans', async (t) => {
     const { bytes } = index;
     const found: string[] = [];
     visitTexts(index, 0, {
-      text: ({ field, start, end, keyStart, keyEnd, isMarked }) => {
+      text: ({ field, start, end, keyStart, keyEnd, mark }) => {
         const key = keyStart === -1 ? '-' : bytes.toString('utf8', keyStart, keyEnd);
-        const marked = isMarked ? ' (marked)' : '';
+        const marked = mark === Mark.ALL ? ' (marked)' : '';
         found.push(`${field} ${key}=${bytes.toString('utf8', start, end)}${marked}`);
       },
-      marks: (start, end) => bytes.toString('utf8', start, end) === 'secret',
+      marks: (start, end) =>
+        bytes.toString('utf8', start, end) === 'secret' ? Mark.ALL : Mark.NONE,
     });
     t.same(found.slice(2), [
       'inputs input=late',
@@ -194,13 +196,13 @@ t.test('the texts of spans', async (t) => {
     for (const { index } of [wireBody(request), jsonBody(request, 0)]) {
       const keys: string[] = [];
       visitTexts(index, 0, {
-        text: ({ field, start, end, isMarked }) => {
+        text: ({ field, start, end, mark }) => {
           const isIn = index.bytes.toString('utf8', start, end) === 'in';
-          if (field !== 'fixed') t.equal(isMarked, isIn);
+          if (field !== 'fixed') t.equal(mark !== Mark.NONE, isIn);
         },
         marks: (start, end) => {
           keys.push(index.bytes.toString('utf8', start, end));
-          return keys.at(-1) === 'secret';
+          return keys.at(-1) === 'secret' ? Mark.TEXTS : Mark.NONE;
         },
       });
       t.same(keys, ['secret', 'a', 'b', 'secret', 'c']);
@@ -437,7 +439,8 @@ t.test('masked scalars below marked keys are zeros or nulls, in both encodings',
     const places: ScalarPlace[] = [];
     visitTexts(index, 0, {
       text: () => {},
-      marks: (start, end) => bytes.toString('utf8', start, end) === 'secret',
+      marks: (start, end) =>
+        bytes.toString('utf8', start, end) === 'secret' ? Mark.ALL : Mark.NONE,
       scalar: (place) => places.push(place),
     });
     t.equal(places.length, 5);
