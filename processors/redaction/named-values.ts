@@ -34,9 +34,9 @@ export function namedValueFinder(names: SecretNames): (text: string) => FoundVal
       const { index } = match;
       const place = startsWord(text, index) ? placeOf(text, match) : undefined;
       const name = place && names.match(place.name);
-      const value = place && name && valueBehind(text, place);
+      const value = place && name && valueBehind(text, place, name.isExact);
       for (const { start, end, isNumber = false } of value?.parts ?? []) {
-        if (end === start || (isNumber && name?.isExact !== true)) continue;
+        if (end === start) continue;
         values.push({ start, end, group: name?.group ?? 0, isNumber });
       }
       if (value?.end === text.length) open = { ...value, group: name?.group ?? 0 };
@@ -79,14 +79,16 @@ function placeOf(text: string, match: RegExpExecArray): Place {
   };
 }
 
+/** Numbers without quotes are values if `withNumbers`. */
 function valueBehind(
   text: string,
   { name, before, close, separator, start }: Place,
+  withNumbers: boolean,
 ): Value | undefined {
   const at = matchEnd(SPACE, text, start) ?? start;
   if (close !== '') {
     if (!QUOTE.test(before)) return undefined;
-    return close === before ? memberValue(text, at) : quotedValue(text, at);
+    return close === before ? memberValue(text, at, withNumbers) : quotedValue(text, at);
   }
   const isHead = before === '' || /[\n\r"'`]/.test(before);
   if (separator === ':') {
@@ -117,54 +119,88 @@ function onePart(part: Part): Value {
 
 /** The end of a quoted text: its line's end if it is cut off. Only a template literal has several lines. */
 function closingQuote(text: string, start: number, quote: string): number {
+  const closing = quote.charCodeAt(0);
   for (let at = start; at < text.length; at++) {
-    const character = text[at];
-    if (character === quote || (character === '\n' && quote !== '`')) return at;
-    if (character === '\\') at++;
+    const unit = text.charCodeAt(at);
+    if (unit === closing || (unit === LINE_FEED && quote !== '`')) return at;
+    if (unit === BACKSLASH) at++;
   }
   return text.length;
 }
+
+const LINE_FEED = 0x0a;
+const BACKSLASH = 0x5c;
 
 const CONSTANT = /(?:true|false|null|none|undefined)\b/iy;
 const NUMBER = /-?[0-9][0-9.eE+-]*/y;
 const BARE_WORD = /[^\s,;}\])]+/y;
 
 /** The value of a member of an object; undefined for constants. */
-function memberValue(text: string, start: number): Value | undefined {
+function memberValue(text: string, start: number, withNumbers: boolean): Value | undefined {
   if (start === text.length) return { start, end: start, parts: [] };
-  if (/[[{(]/.test(text[start] ?? '')) return containerValue(text, start);
+  if (opens(text.charCodeAt(start))) return containerValue(text, start, withNumbers);
   const quoted = quotedValue(text, start);
   if (quoted !== undefined) return quoted;
   if (matchEnd(CONSTANT, text, start) !== undefined) return undefined;
   const numberEnd = matchEnd(NUMBER, text, start);
   const end = numberEnd ?? matchEnd(BARE_WORD, text, start);
   if (end === undefined) return undefined;
+  if (numberEnd !== undefined && !withNumbers) return { start, end, parts: [] };
   return onePart({ start, end, isNumber: numberEnd !== undefined });
 }
 
-/** Every text and number in a list, a tuple of Python or an object, except the names of members. */
-function containerValue(text: string, start: number): Value {
+/** Values of a container that are redacted one by one. One with more values is redacted as a whole, which bounds the work of a turn. */
+const MAX_PARTS = 4_096;
+
+/** Every text in a list, a tuple of Python or an object, except the names of members; every number too if `withNumbers`. */
+function containerValue(text: string, start: number, withNumbers: boolean): Value {
   const parts: Part[] = [];
+  let count = 0;
+  const add = (part: Part) => {
+    if (count++ < MAX_PARTS) parts.push(part);
+  };
   let depth = 0;
   let at = start;
   do {
-    const character = text[at] ?? '';
-    if (QUOTE.test(character)) {
-      const end = closingQuote(text, at + 1, character);
-      if (text[matchEnd(SPACE, text, end + 1) ?? end] !== ':') parts.push({ start: at + 1, end });
+    // Hot path, runs for every character of a value that may have a megabyte: units cost less than texts of one.
+    const unit = text.charCodeAt(at);
+    if (isQuote(unit)) {
+      const end = closingQuote(text, at + 1, text[at] ?? '');
+      if (text[matchEnd(SPACE, text, end + 1) ?? end] !== ':') add({ start: at + 1, end });
       at = end;
-    } else if (/[[{(]/.test(character)) {
+    } else if (opens(unit)) {
       depth++;
-    } else if (/[\]})]/.test(character)) {
+    } else if (closes(unit)) {
       depth--;
-    } else {
+    } else if (startsNumber(unit)) {
       const end = matchEnd(NUMBER, text, at);
-      if (end !== undefined) parts.push({ start: at, end, isNumber: true });
+      if (end !== undefined && withNumbers) add({ start: at, end, isNumber: true });
       at = (end ?? at + 1) - 1;
     }
     at++;
   } while (depth > 0 && at < text.length);
-  return { start, end: depth > 0 ? text.length : at, parts };
+  const end = depth > 0 ? text.length : at;
+  if (count <= MAX_PARTS) return { start, end, parts };
+  return { start, end, parts: [{ start: start + 1, end: depth > 0 ? end : end - 1 }] };
+}
+
+function isQuote(unit: number): boolean {
+  return unit === 0x22 || unit === 0x27 || unit === 0x60;
+}
+
+/** One of `(`, `[` and `{`. */
+function opens(unit: number): boolean {
+  return unit === 0x28 || unit === 0x5b || unit === 0x7b;
+}
+
+/** One of `)`, `]` and `}`. */
+function closes(unit: number): boolean {
+  return unit === 0x29 || unit === 0x5d || unit === 0x7d;
+}
+
+/** A digit or a minus sign. */
+function startsNumber(unit: number): boolean {
+  return (unit >= 0x30 && unit <= 0x39) || unit === 0x2d;
 }
 
 const SCHEME = /[ \t]{0,16}(?:Bearer|Basic|Digest|Token|Api-?Key|Negotiate)[ \t]+/iy;

@@ -92,6 +92,21 @@ t.test(
   },
 );
 
+t.test('a list within a text with more than 4,096 values is redacted as a whole', async (t) => {
+  const text = (count: number, one: string) =>
+    `{"token": [${Array(count).fill(one).join(',')}], "keep": 1}`;
+  t.equal(redactedText(text(4_096, '7'), ONLY_KEYS), text(4_096, '0'));
+  t.equal(redactedText(text(4_096, '"a"'), ONLY_KEYS), text(4_096, '"*"'));
+  for (const count of [4_097, 20_000]) {
+    const whole = `{"token": [${'*'.repeat(2 * count - 1)}], "keep": 1}`;
+    t.equal(redactedText(text(count, '7'), ONLY_KEYS), whole, `${count}`);
+  }
+  const rates = text(4_097, '0.5').replace('token', 'time_per_token');
+  t.equal(redactedText(rates, ONLY_KEYS), rates, 'numbers of another name stay');
+  const open = redactedText(text(200_000, '12').slice(0, -15), ONLY_KEYS);
+  t.notMatch(open, /\d/, 'without an end, too');
+});
+
 t.test('finds names in JSON within JSON within JSON', async (t) => {
   const inner = JSON.stringify({ password: 'hun"ter2', a: 1 });
   const text = JSON.stringify({ arguments: JSON.stringify({ body: inner }) });
