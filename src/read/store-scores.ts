@@ -36,7 +36,7 @@ export async function storeScores(
     const score = edited.shift() ?? one.score;
     const writes = ofTrace.get(traceId) ?? [];
     writes.push(async () => {
-      outcomes.set(position, await put(reading, { traceId, score }));
+      outcomes.set(position, await putScore(reading, { traceId, score }));
     });
     ofTrace.set(one.traceId, writes);
   }
@@ -54,12 +54,13 @@ export async function storeScore(
   { traceId, score: given }: TraceScore,
 ): Promise<Score | Refusal> {
   const [score = given] = await editedScores(place.scoreEditors, [given]);
-  return put(place, { traceId, score });
+  return putScore(place, { traceId, score });
 }
 
 type ScorePlace = Pick<StoreReading, 'tenant' | 'store' | 'reads' | 'scoreEditors'>;
 
-async function put(
+/** As `storeScore`, for a score that the editors have edited. */
+export async function putScore(
   { tenant, store, reads }: ScorePlace,
   { traceId, score }: TraceScore,
 ): Promise<Score | Refusal> {

@@ -26,6 +26,30 @@ export function commentWith({ comment, correction }: Remarks): unknown {
   return text;
 }
 
+/**
+ * The stored comment with the remarks that were given; `sent` is their text, as `commentWith` makes it, after the editors. A remark that
+ * is absent stays as it is stored.
+ */
+export function changedComment(
+  stored: string | null,
+  given: Partial<Remarks>,
+  sent: string | null,
+): string | null {
+  if (given.comment !== undefined && given.correction !== undefined) return sent;
+  if (given.comment === undefined && given.correction === undefined) return stored;
+  const [before, line] = partsOf(stored);
+  const parts = given.correction === undefined ? [sent, line] : [before, sent];
+  const kept = parts.filter((part) => part !== null && part !== '');
+  return kept.length === 0 ? null : kept.join('\n');
+}
+
+/** The comment, and the line of the correction. */
+function partsOf(stored: string | null): readonly [string | null, string | null] {
+  if (stored === null || remarksIn(stored).correction === null) return [stored, null];
+  const end = stored.lastIndexOf('\n');
+  return end === -1 ? [null, stored] : [stored.slice(0, end), stored.slice(end + 1)];
+}
+
 export function remarksIn(stored: string | null): Remarks {
   const [, comment = null, json] = LAST_LINE.exec(stored ?? '') ?? [];
   const correction = json === undefined ? undefined : decodeCheckedText(json);

@@ -1,16 +1,17 @@
 import { answer } from '../../http/exchange.ts';
 import { Refusal } from '../../model/errors.ts';
-import type { FoundScore } from '../../store/scores.ts';
+import type { FoundScore, Score } from '../../store/scores.ts';
+import { editedScores } from '../../store/scores.ts';
 import type { StoredObservation } from '../../store/store.ts';
 import { answerJson } from '../answer.ts';
 import { jsonBody } from '../json-body.ts';
 import { newScore } from '../new-score.ts';
 import type { TraceScore } from '../store-scores.ts';
-import { storeScore } from '../store-scores.ts';
+import { putScore, storeScore } from '../store-scores.ts';
 import type { StoreReading } from '../stored-request.ts';
 import { unknown } from '../stored-request.ts';
 import type { ClientRequest } from './client-request.ts';
-import { commentWith, remarksIn } from './corrections.ts';
+import { changedComment, commentWith, remarksIn } from './corrections.ts';
 import type { Members } from './members.ts';
 import { objectOf, textIn } from './members.ts';
 import { pageOfClient } from './page.ts';
@@ -128,9 +129,16 @@ function aboutFound({ id, traceId, parentId }: StoredObservation, runId: string)
 }
 
 async function put(reading: StoreReading, about: TraceScore, runId?: string): Promise<void> {
-  const stored = await storeScore(reading, about);
+  answerStored(reading, about.traceId, await storeScore(reading, about), runId);
+}
+
+function answerStored(
+  reading: StoreReading,
+  traceId: string,
+  stored: Score | Refusal,
+  runId?: string,
+): void {
   if (stored instanceof Refusal) throw stored;
-  const { traceId } = about;
   const body = JSON.stringify(feedbackMembers({ traceId, score: stored }, reading, runId));
   answer(reading.exchange, { status: 200, contentType: 'application/json', body });
 }
@@ -182,7 +190,10 @@ async function foundIn({ exchange, store, tenant, read }: StoreReading): Promise
   return found;
 }
 
-/** Members that are not given stay. */
+/**
+ * Members that are not given stay as they are stored: the editors have edited them before, and a hash of a hash is another one. They get a
+ * score that has only the given texts.
+ */
 async function updateFeedback(reading: StoreReading): Promise<void> {
   const { exchange, read } = reading;
   const given = objectOf(await jsonBody(exchange, read, MAX_FEEDBACK_BYTES), 'The body');
@@ -201,7 +212,25 @@ async function updateFeedback(reading: StoreReading): Promise<void> {
     },
     exchange.clock.now(),
   );
-  await put(reading, { traceId, score: changed });
+  const sent = {
+    ...changed,
+    ...{ name: '', source: null, value: isValued ? changed.value : 0 },
+    comment: textOrNull(commentWith({ comment: given.comment, correction: given.correction })),
+  };
+  const [edited = sent] = await editedScores(reading.scoreEditors, [sent]);
+  const stored = await putScore(reading, {
+    traceId,
+    score: {
+      ...changed,
+      value: isValued ? edited.value : score.value,
+      comment: changedComment(score.comment, given, edited.comment),
+    },
+  });
+  answerStored(reading, traceId, stored);
+}
+
+function textOrNull(value: unknown): string | null {
+  return typeof value === 'string' ? value : null;
 }
 
 async function deleteFeedback({ exchange, store, tenant }: StoreReading): Promise<void> {

@@ -34,3 +34,46 @@ t.test('every editor of the pipeline edits scores before they are stored', async
   const changed = await call('PATCH', '/feedback/s', { comment: 'new' });
   t.match(changed.json, { comment: 'new-a-b' });
 });
+
+t.test('an update of feedback edits only the texts that it gives', async (t) => {
+  const seen: unknown[] = [];
+  const edit = async (text: string | null) => (text === null ? null : `<${text}>`);
+  const { call, store } = await clientListener(t, {
+    offers: [
+      offer(SCORE_EDITOR, {
+        edit: async (scores) => {
+          seen.push(...scores.map(({ name, value, source }) => ({ name, value, source })));
+          return Promise.all(
+            scores.map(async (score) => ({
+              ...score,
+              comment: await edit(score.comment),
+              value: typeof score.value === 'string' ? `<${score.value}>` : score.value,
+            })),
+          );
+        },
+      }),
+    ],
+  });
+  const [project] = await store.projects.list();
+  const stored = async () => (await store.scores.list(project?.id ?? '', 't'))[0];
+  const feedback = { id: 's', key: 'k', run_id: 't', value: 'v', feedback_source: { type: 'm' } };
+  await call('POST', '/feedback', { ...feedback, comment: 'a' });
+  t.match(await stored(), { comment: '<a>', value: '<v>', name: 'k', source: 'm' });
+  for (const [body, comment, value] of [
+    [{}, '<a>', '<v>'],
+    [{ score: 1 }, '<a>', 1],
+    [{ value: 'w' }, '<a>', '<w>'],
+    [{ correction: { b: 1 } }, '<a>\n<Correction: {"b":1}>', '<w>'],
+    [{ comment: '' }, '<>', '<w>'],
+    [{ comment: null }, null, '<w>'],
+  ] as const) {
+    const answer = await call('PATCH', '/feedback/s', body);
+    t.equal(answer.status, 200, JSON.stringify(body));
+    t.match(await stored(), { comment, value, name: 'k', source: 'm' });
+  }
+  t.same(
+    seen.slice(1).filter((one) => JSON.stringify(one).match(/"k"|"m"|<v>/)),
+    [],
+    'the editors see no stored text',
+  );
+});
