@@ -22,7 +22,7 @@ type FeedbackTarget = {
 /**
  * The feedback of a request. It is stored once the processors have decided, so a refused request stores none of it, and before the runs: if
  * they cannot be made durable, the client repeats the request, and the same feedback is stored again under its ids. Feedback behind the
- * runs would be lost, because a repetition is answered without being read.
+ * runs would be lost, because a repetition is answered before it is stored: a request with feedback claims its implicit key.
  */
 export type RequestFeedback = {
   /** Rejects if the store is away; then the runs must not be accepted. */

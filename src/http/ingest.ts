@@ -27,6 +27,7 @@ import {
   wholeAnswer,
   wholeBatchOf,
 } from '../model/request-context.ts';
+import { seal } from '../model/seal.ts';
 import { ulid } from '../model/ulid.ts';
 import { reject } from '../model/verbs.ts';
 import { SCORE_EDITOR } from '../store/scores.ts';
@@ -207,15 +208,12 @@ async function take(work: RequestInProgress): Promise<Outcome> {
   if (first !== undefined) await first;
   const { body, encoding } = await incoming.read(reservation, named.encoding);
 
-  const claim =
+  let claim: KeyClaim | undefined =
     key === undefined
       ? implicitClaim(ingestion, admission.tenant, head, body)
       : { key, requestHash: hashRequest(head, hash('sha256', body, 'hex')) };
-  if (claim !== undefined && claim.isUnclaimed !== true) {
-    const earlier = await deadline.wait(claimKey(work, admission.tenant, claim));
-    stopIfPassed(deadline);
-    if (earlier !== undefined) return { answer: earlier };
-  }
+  let earlier = await earlierAnswer(work, admission.tenant, claim);
+  if (earlier !== undefined && wholeBatchOf(earlier) === undefined) return { answer: earlier };
 
   const store = storeBeside(ingestion);
   const wanted = preparation(protocol, incoming, named.format, encoding, store !== undefined);
@@ -225,6 +223,12 @@ async function take(work: RequestInProgress): Promise<Outcome> {
   const prepared = preparing instanceof Promise ? await preparing : preparing;
   stopIfPassed(deadline);
   const beside = besideOf(ingestion, store, admission.tenant, prepared);
+  if (claim?.isUnclaimed === true && beside.feedback !== undefined) {
+    // Feedback is stored before the batch is appended, where a request without a claim is recognized.
+    claim = { ...claim, isUnclaimed: false };
+    earlier = await earlierAnswer(work, admission.tenant, claim);
+  }
+  if (earlier !== undefined) return { answer: answerAgain(work, earlier, prepared) };
   if (prepared.index.count === 0) {
     if (beside.feedback !== undefined) await deadline.wait(beside.feedback.store());
     stopIfPassed(deadline);
@@ -428,12 +432,37 @@ const IMPLICIT_HASH = Buffer.alloc(16);
 
 type KeyClaim = Omit<AnswerClaim, 'render'>;
 
+/** The answer to the request that this one repeats; undefined if this is the first one with its key, or does not claim the key. */
+async function earlierAnswer(
+  work: RequestInProgress,
+  tenant: Tenant,
+  claim: KeyClaim | undefined,
+): Promise<StoredAnswer | undefined> {
+  if (claim === undefined || claim.isUnclaimed === true) return undefined;
+  const earlier = await work.deadline.wait(claimKey(work, tenant, claim));
+  stopIfPassed(work.deadline);
+  return earlier;
+}
+
+/** An earlier answer as it was sent. A request that was not claimed may have kept a `wholeAnswer`. */
+function answerAgain(
+  { incoming: { head }, ingestion: { protocol }, admission }: RequestInProgress,
+  earlier: StoredAnswer,
+  prepared: Prepared,
+): Answer {
+  const id = wholeBatchOf(earlier);
+  if (id === undefined || admission === undefined) return earlier;
+  const batch = receivedBatch(head, admission.tenant, prepared);
+  const sealed = { ...seal(batch, requestContext()), id };
+  return protocol.renderAccepted(sealed, batch.index, head, prepared.logs);
+}
+
 /** The answer to give at once; undefined if this request is the first with its key. */
 async function claimKey(
   work: RequestInProgress,
   tenant: Tenant,
   { key, requestHash, keptFor }: KeyClaim,
-): Promise<Answer | undefined> {
+): Promise<StoredAnswer | undefined> {
   const claimed = await work.ingestion.pipeline.idempotency?.claim(tenant, key, requestHash);
   switch (claimed?.state) {
     case 'new':

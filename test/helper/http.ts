@@ -2,6 +2,7 @@ import { systemClock } from '../../src/component/clock.ts';
 import type { Clock } from '../../src/component/component.ts';
 import type { Listener, Listeners } from '../../src/http/listener.ts';
 import { createListeners } from '../../src/http/listener.ts';
+import type { RepeatsConfig } from '../../src/http/repeats.ts';
 import type { ServerLimits } from '../../src/http/server.ts';
 import type { ReadLimits, Reads } from '../../src/read/reads.ts';
 import { createReads } from '../../src/read/reads.ts';
@@ -49,6 +50,7 @@ export function testListeners(
   inFlightBytes = 128 * 1_048_576,
   clock: Clock = systemClock,
   readLimits: Partial<ReadLimits> = {},
+  repeats?: RepeatsConfig,
 ): TestListeners {
   const logger = recordingLogger();
   const metrics = recordingMetrics();
@@ -62,7 +64,7 @@ export function testListeners(
   };
   return {
     ...createListeners({
-      ...{ logger, metrics, clock, limits },
+      ...{ logger, metrics, clock, limits, ...(repeats && { repeats }) },
       common: ({ scanner }) => readRoutes({ reads, scanner, logger }),
     }),
     reads,

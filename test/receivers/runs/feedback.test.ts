@@ -6,14 +6,14 @@ import { offer } from '../../../src/component/capability.ts';
 import { LISTENERS } from '../../../src/http/listener.ts';
 import { Refusal } from '../../../src/model/errors.ts';
 import { reject } from '../../../src/model/verbs.ts';
-import type { ScoreEditor } from '../../../src/store/scores.ts';
+import type { NewScore, ScoreEditor } from '../../../src/store/scores.ts';
 import { SCORE_EDITOR } from '../../../src/store/scores.ts';
 import { STORE } from '../../../src/store/store.ts';
 import { aTenant } from '../../helper/batches.ts';
 import { testListeners } from '../../helper/http.ts';
 import { sqlitePlace } from '../../helper/places.ts';
 import { fakeHost, testSettings } from '../../helper/settings.ts';
-import { acceptInto, createSink, sinkPipeline } from '../../helper/sink.ts';
+import { acceptInto, createSink, memoryLedger, sinkPipeline } from '../../helper/sink.ts';
 
 /** A receiver in front of a store of its own. */
 async function receiving(
@@ -31,14 +31,22 @@ async function receiving(
   const { store, close } = await sqlitePlace(t).open();
   const [project] = await store.projects.list();
   const projectId = project?.id ?? '';
-  const listeners = testListeners(undefined, undefined, { scores_per_trace: 3 });
+  const repeats = { enabled: true, window: 600_000, max_entries: 100 };
+  const listeners = testListeners(undefined, undefined, { scores_per_trace: 3 }, repeats);
   const host = fakeHost({ services: [offer(LISTENERS, listeners)] });
   const sink = createSink();
+  const ledger = memoryLedger();
+  const accept = acceptInto(sink, decide);
   const settings = testSettings('receiver', 'runs', { host, logger: listeners.logger });
   const pipeline = sinkPipeline(sink, {
     tenant: aTenant({ projectId }),
     offers: hasStore ? [offer(STORE, store), offer(SCORE_EDITOR, { edit })] : [],
-    accept: acceptInto(sink, decide),
+    idempotency: ledger,
+    accept: async (batch, request) => {
+      const sealed = await accept(batch, request);
+      ledger.keep(sealed, request);
+      return sealed;
+    },
   });
   const receiver = createReceiver(
     settings,
@@ -66,7 +74,7 @@ async function receiving(
   const leftOut = (kind: string) =>
     settings.metrics.value('tracectl_runs_left_out_parts_total', { kind });
   const scores = (traceId: string) => store.scores.list(projectId, traceId);
-  return { send, sink, scores, leftOut };
+  return { send, sink, scores, leftOut, store, projectId };
 }
 
 const RUN = { 'post.a': { id: 'a', name: 'x'.repeat(10) } };
@@ -151,6 +159,18 @@ t.test(
     t.equal((await scores('a')).length, 1);
   },
 );
+
+t.test('a repetition of an accepted request stores its feedback no second time', async (t) => {
+  const { send, sink, scores, store, projectId } = await receiving(t);
+  const parts = { ...RUN, 'feedback.f': { run_id: 'a', key: 'k', score: 1 } };
+  t.equal(await send(parts), 202);
+  const [score] = await scores('a');
+  const changed = { ...score, value: 2, at: score?.createdAt } as NewScore;
+  await store.scores.put(projectId, 'a', changed, 3);
+  t.equal(await send(parts), 202);
+  t.match(await scores('a'), [{ id: 'f', value: 2 }], 'the later change stays');
+  t.equal(sink.batches.length, 1);
+});
 
 t.test('feedback beside runs that are all rejected is stored', async (t) => {
   const { send, sink, scores } = await receiving(t, {

@@ -307,6 +307,34 @@ t.test('takes a body that was compressed again later for the same request', asyn
   t.not(await keyOf(flags), expected, 'the other bytes of the header count');
 });
 
+t.test(
+  'renders the answer of a request that was not claimed for one that claims its key',
+  async (t) => {
+    const ledger = memoryLedger();
+    const branch = (exporterId: string) => ({ exporterId, consume: async () => {} });
+    const branches = [branch('a')];
+    const { url, sink } = await served(t, {
+      repeats: repeatsOf({ enabled: true, window: 600_000, max_entries: 100 }),
+      pipeline: (sink) => ({
+        idempotency: ledger,
+        branches,
+        async accept(batch, request) {
+          const sealed = await acceptInto(sink)(batch, request);
+          ledger.keep(sealed, request);
+          return sealed;
+        },
+      }),
+    });
+    const first = await post(url, events());
+    t.equal(sink.requests[0]?.answer?.status, 0, 'the id of the batch stands for the answer');
+    branches.push(branch('b'));
+    const again = await post(url, events());
+    t.equal(again.status, 202);
+    t.strictSame(again.json, first.json);
+    t.equal(sink.batches.length, 1);
+  },
+);
+
 t.test('releases the claim of a failed request', async (t) => {
   const ledger = memoryLedger();
   const { url, sink } = await served(t, { pipeline: () => ({ idempotency: ledger }) });
