@@ -42,7 +42,8 @@ function exchange(path: string, request: string): Promise<string> {
     );
     socket.once('connect', () => {
       isConnected = true;
-      socket.end(request);
+      // The daemon takes the end of this side for a client that has gone.
+      socket.write(request);
     });
     socket.on('data', (chunk: Buffer) => {
       chunks.push(chunk);

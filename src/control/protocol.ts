@@ -3,7 +3,7 @@ import { problemOf } from './issue.ts';
 
 /**
  * The protocol of the control socket: one request and one response, each a JSON object on one line. Then the
- * connection ends.
+ * connection ends. A client that ends its side before its command begins has given up: the command does not run.
  *
  *   {"command":"keys.create","arguments":{"project":"proj_…"}}
  *   {"result":{…}}   or   {"error":{"code":"unknown_project","message":"…"}}

@@ -28,7 +28,7 @@ export async function startControlServer(
   logger: Logger,
 ): Promise<ControlServer> {
   const path = chooseSocketPath(dataDirectory);
-  const places = new Places((socket) => serve(socket, handle, logger));
+  const places = new Places((socket, read) => serve(socket, read, handle, logger));
   const server = createServer({ allowHalfOpen: true }, (socket) => places.add(socket));
   await removeStale(path);
   await listen(server, path);
@@ -44,14 +44,21 @@ export async function startControlServer(
   };
 }
 
-/** Serves connections, a bounded number at once. */
+/** Serves a connection, of which bytes may have been read. */
+type Serve = (socket: Socket, read: Buffer) => void;
+
+/**
+ * Serves connections, a bounded number at once. A waiting connection is read, because that shows that its client has gone: the command of such
+ * a client never runs. A client keeps its side open until it has the response.
+ */
 class Places {
-  readonly #serve: (socket: Socket) => void;
+  readonly #serve: Serve;
   readonly #connected = new Set<Socket>();
   readonly #served = new Set<Socket>();
-  readonly #waiting = new Set<Socket>();
+  /** Each with a function that stops the reading, and returns what was read. */
+  readonly #waiting = new Map<Socket, () => Buffer>();
 
-  constructor(serve: (socket: Socket) => void) {
+  constructor(serve: Serve) {
     this.#serve = serve;
   }
 
@@ -64,21 +71,39 @@ class Places {
       if (this.#served.delete(socket)) this.#serveNext();
     });
     if (this.#waiting.size >= MAX_WAITING) {
-      socket.setTimeout(IDLE_MS, () => socket.destroy()).resume();
+      socket.resume();
       const message = `${MAX_COMMANDS + MAX_WAITING} commands are in progress. Retry`;
       respond(socket, failure(new ControlError('busy', message)));
       return;
     }
-    this.#waiting.add(socket);
+    this.#waiting.set(socket, this.#readWaiting(socket));
     this.#serveNext();
   }
 
+  #readWaiting(socket: Socket): () => Buffer {
+    let read = Buffer.alloc(0);
+    const onData = (chunk: Buffer) => {
+      read = Buffer.concat([read, chunk]);
+      if (read.length > MAX_REQUEST_BYTES) socket.pause();
+    };
+    const onEnd = () => {
+      this.#waiting.delete(socket);
+      const message = 'the client closed its side before its command could run';
+      respond(socket, failure(new ControlError('client_gone', message)));
+    };
+    socket.on('data', onData).once('end', onEnd);
+    return () => {
+      socket.off('data', onData).off('end', onEnd);
+      return read;
+    };
+  }
+
   #serveNext(): void {
-    for (const socket of this.#waiting) {
+    for (const [socket, stopReading] of this.#waiting) {
       if (this.#served.size >= MAX_COMMANDS) return;
       this.#waiting.delete(socket);
       this.#served.add(socket);
-      this.#serve(socket);
+      this.#serve(socket, stopReading());
     }
   }
 
@@ -122,7 +147,7 @@ function listen(server: Server, path: string): Promise<void> {
   });
 }
 
-function serve(socket: Socket, handle: ControlHandler, logger: Logger): void {
+function serve(socket: Socket, read: Buffer, handle: ControlHandler, logger: Logger): void {
   let received = Buffer.alloc(0);
   socket.setTimeout(IDLE_MS, () => socket.destroy());
   const onData = (chunk: Buffer) => {
@@ -149,6 +174,7 @@ function serve(socket: Socket, handle: ControlHandler, logger: Logger): void {
   socket.once('end', () => {
     if (received.indexOf('\n') === -1) socket.destroy();
   });
+  onData(read);
 }
 
 async function answer(line: string, handle: ControlHandler): Promise<ControlResponse> {
@@ -181,6 +207,8 @@ function failure(error: unknown): ControlResponse {
   return { error: { code, message: error instanceof Error ? error.message : String(error) } };
 }
 
+/** A client that does not close its side in time is disconnected: its place is free for another one. */
 function respond(socket: Socket, response: ControlResponse): void {
+  socket.setTimeout(IDLE_MS, () => socket.destroy());
   socket.end(`${JSON.stringify(response)}\n`);
 }

@@ -73,6 +73,31 @@ t.test('runs 16 commands at once, lets 240 wait, and answers further ones', asyn
   );
 });
 
+t.test('the waiting command of a client that has gone never runs', async (t) => {
+  const run: unknown[] = [];
+  const open = Promise.withResolvers<void>();
+  const { directory, server } = await serving(t, async ({ command }) => {
+    run.push(command);
+    await open.promise;
+  });
+  const calls = Array.from({ length: 16 }, () => callDaemon(directory, 'first'));
+  await until(() => run.length === 16);
+  const gone = connect(server.path);
+  await once(gone, 'connect');
+  gone.write('{"command":"gone"}\n', () => gone.destroy());
+  await once(gone, 'close');
+  // The server answers the end of the client's side, also to a client that still reads.
+  const halfOpen = connect({ path: server.path, allowHalfOpen: true });
+  halfOpen.end('{"command":"half-open"}\n');
+  const [answer] = await once(halfOpen, 'data');
+  t.match(JSON.parse(String(answer)), { error: { code: 'client_gone' } });
+  const last = callDaemon(directory, 'last');
+  open.resolve();
+  await Promise.all([...calls, last]);
+  t.same(new Set(run), new Set(['first', 'last']));
+  t.equal(run.length, 17);
+});
+
 t.test('a refused client that keeps its connection does not hold up the end', async (t) => {
   const { server } = await serving(t, () => new Promise(() => {}));
   const connected = async () => {
