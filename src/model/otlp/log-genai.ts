@@ -9,7 +9,7 @@ import {
 import { EventAttributes, finiteNumber } from './event-attributes.ts';
 import { hashedId, setKind } from './log-agents.ts';
 import type { LogRecord } from './log-record.ts';
-import { WHOLE_MESSAGE } from './messages.ts';
+import { isWholeMessage, WHOLE_MESSAGE } from './messages.ts';
 import type { OtlpEvent, OtlpKeyValue, OtlpSpan, OtlpValue } from './span.ts';
 import { valueText } from './value.ts';
 
@@ -80,7 +80,7 @@ function contentOf({ attributes, body }: LogRecord): OtlpKeyValue[] {
   const members = body?.kvlistValue?.values;
   if (Array.isArray(members)) return [...list, ...members];
   if (body === undefined) return list;
-  const isMessage = body.stringValue?.trimStart().startsWith('{') === true;
+  const isMessage = isWholeMessage(body.stringValue ?? '');
   return [...list, { key: isMessage ? WHOLE_MESSAGE : 'content', value: body }];
 }
 

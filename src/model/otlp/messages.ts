@@ -171,6 +171,14 @@ function withMessage(others: Map<string, string>, message: string): string {
   return `${membersText(others).slice(0, -1)}${isEmpty ? '' : ','}${inner}`;
 }
 
+/** Whether a text is a message as JSON. A text that a user sends may be another object. */
+export function isWholeMessage(text: string): boolean {
+  const decoded = text.trimStart().startsWith('{') ? decodeCheckedText(text) : undefined;
+  return isObject(decoded) && MESSAGE_MEMBERS.some((name) => Object.hasOwn(decoded, name));
+}
+
+const MESSAGE_MEMBERS = ['role', 'content', 'parts', 'message', 'tool_calls'] as const;
+
 function isObject(value: unknown): value is object {
   return typeof value === 'object' && value !== null;
 }

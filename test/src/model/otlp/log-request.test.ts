@@ -423,6 +423,28 @@ t.test('a message in the text of a record is read without what the logger adds',
   t.end();
 });
 
+t.test('the text of a log record that is no message is the content of one', (t) => {
+  for (const [text, content] of [
+    ['{"city":"Paris"}', { city: 'Paris' }],
+    [' {"a":{"role":"user"}}', { a: { role: 'user' } }],
+    ['{}', {}],
+    ['{"city":', '{"city":'],
+    ['Hi', 'Hi'],
+  ] as const) {
+    const record = genAi('gen_ai.user.message', { ...SPAN, body: { stringValue: text } });
+    const { payload } = only([record], {} as never);
+    t.strictSame(JSON.parse(payload.inputs ?? ''), [{ role: 'user', content }], text);
+  }
+  const parts = { parts: [{ type: 'text', content: 'Hi' }] };
+  const record = genAi('gen_ai.user.message', {
+    ...SPAN,
+    body: { stringValue: ` ${JSON.stringify(parts)}` },
+  });
+  const { payload } = only([record], {} as never);
+  t.strictSame(JSON.parse(payload.inputs ?? ''), [{ role: 'user', ...parts }]);
+  t.end();
+});
+
 t.test('the user and the session of a message are those of its span', (t) => {
   const user = (id: string) => attributesOf({ 'user.id': id, 'gen_ai.conversation.id': 'c' });
   const body = attributesBody({ content: 'Hi' });
