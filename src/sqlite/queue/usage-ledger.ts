@@ -27,6 +27,8 @@ type Windows = {
   events: number;
   hour: number;
   bytes: number;
+  /** The count of the month before: in force again if it turns out that the clock was ahead across the end of that month. */
+  past: { readonly month: number; readonly events: number } | undefined;
   /** Before the last move by more than an hour: in force again if it turns out that the clock was ahead. */
   before: Windows | undefined;
 };
@@ -99,13 +101,14 @@ export class UsageLedger implements UsageCounters {
     const hour = Math.floor(at / HOUR_MS);
     let windows = this.#trusted(this.#windows.get(name));
     if (windows === undefined) {
-      windows = { month, events: 0, hour, bytes: 0, before: undefined };
+      windows = newWindows(month, hour);
       this.#windows.set(name, windows);
       return windows;
     }
     if (hour > this.#lastTrusted()) return windows;
     if (hour > windows.hour + 1) windows.before = { ...windows, before: undefined };
     if (month > windows.month) {
+      windows.past = { month: windows.month, events: windows.events };
       windows.month = month;
       windows.events = 0;
     }
@@ -126,10 +129,10 @@ export class UsageLedger implements UsageCounters {
     const now = this.#clock.now();
     const [month, hour] = [monthStart(now), Math.floor(now / HOUR_MS)];
     const before = windows.before?.hour ?? Number.POSITIVE_INFINITY;
-    const restored =
-      before <= last ? windows.before : { month, events: 0, hour, bytes: 0, before: undefined };
-    const { events } = windows;
-    return Object.assign(windows, restored, windows.month === month ? { month, events } : {});
+    const restored = before <= last ? windows.before : newWindows(month, hour);
+    const present = [windows, windows.past].find((counted) => counted?.month === month);
+    const events = present?.events;
+    return Object.assign(windows, restored, events === undefined ? {} : { month, events });
   }
 
   /** The clock may be behind by no more than this. */
@@ -393,13 +396,16 @@ export class UsageLedger implements UsageCounters {
       lazy: true,
     });
     this.#rollUpFrom = next ?? '';
-    if (next === null) this.#forgetPastMonths(now);
+    if (next === null) this.#forgetPastMonths();
     return next !== null;
   }
 
-  #forgetPastMonths(now: number): void {
+  /** The clock may be ahead, so that the newest month of an organization, and the month before, stay. */
+  #forgetPastMonths(): void {
     for (const [name, { month }] of this.#windows) {
-      if (!isOrganization(name) && month < monthStart(now)) this.#windows.delete(name);
+      const newest = this.#windows.get(organizationOf(name));
+      if (newest === undefined || month >= (newest.past ?? newest).month) continue;
+      this.#windows.delete(name);
     }
   }
 
@@ -440,4 +446,12 @@ let last = { organizationId: '', projectId: '', name: ' ' };
 
 function isOrganization(name: string): boolean {
   return !name.includes(' ');
+}
+
+function organizationOf(name: string): string {
+  return name.split(' ', 1)[0] ?? '';
+}
+
+function newWindows(month: number, hour: number): Windows {
+  return { month, events: 0, hour, bytes: 0, past: undefined, before: undefined };
 }

@@ -192,6 +192,39 @@ t.test(
   },
 );
 
+t.test('the counts of a month stay when a clock was ahead across its end', async (t) => {
+  const nextMonth = Date.UTC(2030, 5, 1);
+  const NO_LIMITS = { eventsPerMonth: null, bytesPerHour: null };
+  // A clock that drifts ahead by an hour at a time makes no jump that the windows before it are kept for.
+  for (const ahead of [[-3, -2, -1, 0, 1], [24 * 400]]) {
+    const { database, clock } = await filled(t, 0, 1);
+    const usage = new UsageLedger(database, clock, recordingLogger());
+    let batches = 0;
+    const countAt = (hour: number, projectId: string) => {
+      clock.set(nextMonth + hour * HOUR_MS);
+      const [tenant, batchId] = [aTenant({ projectId }), `${batches++}`];
+      const reservation = { batchId, tenant, usage: { events: 1, bytes: 1 }, at: clock.now() };
+      t.match(usage.reserve(reservation, NO_LIMITS), { admitted: true });
+    };
+    const eventsAt = (hour: number) => {
+      clock.set(nextMonth + hour * HOUR_MS);
+      const { organizationId } = aTenant();
+      return [undefined, 'a', 'b'].map((id) => usage.read(organizationId, id).month.events);
+    };
+    for (const hour of [-6, -5, -4]) countAt(hour, 'a');
+    countAt(-4, 'b');
+    t.same(eventsAt(-4), [4, 3, 1]);
+    for (const hour of ahead) countAt(hour, 'a');
+    t.notOk(await usage.rollUp());
+    const inMonth = ahead.filter((hour) => hour < 0).length;
+    t.same(eventsAt(-4), [4 + inMonth, 3 + inMonth, 1]);
+    countAt(-3, 'a');
+    t.same(eventsAt(-3), [5 + inMonth, 4 + inMonth, 1]);
+    t.same(eventsAt(0), [0, 0, 0], 'the next month begins once');
+    await usage.close();
+  }
+});
+
 t.test('the usage of a month stays when a clock is set back by hours', async (t) => {
   const { place, store, queue, tenant } = await opened(t);
   const month = Date.UTC(2030, 4, 1);
