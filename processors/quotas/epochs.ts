@@ -10,6 +10,8 @@ import { counterKeys, EPOCH, INSTALL, PRESENT } from './scripts.ts';
 type Epochs = {
   /** Finds the counters in Redis or rebuilds them from the ledger. Rejects with `RetryableError`. */
   current(organizationId: string): Promise<number>;
+  /** As `current`, by a look at Redis: counters that no request asked for since may be lost. */
+  renew(organizationId: string): Promise<number>;
   /** Takes note that the counters of this epoch were lost or replaced. */
   expire(organizationId: string, epoch: number): void;
   /** The organizations that `current` was called for. */
@@ -87,17 +89,20 @@ export function epochs(options: {
     return epoch;
   }
 
+  function renew(organizationId: string): Promise<number> {
+    known.add(organizationId);
+    const asked = findOrRebuild(organizationId);
+    inForce.set(organizationId, asked);
+    // Concurrent callers share the failure; the next caller retries.
+    asked.catch(() => {
+      if (inForce.get(organizationId) === asked) inForce.delete(organizationId);
+    });
+    return asked;
+  }
+
   return {
-    current(organizationId) {
-      const found = inForce.get(organizationId);
-      if (found !== undefined) return found;
-      known.add(organizationId);
-      const asked = findOrRebuild(organizationId);
-      inForce.set(organizationId, asked);
-      // Concurrent callers share the failure; the next caller retries.
-      asked.catch(() => inForce.delete(organizationId));
-      return asked;
-    },
+    current: (organizationId) => inForce.get(organizationId) ?? renew(organizationId),
+    renew,
     expire(organizationId, epoch) {
       const found = inForce.get(organizationId);
       // A concurrent caller may have found the next epoch already.

@@ -13,10 +13,17 @@ type SettlementOptions = {
   readonly logger: Logger;
   /** The organizations whose overdue reservations this process decides. */
   organizations(): Iterable<string>;
+  /** Finds the counters of an organization in Redis, or rebuilds them from the ledger. Rejects with `RetryableError`. */
+  renew(organizationId: string): Promise<number>;
 };
 
 /** How long an overdue reservation belongs to the process that found it. */
 const CLAIM_MS = 30_000;
+/**
+ * How long a batch that was counted again keeps its reservation. This process confirms it at once, or repeats the call when Redis answers
+ * again: if another replica had ended the reservation until then, the batch would be counted twice.
+ */
+const RECOUNTED_MS = 3_600_000;
 const SWEEP_MS = 5_000;
 const FLUSH_MS = 50;
 const RETRY_MS = 1_000;
@@ -129,7 +136,10 @@ export class Settlements {
     }
   }
 
-  /** Batches whose counters are not installed yet wait for the next flush. */
+  /**
+   * Batches whose counters are not installed yet wait for the next flush. The counters of an organization without traffic are installed here:
+   * no request does it.
+   */
   async #recount(): Promise<void> {
     const waiting: Unrecorded[] = [];
     try {
@@ -143,7 +153,11 @@ export class Settlements {
     } finally {
       this.#uncounted.push(...waiting);
     }
-    if (waiting.length > 0) this.#flushLater(RETRY_MS);
+    if (waiting.length === 0) return;
+    this.#flushLater(RETRY_MS);
+    for (const id of new Set(waiting.map(({ tenant }) => tenant.organizationId))) {
+      await this.#options.renew(id);
+    }
   }
 
   async #recountOne({ batchId, tenant, usage, at, epoch = 0 }: Unrecorded): Promise<boolean> {
@@ -154,7 +168,16 @@ export class Settlements {
     const answer = await run(
       RECOUNT,
       [state, month, hour, leases, reserved],
-      [epoch, batchId, projectId, window.month, window.hour, usage.events, usage.bytes, CLAIM_MS],
+      [
+        epoch,
+        batchId,
+        projectId,
+        window.month,
+        window.hour,
+        usage.events,
+        usage.bytes,
+        RECOUNTED_MS,
+      ],
     );
     return answer === 'counted';
   }

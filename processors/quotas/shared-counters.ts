@@ -57,8 +57,8 @@ export function sharedCounters(options: SharedCountersOptions): SharedCounters {
   const { run, key, clock } = options;
   const watch = rebuildWatch(clock, options.logger);
   const known = epochs({ ...options, watch });
-  const { organizations } = known;
-  const settlements = new Settlements({ ...options, organizations });
+  const { organizations, renew } = known;
+  const settlements = new Settlements({ ...options, organizations, renew });
 
   /** Requests of one organization, epoch and window share a script. */
   const reserveTogether = callsByName<Asked, string[]>(MAX_RESERVED, async (_name, calls) => {

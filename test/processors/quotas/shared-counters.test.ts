@@ -3,13 +3,16 @@ import t, { type Test } from 'tap';
 import type { RedisSettings } from '../../../extensions/redis/connection.ts';
 import { openRedis } from '../../../extensions/redis/connection.ts';
 import { config as quotasConfig } from '../../../processors/quotas/config.ts';
-import { scriptRunner } from '../../../processors/quotas/scripts.ts';
-import { MAX_UNSETTLED } from '../../../processors/quotas/settlements.ts';
+import type { RunScript } from '../../../processors/quotas/scripts.ts';
+import { counterKeys, RECOUNT, scriptRunner } from '../../../processors/quotas/scripts.ts';
+import { MAX_UNSETTLED, Settlements } from '../../../processors/quotas/settlements.ts';
 import type { SharedCounters } from '../../../processors/quotas/shared-counters.ts';
 import { sharedCounters } from '../../../processors/quotas/shared-counters.ts';
 import { sharedKeyLimits } from '../../../processors/quotas/shared-key-limits.ts';
 import { systemClock } from '../../../src/component/clock.ts';
+import { RetryableError } from '../../../src/model/errors.ts';
 import { ulid } from '../../../src/model/ulid.ts';
+import { windowAt } from '../../../src/model/usage-window.ts';
 import type { QuotaLimits, QuotaVerdict, Reservation } from '../../../src/tenancy/contract.ts';
 import { aTenant } from '../../helper/batches.ts';
 import type { FakeClock } from '../../helper/clock.ts';
@@ -328,6 +331,76 @@ t.test('counts a batch of another storage whose counters were lost before its en
   one.clock.advance(1_000);
   t.equal(await used(one, organization), 9, 'the ledger has the same');
 });
+
+t.test('counts a batch whose counters were lost in an organization without traffic', async (t) => {
+  const ledger = memoryLedger();
+  const one = await replica(t, ledger);
+  const organization = newOrganization();
+  const asked = reservation(organization, 3);
+  t.equal(codeOf(await one.counters.reserve(asked, UNLIMITED)), 'ok');
+  await server.client.del(one.key(organization, 'state'));
+  await ledger.beginEpoch(organization, NOW, 1);
+  one.counters.settle(asked, true);
+  one.clock.advance(50);
+  const isInstalled = async () => {
+    one.clock.advance(1_000);
+    return (await server.client.hget(one.key(organization, 'state'), 'epoch')) === '3';
+  };
+  await eventually('the counters are rebuilt', isInstalled, t);
+  const isEmpty = async () => {
+    one.clock.advance(1_000);
+    return (await server.client.hlen(one.key(organization, 'reserved'))) === 0;
+  };
+  await eventually('no lease is left', isEmpty, t);
+  t.equal(await used(one, organization), 3);
+  t.equal(ledger.epoch, 3, 'once');
+});
+
+t.test(
+  'a batch that is counted again keeps its reservation beyond an outage of Redis',
+  async (t) => {
+    const ledger = memoryLedger();
+    const one = await replica(t, ledger);
+    const organization = newOrganization();
+    const asked = reservation(organization, 3);
+    await one.counters.reserve(asked, UNLIMITED);
+    const { state, month, hour, leases, reserved } = counterKeys(
+      one.key,
+      organization,
+      windowAt(NOW),
+    );
+    // The next epoch, whose sums lack the batch.
+    await ledger.beginEpoch(organization, NOW, 1);
+    await server.client.del(month, hour, leases, reserved);
+    await server.client.hset(state, 'epoch', '2');
+    for (const key of [month, hour]) await server.client.hset(key, 'o', '0');
+    const calls: number[] = [];
+    const run: RunScript = async (script, keys, args) => {
+      const answer = await one.run(script, keys, args);
+      if (script !== RECOUNT) return answer;
+      calls.push(Number(await server.client.zscore(leases, asked.batchId)) - Date.now());
+      if (calls.length === 1) throw new RetryableError('redis', 'the answer is lost');
+      return answer;
+    };
+    const { clock } = one;
+    const renew = async () => 2;
+    const organizations = () => [];
+    const settlements = new Settlements({
+      ...{ run, key: one.key, ledger, clock, logger: recordingLogger(), renew, organizations },
+    });
+    t.teardown(() => settlements.close());
+    settlements.expect(asked.batchId, { at: NOW, epoch: 1 });
+    settlements.settle(asked, true, false);
+    const isSettled = async () => {
+      clock.advance(1_000);
+      return calls.length === 2 && (await server.client.hlen(reserved)) === 0;
+    };
+    await eventually('the batch is settled', isSettled, t);
+    t.ok((calls[0] ?? 0) > 1_800_000, 'no other replica decides it soon');
+    t.same(await server.client.hget(month, 'o'), '3');
+    t.same(await server.client.hget(hour, 'o'), '30');
+  },
+);
 
 t.test('cancels the reservations of a dead process that the ledger lacks', async (t) => {
   const ledger = memoryLedger();
