@@ -14,8 +14,8 @@ export type Hold = {
   readonly common: readonly CompiledRoute[];
   /** Those of both without parameters, by path. */
   readonly exact: Map<string, ExactRoute[]>;
-  /** Of several holds with common routes, whether this one serves them first. */
-  readonly isPreferred: () => boolean;
+  /** Of several holds with common routes, the one with the highest preference serves those of a method. */
+  readonly preference: (method: string) => number;
   state: 'bound' | 'open' | 'closed';
   /** Requests in progress. */
   active: number;
@@ -30,7 +30,7 @@ type CompiledRoute = { readonly pattern: PathPattern; readonly route: Route };
 export function holdOf(
   graph: number,
   entrance: Entrance | undefined,
-  { routes, prefers }: CommonRoutes,
+  { routes, preference }: CommonRoutes,
 ): Hold {
   const common =
     entrance === undefined
@@ -46,7 +46,7 @@ export function holdOf(
     routes: [],
     common,
     exact,
-    isPreferred: () => entrance !== undefined && prefers(entrance),
+    preference: (method) => (entrance === undefined ? 0 : preference(entrance, method)),
     state: 'bound',
     active: 0,
     onIdle: undefined,
@@ -171,11 +171,11 @@ function openWithoutParameters(
     if (hold.state !== 'open') continue;
     for (const { route, isCommon } of hold.exact.get(path) ?? NONE) {
       if (!serves(route.method, method)) continue;
-      const isFirst = isCommon && hold.isPreferred() ? 1 : 0;
-      const isBetter = isFirst > foundRank || (isFirst === foundRank && isNewer(hold, found));
+      const rank = isCommon ? hold.preference(route.method) : 0;
+      const isBetter = rank > foundRank || (rank === foundRank && isNewer(hold, found));
       if (!isBetter) continue;
       found = { hold, route };
-      foundRank = isFirst;
+      foundRank = rank;
     }
   }
   return found;
@@ -214,16 +214,19 @@ function matching(holds: readonly Hold[], path: string): Candidate[] {
   return candidates.length < 2 ? candidates : candidates.sort(byPrecedence);
 }
 
-/** Open before closed, a path without parameters before one with them, for reading a store, the newest graph. */
+/** Open before closed, a path without parameters before one with them, the preference of common routes, the newest graph. */
 function byPrecedence(a: Candidate, b: Candidate): number {
   return rank(b) - rank(a) || b.hold.graph - a.hold.graph;
 }
 
-function rank({ hold, params, isCommon }: Candidate): number {
-  const open = hold.state === 'open' ? 4 : 0;
-  const exact = Object.keys(params).length === 0 ? 2 : 0;
-  return open + exact + (isCommon && hold.isPreferred() ? 1 : 0);
+function rank({ hold, route, params, isCommon }: Candidate): number {
+  const open = hold.state === 'open' ? 2 * EXACT : 0;
+  const exact = Object.keys(params).length === 0 ? EXACT : 0;
+  return open + exact + (isCommon ? hold.preference(route.method) : 0);
 }
+
+/** Above every preference. */
+const EXACT = 8;
 
 function serves(routeMethod: string, method: string): boolean {
   return routeMethod === method || (routeMethod === 'GET' && method === 'HEAD');

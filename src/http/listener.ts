@@ -110,7 +110,7 @@ type Options = {
   readonly common?: (shared: Pick<Listeners, 'bytesInFlight' | 'scanner'>) => CommonRoutes;
 };
 
-const NO_ROUTES: CommonRoutes = { routes: [], prefers: () => false };
+const NO_ROUTES: CommonRoutes = { routes: [], preference: () => 0 };
 
 export function createListeners(options: Options): Listeners {
   const bytesInFlight = boundBytesInFlight(budgetSettings(options));

@@ -25,8 +25,8 @@ export type Entrance = { readonly pipeline: Pipeline; readonly fallback: Tenant 
 /** Routes that a listener serves once, for all receivers on it: the reading requests. */
 export type CommonRoutes = {
   readonly routes: readonly CommonRoute[];
-  /** Whether the requests of a listener with several entrances go through this one first. */
-  prefers(entrance: Entrance): boolean;
+  /** Of a listener with several entrances, requests with the method go through the one with the highest preference. */
+  preference(entrance: Entrance, method: string): number;
   readonly feedback?: FeedbackIntake;
 };
 

@@ -59,7 +59,7 @@ export function readRoutes(parts: ReadingParts): CommonRoutes {
   const route = (method: ProjectRoute['method'], path: string, work: Work): CommonRoute =>
     commonRoute(parts, { method, path: `/api/v1${path}`, permissions: PERMISSIONS[method], work });
   return {
-    prefers: (entrance) => storeOf(entrance) !== undefined,
+    preference,
     feedback: feedbackIntake(parts.reads),
     routes: [
       ...STORED.map((request) =>
@@ -76,6 +76,13 @@ export function readRoutes(parts: ReadingParts): CommonRoutes {
       }),
     ],
   };
+}
+
+/** A pipeline with a store; to store scores, one that also edits them. */
+function preference(entrance: Entrance, method: string): number {
+  if (storeOf(entrance) === undefined) return 0;
+  const edits = method !== 'GET' && findOffers(entrance.pipeline.offers, SCORE_EDITOR).length > 0;
+  return edits ? 2 : 1;
 }
 
 type Served = {

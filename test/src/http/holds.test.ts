@@ -18,13 +18,28 @@ function route(path: string, name: string, method = 'GET'): Route {
   return { method, path, renderRefusal: renderEnvelopeRefusal, handler: handler(name) };
 }
 
-type Given = { graph?: number; state?: Hold['state']; routes?: Route[]; prefers?: boolean };
+type Given = {
+  graph?: number;
+  state?: Hold['state'];
+  routes?: Route[];
+  preference?: (method: string) => number;
+};
 
-/** A hold whose common route `/common` has the handler `common of NAME`. */
-function hold(name: string, { graph = 1, state = 'open', routes = [], prefers }: Given): Hold {
+/** A hold whose common routes, such as `/common`, have the handler `common of NAME`. */
+function hold(
+  name: string,
+  { graph = 1, state = 'open', routes = [], preference = () => 0 }: Given,
+): Hold {
   const entrance = { pipeline: sinkPipeline(createSink()), fallback: undefined };
-  const common = { ...route('/common', name), handler: () => handler(`common of ${name}`) };
-  const made = holdOf(graph, entrance, { routes: [common], prefers: () => prefers === true });
+  const common = ['/common', '/common/:id'].flatMap((path) =>
+    ['GET', 'PATCH'].map((method) => {
+      return { ...route(path, name, method), handler: () => handler(`common of ${name}`) };
+    }),
+  );
+  const made = holdOf(graph, entrance, {
+    routes: common,
+    preference: (_entrance, method) => preference(method),
+  });
   for (const one of routes) addRoute('127.0.0.1:1', [], made, one);
   made.state = state;
   return made;
@@ -70,7 +85,7 @@ t.test('prefers an open receiver, then the newest graph', async (t) => {
 });
 
 t.test('serves a common route through the preferred receiver, then the first', async (t) => {
-  const [one, two] = [hold('one', {}), hold('two', { prefers: true })];
+  const [one, two] = [hold('one', {}), hold('two', { preference: () => 1 })];
   t.equal(found([one, two], '/common'), 'common of two');
   t.equal(found([two, one], '/common'), 'common of two');
   two.state = 'closed';
@@ -78,6 +93,20 @@ t.test('serves a common route through the preferred receiver, then the first', a
   const [three, four] = [hold('three', {}), hold('four', {})];
   t.equal(found([three, four], '/common'), 'common of three');
   t.equal(found([three, hold('five', { graph: 2 })], '/common'), 'common of five');
+});
+
+t.test('the preference of a receiver may depend on the method', async (t) => {
+  const one = hold('one', { graph: 2, preference: () => 1 });
+  const two = hold('two', { preference: (method) => (method === 'GET' ? 1 : 2) });
+  for (const path of ['/common', '/common/5']) {
+    for (const holds of [
+      [one, two],
+      [two, one],
+    ]) {
+      t.equal(found(holds, path), 'common of one');
+      t.equal(found(holds, path, 'PATCH'), 'common of two');
+    }
+  }
 });
 
 t.test('a receiver\u2019s own route comes before a common one with the same path', async (t) => {

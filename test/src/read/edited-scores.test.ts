@@ -1,8 +1,15 @@
 import t from 'tap';
 import { offer } from '../../../src/component/capability.ts';
+import type { Listener } from '../../../src/http/listener.ts';
 import type { ScoreEditor } from '../../../src/store/scores.ts';
 import { SCORE_EDITOR } from '../../../src/store/scores.ts';
+import { STORE } from '../../../src/store/store.ts';
+import { aTenant } from '../../helper/batches.ts';
 import { clientListener } from '../../helper/client-listener.ts';
+import { testListeners, USUAL_LIMITS, urlOf } from '../../helper/http.ts';
+import { sqlitePlace } from '../../helper/places.ts';
+import { freePort } from '../../helper/redis-server.ts';
+import { createSink, sinkPipeline } from '../../helper/sink.ts';
 
 const adding = (end: string): ScoreEditor => ({
   edit: async (scores) => scores.map((score) => ({ ...score, comment: `${score.comment}${end}` })),
@@ -77,3 +84,46 @@ t.test('an update of feedback edits only the texts that it gives', async (t) => 
     'the editors see no stored text',
   );
 });
+
+t.test(
+  'of several receivers at one address, one whose pipeline has an editor stores scores',
+  async (t) => {
+    const { store, close } = await sqlitePlace(t).open();
+    const [project] = await store.projects.list();
+    const tenant = aTenant({ projectId: project?.id ?? '' });
+    const listeners = testListeners();
+    const address = `127.0.0.1:${await freePort()}`;
+    const ofStore = offer(STORE, store);
+    const entrances = [[ofStore], [ofStore, offer(SCORE_EDITOR, adding('-a'))], []].map(
+      (offers) => {
+        return { pipeline: sinkPipeline(createSink(), { offers, tenant }), fallback: undefined };
+      },
+    );
+    const bound: Listener[] = [];
+    for (const entrance of entrances) {
+      const listener = await listeners.bind(address, USUAL_LIMITS, entrance);
+      await listener.open();
+      bound.push(listener);
+    }
+    t.teardown(async () => {
+      for (const listener of bound) await listener.close(AbortSignal.abort());
+      await listeners.close();
+      await close();
+    });
+    const [first] = bound;
+    const call = (method: string, path: string, body: object) => {
+      const url = first === undefined ? '' : urlOf(first) + path;
+      const headers = { 'content-type': 'application/json' };
+      return fetch(url, { method, headers, body: JSON.stringify(body) });
+    };
+    const comments = async (traceId: string) =>
+      (await store.scores.list(tenant.projectId, traceId)).map(({ comment }) => comment);
+    const score = { name: 'k', value: 1, comment: 'c' };
+    t.equal((await call('POST', '/api/v1/traces/t/scores', score)).status, 201);
+    t.same(await comments('t'), ['c-a']);
+    const feedback = { id: 'f', key: 'k', score: 1, run_id: 'u', comment: 'c' };
+    t.equal((await call('POST', '/feedback', feedback)).status, 200);
+    t.equal((await call('PATCH', '/feedback/f', { comment: 'd' })).status, 200);
+    t.same(await comments('u'), ['d-a']);
+  },
+);
