@@ -1,7 +1,7 @@
 import { promisify } from 'node:util';
 import { zstdCompress } from 'node:zlib';
 import type { Settings } from '../../src/component/component.ts';
-import { RetryableError } from '../../src/model/errors.ts';
+import { isDiskFull, RetryableError } from '../../src/model/errors.ts';
 import type { FileConfig } from './config.ts';
 import { claimFile } from './open.ts';
 import { createRotatingFile } from './rotating-file.ts';
@@ -86,7 +86,7 @@ export function createWriter(settings: Settings, config: FileConfig): Writer {
 
 function asRetryable(error: unknown, path: string): RetryableError {
   const code = error instanceof Error && 'code' in error ? String(error.code) : '';
-  const isFull = code === 'ENOSPC' || code === 'EDQUOT';
+  const isFull = isDiskFull(error);
   return new RetryableError(
     isFull ? 'disk_full' : 'file_unwritable',
     isFull ? `No room to write ${path}.` : `Cannot write ${path}: ${code || String(error)}.`,

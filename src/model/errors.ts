@@ -24,6 +24,11 @@ export class RetryableError extends Error {
   }
 }
 
+/** Whether a call of the file system failed because the disk, or the quota of its user, is full. */
+export function isDiskFull(error: unknown): boolean {
+  return error instanceof Error && 'code' in error && /^(ENOSPC|EDQUOT)$/.test(String(error.code));
+}
+
 /** For a batch whose request was already answered with a failure (`RequestContext.signal`). */
 export function tooLate(): RetryableError {
   return new RetryableError('too_late', 'the request was already answered with a failure');

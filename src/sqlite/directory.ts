@@ -4,7 +4,7 @@ import { lstat, open, readFile, rename, rm, statfs } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import type { Clock, Logger } from '../component/component.ts';
-import { RetryableError } from '../model/errors.ts';
+import { isDiskFull, RetryableError } from '../model/errors.ts';
 import { ensureDirectory, refuseLinks } from './directory-guard.ts';
 import { identitiesOf, movedOf } from './file-identity.ts';
 import { errcodeOf, isBusy } from './result-code.ts';
@@ -136,10 +136,6 @@ async function writePid(file: string): Promise<void> {
   } finally {
     await handle.close();
   }
-}
-
-function isDiskFull(error: unknown): boolean {
-  return error instanceof Error && 'code' in error && /^(ENOSPC|EDQUOT)$/.test(String(error.code));
 }
 
 async function ensureFile(file: string): Promise<void> {
