@@ -1,9 +1,10 @@
 import { join } from 'node:path';
 import type { ServiceConfig } from '../config/config.ts';
-import { writePrivateFile } from '../control/private-file.ts';
+import { finishPrivateFile, writePrivateFile } from '../control/private-file.ts';
 import type { FirstProject } from '../tenancy/bootstrap.ts';
+import { hasValidChecksum } from '../tenancy/token.ts';
 import type { ConfigOptions } from './configuration.ts';
-import { makeControlDirectory } from './daemon.ts';
+import { controlDirectoryOf, makeControlDirectory } from './daemon.ts';
 import type { Terminal } from './terminal.ts';
 
 const FILE = 'first-key';
@@ -36,6 +37,21 @@ export async function placeFirstKey(
     const reason = error instanceof Error ? error.message : String(error);
     return { project, place: 'unsaved', reason };
   }
+}
+
+/**
+ * Puts the key of a first start that was killed while it saved it into its file. Resolves with the file, or undefined if
+ * there is no such key.
+ */
+export async function recoverFirstKey(
+  config: ServiceConfig,
+  options: ConfigOptions,
+  place: Pick<Terminal, 'cwd' | 'env'>,
+): Promise<string | undefined> {
+  const file = join(controlDirectoryOf(config, options, place), FILE);
+  const isKey = (text: string): boolean => hasValidChecksum(text.trimEnd());
+  // A start without the key goes on: a command makes another one.
+  return (await finishPrivateFile(file, isKey).catch(() => false)) ? file : undefined;
 }
 
 /** Says on stderr where the key of a new store is: no later start knows it. */

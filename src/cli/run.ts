@@ -26,7 +26,7 @@ import {
 import { type ConfigOptions, loadAgain, loadOrFail, withConfigOptions } from './configuration.ts';
 import { makeControlDirectory } from './daemon.ts';
 import { EXIT } from './exit-status.ts';
-import { placeFirstKey, sayFirstKey } from './first-key.ts';
+import { placeFirstKey, recoverFirstKey, sayFirstKey } from './first-key.ts';
 import { tuneHeap } from './heap.ts';
 import { packageVersion } from './package-root.ts';
 import { type Ending, watchProcess } from './process-events.ts';
@@ -204,9 +204,10 @@ class Daemon {
     const mayPrint = options.printKey === true || terminal.isOutShown === true;
     const key =
       shown.first && (await placeFirstKey(shown.first, mayPrint, config, options, terminal));
+    const recovered = key ? undefined : await recoverFirstKey(config, options, terminal);
     const link = terminal.isOutShown === true ? await this.#link() : undefined;
     const metrics = service.metricsAddress();
-    terminal.out(welcome(shown, { key, link, metrics, version: packageVersion() }));
+    terminal.out(welcome(shown, { key, recovered, link, metrics, version: packageVersion() }));
     this.#isAnnounced = true;
   }
 

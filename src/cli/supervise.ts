@@ -22,7 +22,7 @@ import { threadFile } from '../thread/thread.ts';
 import { type ConfigOptions, filesOf, loadAgain } from './configuration.ts';
 import { makeControlDirectory } from './daemon.ts';
 import { EXIT } from './exit-status.ts';
-import { placeFirstKey, sayFirstKey } from './first-key.ts';
+import { placeFirstKey, recoverFirstKey, sayFirstKey } from './first-key.ts';
 import { packageVersion } from './package-root.ts';
 import { type Ending, watchProcess } from './process-events.ts';
 import type { Terminal } from './terminal.ts';
@@ -170,6 +170,7 @@ class Watcher {
     const key =
       shown.first &&
       (await placeFirstKey(shown.first, mayPrint, current.config, options, terminal));
+    const recovered = key ? undefined : await recoverFirstKey(current.config, options, terminal);
     const handler = createWorkersHandler({
       workers: supervisor.workers,
       reload: () => this.#reload(),
@@ -179,7 +180,8 @@ class Watcher {
         ? await this.#link(handler)
         : undefined;
     const metrics = service.metricsAddress();
-    terminal.out(welcome(shown, { key, link, metrics, version: packageVersion(), workers: count }));
+    const facts = { key, recovered, link, metrics, version: packageVersion(), workers: count };
+    terminal.out(welcome(shown, facts));
     try {
       const directory = makeControlDirectory(current.config, options, terminal);
       this.#control = await startControlServer(directory, handler, logger);

@@ -6,6 +6,7 @@ import {
   mkdtempSync,
   readdirSync,
   readFileSync,
+  renameSync,
   rmSync,
   statSync,
   writeFileSync,
@@ -394,6 +395,45 @@ t.test('a start that fails says its error also if the key cannot be saved', asyn
     /with a key that could not be saved: EISDIR.* Create another one: tracectl keys create --project \S+, .*\nerror: .*EADDRINUSE.*\n$/,
   );
 });
+
+t.test(
+  'a start says where the key of a first start is that was killed while it saved it',
+  async (t) => {
+    const cwd = workDirectory(t);
+    writeFileSync(join(cwd, 'tracectl.yaml'), readFileSync(EMBEDDED));
+    const failing = await failingStart(t, cwd);
+    t.same(await once(failing.child, 'close'), [1, null]);
+    const file = join(cwd, 'data', 'first-key');
+    const key = readFileSync(file, 'utf8');
+    renameSync(file, `${file}.new`);
+
+    const starting = async (isSaid: boolean) => {
+      const daemon = startDaemon(t, cwd);
+      await daemon.says(/Manage keys: tracectl keys/);
+      t.equal(
+        daemon.stdout().includes(`first start, which was killed, is in this file:\n\n  ${file}\n`),
+        isSaid,
+      );
+      const ended = once(daemon.child, 'exit');
+      daemon.child.kill('SIGTERM');
+      t.same(await ended, [0, null]);
+    };
+    await starting(true);
+    t.equal(readFileSync(file, 'utf8'), key);
+    t.notOk(existsSync(`${file}.new`));
+    await starting(false);
+
+    writeFileSync(`${file}.new`, key);
+    writeFileSync(file, 'of the user');
+    await starting(false);
+    t.equal(readFileSync(file, 'utf8'), 'of the user', 'no file is replaced');
+
+    rmSync(file);
+    writeFileSync(`${file}.new`, key.slice(0, 40));
+    await starting(false);
+    t.notOk(existsSync(file), 'half a key is none');
+  },
+);
 
 t.test('a start that cannot save the key of a new store says how to make another', async (t) => {
   const cwd = workDirectory(t);
