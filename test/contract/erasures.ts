@@ -283,6 +283,34 @@ export function erasures(t: Test, open: OpenForErasures): void {
     ]);
   });
 
+  t.test(
+    'an erasure finds its items between many batches that wait for another user',
+    async (t) => {
+      const { store, clock, finish } = await open(t);
+      const project = await projectOf(store);
+      const queue = await store.openQueue({ name: 'q', branches: ['x'], maxBytes: 1e9 });
+      const erased = new Set([0, 49, 50, 51, 102, 119]);
+      for (let i = 0; i < 120; i++) {
+        const user = erased.has(i) ? 'u' : 'v';
+        await queue.append(
+          batchOf([event(`t${i}`, user), event(`s${i}`, 'v')], project, clock.now()),
+        );
+      }
+      const dry = await erase(store, project, 'user:u', true);
+      const { id } = await erase(store, project, 'user:u');
+      await finish();
+      const { bytes } = (await store.erasures.get(project, id)) ?? {};
+      t.ok(Number(bytes) > 6 * 100);
+      t.match(await store.erasures.get(project, dry.id), { state: 'counted', bytes });
+      const left = await queue.lease('x', 200, 1e9);
+      t.same(
+        left.map(({ batch }) => observe(batch).map(({ traceId }) => traceId)),
+        left.map((_, i) => (erased.has(i) ? [`s${i}`] : [`t${i}`, `s${i}`])),
+      );
+      t.equal(left.length, 120);
+    },
+  );
+
   t.test('items of a trace that the store has no row of are erased from the queues', async (t) => {
     const { store, clock, finish } = await open(t);
     const project = await projectOf(store);

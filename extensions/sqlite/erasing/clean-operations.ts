@@ -6,7 +6,7 @@ import { bodyReader } from '../../../src/sqlite/queue/body-reading.ts';
 import type { WrittenParts } from '../../../src/sqlite/queue/part-operations.ts';
 import type { ShrunkBatch } from '../../../src/sqlite/queue/removal-operations.ts';
 import { batchReplacing } from '../../../src/sqlite/queue/shrinking.ts';
-import { finds, rows } from '../../../src/sqlite/rows.ts';
+import { cell, finds, rows } from '../../../src/sqlite/rows.ts';
 import type { BatchItem } from '../../../src/store/erasing/items.ts';
 import { contentsOfErased, tracedItems, withoutItems } from '../../../src/store/erasing/items.ts';
 import type { NamedValues } from '../../../src/store/erasing/named.ts';
@@ -19,11 +19,27 @@ import { DeltaLog } from '../traces/rollup-operations.ts';
 
 /** Rows that one step removes: about a millisecond. */
 const STEP_ROWS = 200;
+/** Batches that one step looks at, and the bytes of their bodies behind which it ends: a few milliseconds. */
+const STEP_BATCHES = 50;
+const STEP_BYTES = 131_072;
+
+/** One step over the listed batches of an erasure. */
+export type CleaningStep = {
+  /** Batches without an item to erase; gone and damaged ones too. */
+  readonly without: readonly number[];
+  /** Damaged batches among them. */
+  readonly unreadable: number;
+  /** The first batch that has an item to erase, which ends the step. */
+  readonly found: CleanedBatch | null;
+  /** Where the next step begins; null behind the last batch. */
+  readonly next: number | null;
+};
 
 /** The erased items of a batch. */
 export type CleanedBatch = {
-  /** The batch without the items; null if it has none of them. */
-  readonly record: BatchRecord | null;
+  readonly seq: number;
+  /** The batch without the items. */
+  readonly record: BatchRecord;
   readonly batchId: string;
   /** Request positions of the items. */
   readonly indexes: readonly number[];
@@ -38,44 +54,77 @@ export type CleanedBatch = {
   readonly unstored: readonly Key[];
 };
 
-/** Why a batch cannot be cleaned. */
-export type UnreadableBatch = { readonly damage: string };
-
 export function cleanReadOperations(db: DatabaseSync) {
-  const read = bodyReader(db);
   const belonging = itemSelection(db);
+  const look = batchLook(db, belonging);
+  const nextBatch = cell<number>(
+    db,
+    `SELECT batch FROM erasure_batches INDEXED BY open_erasure_batches
+     WHERE erasure = ? AND batch > ? AND is_open = 1 ORDER BY batch LIMIT 1`,
+  );
   return {
     'erasing.belonging': belonging,
-    /** Null if the batch is gone. */
-    'erasing.clean': (
-      id: string,
-      seq: number,
-      named: NamedValues | null,
-    ): CleanedBatch | UnreadableBatch | null => {
-      const found = read(seq);
-      if ('damage' in found) return found.damage === MISSING ? null : found;
-      const project = found.record[RECORD.PROJECT];
-      const batch = batchOf(found.record);
-      let items: BatchItem[];
-      try {
-        items = tracedItems(batch);
-      } catch (error) {
-        return { damage: error instanceof Error ? error.message : String(error) };
+    'erasing.clean': (id: string, after: number, named: NamedValues | null): CleaningStep => {
+      const without: number[] = [];
+      let unreadable = 0;
+      let bytes = 0;
+      let last = after;
+      while (without.length < STEP_BATCHES && bytes < STEP_BYTES) {
+        const seq = nextBatch(id, last);
+        if (seq === undefined || seq === null)
+          return { without, unreadable, found: null, next: null };
+        last = seq;
+        const looked = look(id, seq, named);
+        if (looked.found !== null) return { without, unreadable, found: looked.found, next: seq };
+        without.push(seq);
+        if (looked.isUnreadable) unreadable++;
+        bytes += looked.bytes;
       }
-      const { erased, unstored } = belonging(id, project, items, named);
-      const positions = new Set(erased.map(({ position }) => position));
-      const rest = erased.length === 0 ? undefined : withoutItems(batch, positions);
-      return {
-        record: rest === undefined ? null : recordOf(rest),
-        freed: Math.max(0, batch.body.length - (rest ?? batch).body.length),
-        batchId: batch.id,
-        indexes: erased.map(({ position }) => batch.positions?.[position] ?? position),
-        ids: erased.flatMap((item) => item.id ?? []),
-        contents: contentsOfErased(items, erased),
-        bytes: erased.reduce((sum, { bytes }) => sum + bytes, 0),
-        unstored,
-      };
+      return { without, unreadable, found: null, next: last };
     },
+  };
+}
+
+type LookedBatch = {
+  /** Null if the batch has no item to erase. */
+  readonly found: CleanedBatch | null;
+  readonly isUnreadable: boolean;
+  /** Of its body. */
+  readonly bytes: number;
+};
+
+const GONE: LookedBatch = { found: null, isUnreadable: false, bytes: 0 };
+const UNREADABLE: LookedBatch = { found: null, isUnreadable: true, bytes: 0 };
+
+function batchLook(db: DatabaseSync, belonging: ReturnType<typeof itemSelection>) {
+  const read = bodyReader(db);
+  return (id: string, seq: number, named: NamedValues | null): LookedBatch => {
+    const body = read(seq);
+    if ('damage' in body) return body.damage === MISSING ? GONE : UNREADABLE;
+    const project = body.record[RECORD.PROJECT];
+    const batch = batchOf(body.record);
+    let items: BatchItem[];
+    try {
+      items = tracedItems(batch);
+    } catch {
+      return UNREADABLE;
+    }
+    const { erased, unstored } = belonging(id, project, items, named);
+    const bytes = batch.body.length;
+    if (erased.length === 0) return { found: null, isUnreadable: false, bytes };
+    const rest = withoutItems(batch, new Set(erased.map(({ position }) => position)));
+    const found = {
+      seq,
+      record: recordOf(rest),
+      freed: Math.max(0, batch.body.length - rest.body.length),
+      batchId: batch.id,
+      indexes: erased.map(({ position }) => batch.positions?.[position] ?? position),
+      ids: erased.flatMap((item) => item.id ?? []),
+      contents: contentsOfErased(items, erased),
+      bytes: erased.reduce((sum, { bytes }) => sum + bytes, 0),
+      unstored,
+    };
+    return { found, isUnreadable: false, bytes };
   };
 }
 
@@ -147,8 +196,8 @@ export function cleanOperations(db: DatabaseSync) {
       release(batchId, hashesOf(contents));
       count.run(bytes, id);
     },
-    'erasing.cleaned': (id: string, seq: number): void => {
-      close.run(id, seq);
+    'erasing.cleaned': (id: string, batches: readonly number[]): void => {
+      for (const seq of batches) close.run(id, seq);
     },
     /** Replaces a batch by its rest. Null if the batch is gone. */
     'erasing.rewrite': (

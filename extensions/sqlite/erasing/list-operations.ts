@@ -152,11 +152,6 @@ export function erasureReadOperations(db: DatabaseSync) {
     db,
     `SELECT ${columns} FROM erasures INDEXED BY open_erasures WHERE is_open = 1 ORDER BY n`,
   );
-  const nextBatch = cell<number>(
-    db,
-    `SELECT batch FROM erasure_batches INDEXED BY open_erasure_batches
-     WHERE erasure = ? AND batch > ? AND is_open = 1 ORDER BY batch LIMIT 1`,
-  );
   const hasOpenTrace = finds(
     db,
     'SELECT 1 FROM erasure_traces INDEXED BY open_erasure_traces WHERE erasure = ? AND is_open = 1 LIMIT 1',
@@ -179,7 +174,6 @@ export function erasureReadOperations(db: DatabaseSync) {
     'erasing.list': (project: string, before: number, limit: number): Found[] =>
       list.all(project, before, limit),
     'erasing.open': (): Found[] => open.all(),
-    'erasing.nextBatch': (id: string, after: number): number | null => nextBatch(id, after) ?? null,
     'erasing.hasOpenTrace': (id: string): boolean => hasOpenTrace(id),
     /** One step over the listed traces. */
     'erasing.keys': (id: string, after: Key | null): Key[] =>

@@ -1,7 +1,6 @@
 import type { Steps } from '../../../src/component/background.ts';
 import type { Clock } from '../../../src/component/component.ts';
 import type { SealedBatch } from '../../../src/model/batch.ts';
-import type { BatchRecord } from '../../../src/queue/record.ts';
 import { batchOf, RECORD, recordOf } from '../../../src/queue/record.ts';
 import type { Database } from '../../../src/sqlite/database.ts';
 import type { WrittenParts } from '../../../src/sqlite/queue/part-operations.ts';
@@ -28,7 +27,7 @@ import type { StoreOperations } from '../operations.ts';
 import type { RemovedCounters } from '../removed-counters.ts';
 import type { SqliteSearch } from '../search/search.ts';
 import { foldWaiting } from '../traces/rollup-folding.ts';
-import type { CleanedBatch } from './clean-operations.ts';
+import type { CleanedBatch, CleaningStep } from './clean-operations.ts';
 import type { LargeTrace } from './list-operations.ts';
 
 const NO_BYTES = new Uint8Array(0);
@@ -139,32 +138,30 @@ async function* clean(parts: SqliteErasingParts, scope: ErasureScope): Stepping<
   const { database } = parts;
   const { id, named, isDryRun } = scope;
   const sum = { items: 0, bytes: 0, unreadable: 0 };
-  for (let after = 0; ; ) {
-    const seq = await database.search('erasing.nextBatch', [id, after]);
-    if (seq === null) return sum;
-    after = seq;
-    const cleaned = await database.search('erasing.clean', [id, seq, named]);
-    if (cleaned !== null && 'damage' in cleaned) sum.unreadable++;
-    else if (cleaned !== null) {
-      sum.items += cleaned.indexes.length;
-      sum.bytes += cleaned.bytes;
-      if (cleaned.unstored.length > 0) {
-        await database.write('erasing.addUnstored', [id, cleaned.unstored]);
+  for (let after: number | null = 0; after !== null; ) {
+    const step: CleaningStep = await database.search('erasing.clean', [id, after, named]);
+    const { found } = step;
+    after = step.next;
+    sum.unreadable += step.unreadable;
+    const closed = [...step.without, ...(found !== null && isDryRun ? [found.seq] : [])];
+    if (closed.length > 0) await database.write('erasing.cleaned', [id, closed]);
+    if (found !== null) {
+      sum.items += found.indexes.length;
+      sum.bytes += found.bytes;
+      if (found.unstored.length > 0) {
+        await database.write('erasing.addUnstored', [id, found.unstored]);
       }
+      if (!isDryRun) await rewrite(parts, scope, found);
     }
-    const found = cleaned === null || 'damage' in cleaned ? null : cleaned;
-    if (found?.record == null || isDryRun) await database.write('erasing.cleaned', [id, seq]);
-    else await rewrite(parts, scope, seq, found, found.record);
     yield;
   }
+  return sum;
 }
 
 async function rewrite(
   { database, queues, inFlight, removed, clock }: SqliteErasingParts,
   { id, project }: ErasureScope,
-  seq: number,
-  { batchId, indexes, ids, contents, bytes, freed }: CleanedBatch,
-  record: BatchRecord,
+  { seq, record, batchId, indexes, ids, contents, bytes, freed }: CleanedBatch,
 ): Promise<void> {
   const { largeBodies } = queues;
   const rest = batchOf(record);

@@ -1,6 +1,9 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
 import t from 'tap';
+import type { CleaningStep } from '../../../extensions/sqlite/erasing/clean-operations.ts';
+import { cleanReadOperations } from '../../../extensions/sqlite/erasing/clean-operations.ts';
 import type { SqliteTracesParts } from '../../../extensions/sqlite/traces/traces.ts';
 import { sqliteTraces } from '../../../extensions/sqlite/traces/traces.ts';
 import type { SealedBatch } from '../../../src/model/batch.ts';
@@ -160,4 +163,38 @@ t.test('no file of a store keeps a byte of an erased user', async (t) => {
   const { items } = await store.traces.listTraces(projectId, { limit: 100 });
   t.equal(items.length, 9, 'the other traces stay');
   t.ok(sightings(place.directory, 'kept input 30 ') > 8000);
+});
+
+t.test('a step of an erasure looks at 50 batches that have nothing to erase', async (t) => {
+  const place = sqlitePlace(t);
+  const { store, finish, close } = await place.open();
+  const [project] = await store.projects.list();
+  const tenant = aTenant({ projectId: project?.id ?? '' });
+  const queue = await store.openQueue({ name: 'q', branches: ['a'], maxBytes: 1e9 });
+  for (let i = 0; i < 120; i++) {
+    const large = i === 110 ? 'x'.repeat(200_000) : '';
+    await queue.append(
+      nativeBatch([nativeEvent({ id: `o${i}`, trace_id: `t${i}`, inputs: large })], {
+        ...{ tenant, receivedAt: place.clock.now() },
+      }),
+    );
+  }
+  await finish();
+  await close();
+  const db = new DatabaseSync(join(place.directory, 'store.db'));
+  t.teardown(() => db.close());
+  db.exec("INSERT INTO erasure_batches SELECT 'era', seq, 1 FROM raw_batches");
+  const seqs = db
+    .prepare('SELECT seq FROM raw_batches ORDER BY seq')
+    .all()
+    .map(({ seq }) => seq);
+  const { 'erasing.clean': clean } = cleanReadOperations(db);
+  const steps: unknown[] = [];
+  for (let after: number | null = 0; after !== null; ) {
+    const step: CleaningStep = clean('era', after, null);
+    steps.push(step.without);
+    t.match(step, { unreadable: 0, found: null });
+    after = step.next;
+  }
+  t.same(steps, [seqs.slice(0, 50), seqs.slice(50, 100), seqs.slice(100, 111), seqs.slice(111)]);
 });
