@@ -45,7 +45,10 @@ export async function expireTracesStep(
  */
 export type ExpiryWindow = readonly [project: string, since: number, before?: number];
 
-/** The projects with expired rows, and the hidden one if it holds rows. */
+/**
+ * The projects with expired rows, and the hidden one if it holds rows. The oldest trace is asked for: of any trace, the planner
+ * expects many, and reads all by their number until it finds one.
+ */
 export async function dueProjects(
   client: PostgresClient,
   projects: readonly ExpiryWindow[],
@@ -64,8 +67,9 @@ export async function dueProjects(
      LEFT JOIN children c ON c.project = w.project AND c.at < since
      WHERE u.at IS NOT NULL OR c.at IS NOT NULL
        OR (SELECT min(updated_at) FROM scores s WHERE s.project = w.project) < since
-       OR EXISTS (SELECT 1 FROM traces t WHERE t.project = w.project
-            AND t.updated_hour <= since / ${HOUR_MS} AND t.n < w.before)`,
+       OR (SELECT t.updated_hour FROM traces t WHERE t.project = w.project
+            AND t.updated_hour <= since / ${HOUR_MS} AND t.n < w.before
+            ORDER BY t.updated_hour LIMIT 1) IS NOT NULL`,
     [
       windows.map(([project]) => project),
       windows.map(([, since]) => since),

@@ -1,5 +1,6 @@
 import { inspect } from 'node:util';
 import t from 'tap';
+import { dueProjects } from '../../../extensions/postgres/batches/purge.ts';
 import type { Result } from '../../../extensions/postgres/connection/statement.ts';
 import { erasedItems } from '../../../extensions/postgres/erasing/cleaning.ts';
 import { postgresTextDialect } from '../../../extensions/postgres/search/dialect.ts';
@@ -118,6 +119,26 @@ t.test('no statement of the reading side scans a table', async (t) => {
     [],
     'the rows of traces, observations and postings are found one by one',
   );
+});
+
+t.test('the projects with expired traces are found by the age of these', async (t) => {
+  const { postgres, traces } = await traceDatabase(t, await server.database());
+  const young = Array.from({ length: 3000 }, (_, i) => anObservation({ traceId: `t${i}` }));
+  await traces.write(batchWith(young));
+  await postgres.query('ANALYZE traces');
+  const plans: string[] = [];
+  const explaining = {
+    async query(sql: string, values: readonly unknown[] = []) {
+      const { rows } = await postgres.query(`EXPLAIN ${sql}`, values);
+      plans.push(rows.map((row) => String(row['QUERY PLAN'])).join('\n'));
+      return postgres.query(sql, values);
+    },
+  };
+  t.same(await dueProjects(explaining, [['proj_test', 1, 1e9]]), []);
+  t.equal(plans.length, 1);
+  t.match(plans[0], /Index Cond: \(\(project = .*\) AND \(updated_hour <= /);
+  t.notMatch(plans[0], /Index Scan using traces\w*_pkey/);
+  t.notMatch(plans[0], /Filter: .*updated_hour/);
 });
 
 t.test('copies of runs are looked up by their index', async (t) => {
