@@ -185,14 +185,15 @@ export async function removeFreeBatches(
   });
 }
 
-/** The ids of as many batches as one step may remove; at least one. */
+/** The ids of as many batches as one step may remove, or look at; at least one. */
 export function withinBytes(
   batches: readonly { readonly id: string; readonly bytes: number }[],
+  mostBytes = STEP_BYTES,
 ): string[] {
   let sum = 0;
   const some = batches.filter(({ bytes }, i) => {
     sum += bytes;
-    return i === 0 || sum <= STEP_BYTES;
+    return i === 0 || sum <= mostBytes;
   });
   return some.map(({ id }) => id);
 }

@@ -14,7 +14,7 @@ import type { Key } from '../../../src/store/rows/observation-row.ts';
 import { keyOfId, nameOfKey } from '../../../src/store/rows/observation-row.ts';
 import { releaseStatement } from '../attachments/attachments.ts';
 import type { BatchRow, OnRemoved } from '../batches/batches.ts';
-import { recordIn } from '../batches/batches.ts';
+import { recordIn, withinBytes } from '../batches/batches.ts';
 import type { Postgres, PostgresTransaction } from '../connection/pool.ts';
 import type { PostgresClient } from '../connection/statement.ts';
 import { row, rows } from '../connection/statement.ts';
@@ -25,6 +25,9 @@ type Database = Pick<Postgres, 'query' | 'transaction'>;
 
 /** The answers of requests are kept for a day; ids of older items are in none of them. */
 const ANSWERS_MS = 25 * 3_600_000;
+/** Batches that one step looks at, and the bytes of their bodies. */
+const STEP_BATCHES = 50;
+const STEP_BYTES = 1_048_576;
 
 /** The items that left an entry or a dead letter of a batch. */
 export type ShrunkEntry = {
@@ -47,25 +50,77 @@ export type CleaningParts = {
 export async function* clean(parts: CleaningParts, scope: ErasureScope): Stepping<CleanedBatches> {
   const { database } = parts;
   const sum = { items: 0, bytes: 0, unreadable: 0 };
-  for (let after = ''; ; ) {
-    const next = await row<{ batch: string }>(
-      database,
-      `SELECT batch FROM erasure_batches WHERE erasure = $1 AND batch > $2 AND is_open
-       ORDER BY batch LIMIT 1`,
-      [scope.id, after],
-    );
-    if (next === undefined) return sum;
-    after = next.batch;
-    const cleaned = await cleanBatch(parts, scope, after);
-    sum.items += cleaned.items;
-    sum.bytes += cleaned.bytes;
-    sum.unreadable += cleaned.unreadable;
+  for (let after: string | undefined = ''; ; ) {
+    const listed = await nextBatches(database, scope, after);
+    after = listed.at(-1);
+    if (after === undefined) break;
+    const without = await withoutErased(parts, scope, listed);
+    if (without.size > 0) await database.query(CLOSE, [scope.id, [...without]]);
     yield;
+    for (const batch of listed.filter((id) => !without.has(id))) {
+      const cleaned = await cleanBatch(parts, scope, batch);
+      sum.items += cleaned.items;
+      sum.bytes += cleaned.bytes;
+      sum.unreadable += cleaned.unreadable;
+      yield;
+    }
   }
+  return sum;
+}
+
+/** The open batches behind `after` that one step looks at: at least one if there is one, and of bounded bytes. */
+async function nextBatches(
+  database: PostgresClient,
+  { id }: ErasureScope,
+  after: string,
+): Promise<readonly string[]> {
+  const listed = await rows<{ batch: string }>(
+    database,
+    `SELECT batch FROM erasure_batches WHERE erasure = $1 AND batch > $2 AND is_open
+     ORDER BY batch LIMIT ${STEP_BATCHES}`,
+    [id, after],
+  );
+  const ids = listed.map(({ batch }) => batch);
+  const sizes = await rows<{ id: string; bytes: number }>(
+    database,
+    'SELECT id, octet_length(body) AS bytes FROM batches WHERE id = ANY ($1)',
+    [ids],
+  );
+  const bytes = new Map(sizes.map((size) => [size.id, size.bytes]));
+  return withinBytes(
+    ids.map((batch) => ({ id: batch, bytes: bytes.get(batch) ?? 0 })),
+    STEP_BYTES,
+  );
+}
+
+/** Those of the batches that are readable, and have no item to erase: most batches of queues and dead letters. */
+async function withoutErased(
+  { database, cutter }: CleaningParts,
+  scope: ErasureScope,
+  ids: readonly string[],
+): Promise<ReadonlySet<string>> {
+  const batchOfItem = new Map<BatchItem, string>();
+  const readable = new Set<string>();
+  for (const found of await rows<BatchRow>(
+    database,
+    `SELECT ${RECORD_COLUMNS} FROM batches WHERE id = ANY ($1)`,
+    [ids],
+  )) {
+    try {
+      const batch = batchOf(recordIn(found));
+      for (const item of await cutter.items(batch)) batchOfItem.set(item, batch.id);
+      readable.add(batch.id);
+    } catch {
+      // `cleanBatch` counts it.
+    }
+  }
+  const erased = await erasedItems(database, scope, [...batchOfItem.keys()]);
+  for (const item of erased) readable.delete(batchOfItem.get(item) ?? '');
+  return readable;
 }
 
 const NONE: CleanedBatches = { items: 0, bytes: 0, unreadable: 0 };
-const CLOSE = 'UPDATE erasure_batches SET is_open = false WHERE erasure = $1 AND batch = $2';
+const CLOSE = 'UPDATE erasure_batches SET is_open = false WHERE erasure = $1 AND batch = ANY ($2)';
 
 async function cleanBatch(
   parts: CleaningParts,
@@ -78,7 +133,7 @@ async function cleanBatch(
     `SELECT ${RECORD_COLUMNS} FROM batches WHERE id = $1`,
     [batchId],
   );
-  const close = () => database.query(CLOSE, [scope.id, batchId]);
+  const close = () => database.query(CLOSE, [scope.id, [batchId]]);
   if (found === undefined) {
     await close();
     return NONE;
@@ -183,7 +238,7 @@ async function rewrite(
   const entries = await database.transaction(async (client) => {
     // Waits for writes of the batch that are under way: a later one sees the erased items.
     const locked = await row(client, 'SELECT 1 FROM batches WHERE id = $1 FOR UPDATE', [batch.id]);
-    await client.query(CLOSE, [id, batch.id]);
+    await client.query(CLOSE, [id, [batch.id]]);
     if (locked === undefined) return [];
     await client.query('UPDATE batches SET items = $2, positions = $3, body = $4 WHERE id = $1', [
       batch.id,

@@ -48,6 +48,7 @@ export type PostgresErasingParts = CleaningParts & {
 export function postgresErasing(parts: PostgresErasingParts): ErasingTables {
   const { database } = parts;
   const progress = erasureProgress(database);
+  const vacuum = vacuuming(parts);
   return {
     ...erasureRequests(database, database),
     ...progress,
@@ -73,7 +74,7 @@ export function postgresErasing(parts: PostgresErasingParts): ErasingTables {
     async end(...args) {
       await progress.end(...args);
       const [, , , change] = args;
-      if (change !== null) void vacuum(parts);
+      if (change !== null) void vacuum();
     },
     copies: [
       ...['file_exporter', 'downstream', 'backups', 'other_processes', 'redis_log'],
@@ -253,10 +254,26 @@ async function* removeBatches(
  * Postgres keeps the former versions of rows until a VACUUM. It may take longer than the lease of the erasure holds, so it runs after the
  * end. The autovacuum does what this one is not allowed to do, or has no time for.
  */
-async function vacuum({ outside, logger }: PostgresErasingParts): Promise<void> {
+async function vacuumAll({ outside, logger }: PostgresErasingParts): Promise<void> {
   for (const table of VACUUMED) {
     await outside.query(`VACUUM (SKIP_LOCKED) ${table}`).catch((error: unknown) => {
       logger.info({ err: error, table }, 'VACUUM after an erasure failed');
     });
   }
+}
+
+/** Erasures that end while a VACUUM runs share the next one. */
+function vacuuming(parts: PostgresErasingParts): () => Promise<void> {
+  let isRunning = false;
+  let isWanted = false;
+  return async () => {
+    isWanted = true;
+    if (isRunning) return;
+    isRunning = true;
+    while (isWanted) {
+      isWanted = false;
+      await vacuumAll(parts);
+    }
+    isRunning = false;
+  };
 }

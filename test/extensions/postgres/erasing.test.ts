@@ -48,3 +48,30 @@ t.test('items are noted as erased behind the writes that may not see the note', 
   await Promise.all([holding, writing, noting]);
   t.same(order, ['written', 'noted']);
 });
+
+t.test('erasures that end while tables are vacuumed share the next VACUUM', async (t) => {
+  const { database } = await traceDatabase(t, await server.database());
+  const vacuums: PromiseWithResolvers<void>[] = [];
+  const outside = {
+    query(sql: string) {
+      if (!sql.endsWith(' batches')) return Promise.resolve({ rows: [] });
+      const vacuum = Promise.withResolvers<void>();
+      vacuums.push(vacuum);
+      return vacuum.promise.then(() => ({ rows: [] }));
+    },
+  };
+  const { end } = postgresErasing({ database, outside } as unknown as PostgresErasingParts);
+  const counts = { project: 'p', traces: 0, observations: 0, bytes: 0 };
+  const change = {
+    ...{ at: 0, actor: 'cli', address: null, action: 'erasure.finish', subject: 'era_1' },
+    details: '{}',
+  };
+  for (let i = 0; i < 5; i++) await end('era_1', '{}', counts, change);
+  t.equal(vacuums.length, 1);
+  vacuums[0]?.resolve();
+  await until(() => vacuums.length === 2);
+  vacuums[1]?.resolve();
+  await end('era_1', '{}', counts, change);
+  await until(() => vacuums.length === 3);
+  vacuums[2]?.resolve();
+});
