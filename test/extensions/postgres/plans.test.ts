@@ -121,7 +121,7 @@ t.test('no statement of the reading side scans a table', async (t) => {
   );
 });
 
-t.test('the projects with expired traces are found by the age of these', async (t) => {
+t.test('the projects with expired traces are found by an index over the age', async (t) => {
   const { postgres, traces } = await traceDatabase(t, await server.database());
   const young = Array.from({ length: 3000 }, (_, i) => anObservation({ traceId: `t${i}` }));
   await traces.write(batchWith(young));
