@@ -69,7 +69,11 @@ export function sqliteErasing(parts: SqliteErasingParts): ErasingTables {
     cleanAnswers: (scope) => cleanAnswers(database, scope),
     sweep: (scope) => sweep(parts, scope),
     forget: (id) => repeat(() => write('erasing.forget', [id])),
-    copies: ['file_exporter', 'downstream', 'backups', 'redis_log', 'salvaged_files'],
+    copies: [
+      ...['file_exporter', 'downstream', 'backups', 'redis_log', 'salvaged_files'],
+      // `secure_delete` overwrites a row in its last place. SQLite may leave a copy where it moved a row from.
+      'unused_space',
+    ],
   };
 }
 

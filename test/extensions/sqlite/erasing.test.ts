@@ -158,7 +158,9 @@ t.test('no file of a store keeps a byte of an erased user', async (t) => {
   const query = aQuery(`user:"${CANARY} user"`);
   const { id } = await store.erasures.request(projectId, { query, isDryRun: false }, BY);
   await finish();
-  t.match(await store.erasures.get(projectId, id), { state: 'done', traces: 9, observations: 120 });
+  const erased = await store.erasures.get(projectId, id);
+  t.match(erased, { state: 'done', traces: 9, observations: 120 });
+  t.ok(erased?.receipt?.copies.includes('unused_space'), 'where a row was before SQLite moved it');
   t.equal(sightings(place.directory, CANARY), 0);
   const { items } = await store.traces.listTraces(projectId, { limit: 100 });
   t.equal(items.length, 9, 'the other traces stay');

@@ -40,6 +40,7 @@ const COPIES: Readonly<Record<string, string>> = {
   other_processes: 'queues of other processes, until they are delivered',
   redis_log: 'the append-only file of Redis, until Redis rewrites it',
   salvaged_files: 'damaged files that tracectl salvage or a start kept',
+  unused_space: 'unused space of the SQLite file, from rows that moved, until a VACUUM',
   write_ahead_log: 'the log of Postgres, its replicas and archives',
   dead_rows: 'pages of Postgres, until a VACUUM frees them and later rows overwrite them',
 };
