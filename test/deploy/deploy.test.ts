@@ -77,6 +77,19 @@ t.test('the container is built from the tree, and checks the health endpoint', a
   t.notMatch(file, /npm install/, 'the image installs the lock file');
 });
 
+t.test('files of the package that only a checkout can build say so', async (t) => {
+  const { files } = JSON.parse(read(ROOT, 'package.json')) as { files: readonly string[] };
+  t.ok(files.includes('deploy'));
+  t.notOk(files.includes('package-lock.json') || files.includes('scripts'));
+  for (const name of ['compose.yaml', 'Containerfile']) {
+    t.match(
+      read(DEPLOY, name),
+      /^# .*The build needs a checkout of the repository: the npm package/m,
+    );
+  }
+  t.match(read(DEPLOY, 'compose.yaml'), '--no-build');
+});
+
 t.test('the container serves with its built-in configuration', async (t) => {
   const [, from = '', to = ''] =
     /sed -E 's\/(\S+?)\/(\S+?)\/' config\/embedded\.yaml/.exec(read(DEPLOY, 'Containerfile')) ?? [];
