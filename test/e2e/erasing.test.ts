@@ -3,7 +3,7 @@ import { gzipSync } from 'node:zlib';
 import t, { type Test } from 'tap';
 import { attributesOf, encodeRequest } from '../helper/otlp-proto.ts';
 import { startOtlpServer } from '../helper/otlp-server.ts';
-import { type Hay, haysOf, haysOfDirectory } from './canaries.ts';
+import { type Hay, haysOf, haysOfDirectory, NeedleSearch } from './canaries.ts';
 import { type Answer, eventually } from './client.ts';
 import { redisValues, sql, startCluster } from './cluster.ts';
 import { type Daemon, startDaemon, type Tree } from './daemon.ts';
@@ -234,9 +234,10 @@ function found(hays: Iterable<Hay>, texts: readonly string[]): string[] {
     // The index of payload text has the words on both sides of a hyphen.
     return [Buffer.from(text.replace(/^.*-/, ''))];
   });
+  const search = new NeedleSearch(needles);
   const places = new Set<string>();
   for (const { where, bytes } of hays) {
-    for (const needle of needles) if (bytes.includes(needle)) places.add(`${needle} in ${where}`);
+    for (const needle of search.in(bytes)) places.add(`${needle} in ${where}`);
   }
   return [...places];
 }
