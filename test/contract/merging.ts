@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import type { Test } from 'tap';
+import type { Tenant } from '../../src/model/batch.ts';
 import type { Observation } from '../../src/model/observation.ts';
 import type { EventRef, ObservationWithEvents, Store } from '../../src/store/store.ts';
 import { anObservation, aTenant, testProject as P } from '../helper/batches.ts';
@@ -86,26 +87,19 @@ export function merging(t: Test, open: OpenStore): void {
   });
 
   t.test('gives the same row and trace for every order of up to five events', async (t) => {
+    const { store } = await open(t);
+    let runs = 0;
     await fc.assert(
       fc.asyncProperty(fc.array(anEvent(), { minLength: 2, maxLength: 5 }), async (events) => {
-        const { store } = await open(t);
-        const batches = events.map((event, i) => batchWith([event], { receivedAt: T0 + i }));
+        const tenant = aTenant({ projectId: `proj_${++runs}` });
+        const orders = permutations(events.map((_, place) => place));
+        for (const step of events.keys()) await writeStep(store, tenant, events, orders, step);
         const rows: unknown[] = [];
-        for (const [i, order] of permutations(batches).entries()) {
-          // Every order has a project of its own, and raw batches that sort as the first order's do.
-          const tenant = aTenant({ projectId: `proj_${i}` });
-          for (const batch of order) {
-            const place = batches.indexOf(batch);
-            const id = `${String(i).padStart(6, '0')}${String(place).padStart(20, '0')}`;
-            await store.traces.write({ ...batch, source: { ...batch.source, id, tenant } });
-          }
-          const row = await store.traces.getObservation(
-            tenant.projectId,
-            'observation-1',
-            'trace-1',
-          );
-          const trace = await store.traces.getTrace(tenant.projectId, 'trace-1');
-          rows.push([comparable(row), trace]);
+        for (const order of orders) {
+          const [id, traceId] = idsOf(order);
+          const row = await store.traces.getObservation(tenant.projectId, id, traceId);
+          const trace = await store.traces.getTrace(tenant.projectId, traceId);
+          rows.push([comparable(row), { ...trace, id: undefined }]);
         }
         for (const row of rows) if (!t.same(row, rows[0])) throw new Error('the order shows');
       }),
@@ -232,6 +226,34 @@ function anEvent(): fc.Arbitrary<Observation> {
     .map((fields) => anObservation(fields));
 }
 
+/** Every order has an observation and a trace of its own. */
+function idsOf(order: readonly number[]): [id: string, traceId: string] {
+  return [`observation-${order.join('')}`, `trace-${order.join('')}`];
+}
+
+/**
+ * Writes the next event of every order: one batch for each event, of the orders in which it is next. An event is written once to
+ * each trace, and its batch sorts as the event does in the first order.
+ */
+async function writeStep(
+  store: Store,
+  tenant: Tenant,
+  events: readonly Observation[],
+  orders: readonly (readonly number[])[],
+  step: number,
+): Promise<void> {
+  for (const [place, event] of events.entries()) {
+    const list = orders
+      .filter((order) => order[step] === place)
+      .map((order) => {
+        const [id, traceId] = idsOf(order);
+        return { ...event, id, traceId };
+      });
+    const id = `${String(place).padStart(6, '0')}${String(step).padStart(20, '0')}`;
+    await write(store, list, { id, tenant, receivedAt: T0 + place });
+  }
+}
+
 function permutations<T>(list: readonly T[]): T[][] {
   if (list.length <= 1) return [[...list]];
   return list.flatMap((first, i) =>
@@ -239,14 +261,14 @@ function permutations<T>(list: readonly T[]): T[][] {
   );
 }
 
-/** A row without what names the order's own project and batches. */
+/** A row without what names the order's own trace and batches. */
 function comparable(row: ObservationWithEvents | undefined): unknown {
   if (row === undefined) return undefined;
-  const { projectId: _, payload, events, ...rest } = row;
-  const batchOf = (ref: EventRef): string => ref.batchId.slice(6);
+  const { id: _, traceId: __, payload, events, ...rest } = row;
+  const eventOf = (ref: EventRef): string => ref.batchId.slice(0, 6);
   return {
     ...rest,
-    payload: Object.entries(payload).map(([field, ref]) => [field, batchOf(ref)]),
-    events: events.map(batchOf).sort(),
+    payload: Object.entries(payload).map(([field, ref]) => [field, eventOf(ref)]),
+    events: events.map(eventOf).sort(),
   };
 }
