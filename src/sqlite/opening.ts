@@ -21,6 +21,8 @@ import type { Salvaged } from './salvage.ts';
 import { finishSalvage, REMEDY, removeUnfinished, salvage, stamp } from './salvage.ts';
 
 const PAGE_BYTES = 8192;
+/** KiB of pages that a connection keeps in memory. */
+const CACHE_KIB = 16_384;
 /**
  * Pages in the log that start a checkpoint: a page that several transactions change is written to the file once. On a full disk the
  * reserve must have room for the pages of the log, because only a whole checkpoint lets the log begin again.
@@ -154,7 +156,7 @@ function connect(module: OperationModule, data: FileData): Connected {
     refuseNewer(db, file, module.migrations);
     const mended = isWriting ? mendVersion(db) : undefined;
     if (isWriting) prepareFile(db, data);
-    db.exec('PRAGMA cache_size = -16384');
+    db.exec(`PRAGMA cache_size = -${module.cacheKib ?? CACHE_KIB}`);
     const migrated = isWriting ? migrateFile(db, module.migrations) : undefined;
     const operations = isWriting
       ? { ...module.writeOperations(db), ...ownOperations(db) }

@@ -44,6 +44,8 @@ export type OperationModule = {
   readonly derived?: DerivedTable;
   /** Write operations that need room: on a full disk they fail, and the others may use the reserve. */
   readonly growing: readonly string[];
+  /** KiB of pages that each connection keeps in memory; undefined for 16 MiB. They stay after the load that read them. */
+  readonly cacheKib?: number;
 };
 
 /** A salvage does not copy the table, because it may lack rows, and then executes the statements: the rows are made again. */

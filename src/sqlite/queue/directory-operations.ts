@@ -19,3 +19,6 @@ export function readOperations(db: DatabaseSync) {
 export const migrations = QUEUE_MIGRATIONS;
 
 export const growing = QUEUE_GROWING;
+
+/** Deliveries read what appends have just written, and bodies beyond that wait in the file. */
+export const cacheKib = 4096;
