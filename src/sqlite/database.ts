@@ -18,6 +18,9 @@ import { ReadingThread } from './reading-thread.ts';
 import type { CallOptions, ThreadClient } from './thread-client.ts';
 import { startThread } from './thread-client.ts';
 
+/** A reader of the store, such as a live list, comes back within seconds. */
+const IDLE_MS = 15_000;
+
 export type DatabaseOptions = {
   readonly directory: string;
   /** The name of the file without `.db`; its lock and reserve are named after it too. */
@@ -31,6 +34,8 @@ export type DatabaseOptions = {
   readonly operations: URL;
   readonly clock: Clock;
   readonly logger: Logger;
+  /** Milliseconds after which a reading thread without work ends; `IDLE_MS` by default. */
+  readonly idleMs?: number;
   /** Upper bound of the file in pages, for tests of a full disk. */
   readonly maxPages?: number;
   /** Called once if the files were removed or replaced while they are open: the process must end. */
@@ -89,8 +94,9 @@ export async function openDatabase<Module extends OperationModule>(
       startThread(threadData(options, directory, access), condition);
     writer = await start('write');
     condition.opened(writer.opening);
-    const reader = new ReadingThread(() => start('read'), options.clock);
-    const searcher = new ReadingThread(() => start('read'), options.clock);
+    const { clock, idleMs = IDLE_MS } = options;
+    const reader = new ReadingThread(() => start('read'), clock, idleMs);
+    const searcher = new ReadingThread(() => start('read'), clock, idleMs);
     await reader.start();
     condition.watch();
     return database(options, directory, condition, { writer, reader, searcher });

@@ -2,13 +2,14 @@ import type { Clock } from '../component/component.ts';
 import type { Call } from './operation.ts';
 import type { ThreadClient } from './thread-client.ts';
 
-/** A thread without a call for one to two intervals of this length ends: it holds 6 MB. */
-const IDLE_MS = 15_000;
-
-/** A thread of reads. It starts with a call, ends when it is idle, and starts again with the next call. */
+/**
+ * A thread of reads. It starts with a call, ends when it had none for one to two times `idleMs`, and starts again with the next call: it
+ * holds 6 MB, and 15 after a load.
+ */
 export class ReadingThread {
   readonly #start: () => Promise<ThreadClient>;
   readonly #clock: Clock;
+  readonly #idleMs: number;
   #thread: Promise<ThreadClient> | undefined;
   #pending = 0;
   /** A call arrived since the last check. */
@@ -16,9 +17,10 @@ export class ReadingThread {
   #cancelCheck: (() => void) | undefined;
   readonly #ending = new Set<Promise<void>>();
 
-  constructor(start: () => Promise<ThreadClient>, clock: Clock) {
+  constructor(start: () => Promise<ThreadClient>, clock: Clock, idleMs: number) {
     this.#start = start;
     this.#clock = clock;
+    this.#idleMs = idleMs;
   }
 
   /** Starts the thread now. Rejects if it cannot read the file. */
@@ -64,7 +66,7 @@ export class ReadingThread {
   }
 
   #check(): void {
-    this.#cancelCheck = this.#clock.after(IDLE_MS, () => {
+    this.#cancelCheck = this.#clock.after(this.#idleMs, () => {
       const isIdle = this.#pending === 0 && !this.#isUsed;
       this.#isUsed = false;
       if (isIdle) this.#end((thread) => thread.close());

@@ -29,6 +29,8 @@ export const WORTH_IT = 8 * 1_048_576;
 export const MOST_PASSED = 63;
 /** Microseconds of CPU between two looks that are a load. */
 export const LOAD_MICROS = 250_000;
+/** Looks from the end of a load to its second trim, when threads without work have ended. */
+export const LOOKS_AFTER_LOAD = 2;
 /** Bytes of objects up to which a collection is a short pause: 24 to 32 ms at this size. */
 export const SHORT_PAUSE_HEAP = 64 * 1_048_576;
 
@@ -39,8 +41,9 @@ export const SHORT_PAUSE_HEAP = 64 * 1_048_576;
  *   first look ──▶ collect what the start left, unless there is a load ──▶ trim
  *   look ──▶ 16 MiB more unexplained than after the last trim? ──▶ trim ──▶ the next look in 5 s, or later if little was returned
  *
- * A look that finds half of the load of the last trim, or less, collects and trims in any case: what that trim found in use is free now. V8
- * keeps the high limit of its heap after a load, and a lower rate takes long to reach it. A large heap is left to V8, which marks it in steps.
+ * A look that finds half of the load of the last trim, or less, collects and trims in any case: what that trim found in use is free now. A
+ * later look trims again, because the memory of a thread is free when the thread has ended. V8 keeps the high limit of its heap after a load,
+ * and a lower rate takes long to reach it. A large heap is left to V8, which marks it in steps.
  *
  * @returns a function that ends it
  */
@@ -50,6 +53,7 @@ export function startTrimming(trimmed: Trimmed): () => void {
   let toPass = 0;
   let cpu = trimmed.cpuMicros();
   let spentBeforeTrim = 0;
+  let looksSinceLoad = Number.POSITIVE_INFINITY;
   let isEnded = false;
   let cancel = trimmed.after(FIRST_LOOK_MS - LOOK_MS, () => {
     cpu = trimmed.cpuMicros();
@@ -62,9 +66,13 @@ export function startTrimming(trimmed: Trimmed): () => void {
   async function look(): Promise<void> {
     const spent = trimmed.cpuMicros() - cpu;
     cpu += spent;
-    if (spentBeforeTrim >= LOAD_MICROS && spent <= spentBeforeTrim / 2) {
+    const hasFallen = spentBeforeTrim >= LOAD_MICROS && spent <= spentBeforeTrim / 2;
+    looksSinceLoad = hasFallen ? 0 : looksSinceLoad + 1;
+    if (hasFallen || looksSinceLoad === LOOKS_AFTER_LOAD) {
       toPass = 0;
       trimmedTo = 0;
+    }
+    if (hasFallen) {
       spentBeforeTrim = spent;
       if (trimmed.heapUsed() <= SHORT_PAUSE_HEAP) trimmed.collect();
     }

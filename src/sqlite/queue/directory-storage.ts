@@ -13,6 +13,8 @@ import { queueStorage } from './storage.ts';
 import type { UsageLedger } from './usage-ledger.ts';
 import { QUEUE_FILES, queueDirectories, workerDirectories } from './worker-directories.ts';
 
+const READER_IDLE_MS = 5_000;
+
 export type DirectoryStorageOptions = {
   readonly directory: string;
   readonly createDirectory: boolean;
@@ -85,6 +87,8 @@ async function openOne(options: DirectoryStorageOptions): Promise<DirectoryStora
   const database = await openDatabase<typeof import('./directory-operations.ts')>({
     ...options,
     name: QUEUE_FILES,
+    // Bodies are read back only when deliveries lag.
+    idleMs: READER_IDLE_MS,
     operations: threadFile(import.meta.url, 'directory-operations'),
   });
   let queues: SqliteQueueStorage;

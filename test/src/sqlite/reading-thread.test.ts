@@ -31,7 +31,7 @@ function reading() {
     await new Promise(setImmediate);
     for (const each of waiting.splice(0)) each();
   };
-  return { clock, seen, answer, start, thread: new ReadingThread(start, clock) };
+  return { clock, seen, answer, start, thread: new ReadingThread(start, clock, IDLE_MS) };
 }
 
 t.test('a thread starts with the first call and serves the later ones', async (t) => {
@@ -88,17 +88,21 @@ t.test('closing and killing end the thread once, and one that ends already', asy
   await other.thread.kill();
   await other.thread.kill();
   t.match(other.seen, { closed: 0, killed: 1 });
-  await new ReadingThread(other.start, clock).close();
+  await new ReadingThread(other.start, clock, IDLE_MS).close();
   t.equal(other.seen.started, 1, 'no thread starts in order to end');
 });
 
 t.test('a call whose thread cannot start is rejected, and the next one tries again', async (t) => {
   const { clock, start, answer } = reading();
   let attempts = 0;
-  const thread = new ReadingThread(async () => {
-    if (++attempts === 1) throw new Error('no memory');
-    return start();
-  }, clock);
+  const thread = new ReadingThread(
+    async () => {
+      if (++attempts === 1) throw new Error('no memory');
+      return start();
+    },
+    clock,
+    IDLE_MS,
+  );
   await t.rejects(thread.call(['a']), { message: 'no memory' });
   const next = thread.call(['b']);
   await answer();

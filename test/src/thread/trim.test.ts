@@ -6,6 +6,7 @@ import {
   GROWTH,
   LOAD_MICROS,
   LOOK_MS,
+  LOOKS_AFTER_LOAD,
   MOST_PASSED,
   SHORT_PAUSE_HEAP,
   startTrimming,
@@ -124,8 +125,12 @@ t.test('a load that falls to half is followed by a trim', async (t) => {
   await pass(1);
   t.equal(state.trims, before + 1, 'what the last trim found in use may be free now');
   state.load = 0;
-  await pass(4);
+  await pass(LOOKS_AFTER_LOAD - 1);
   t.equal(state.trims, before + 1, 'so little work is no load');
+  await pass(1);
+  t.equal(state.trims, before + 2, 'threads that worked have ended');
+  await pass(4);
+  t.equal(state.trims, before + 2);
 });
 
 t.test(
