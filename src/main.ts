@@ -14,13 +14,13 @@ if (Number.parseInt(process.versions.node, 10) < NEEDED) {
   const { createThreadEnd, endFirstProcess } = await import('./cli/thread-end.ts');
   const endThreads = createThreadEnd();
   const { enableCompileCache } = await import('node:module');
-  const { fixAllocator } = await import('./cli/allocator.ts');
-  fixAllocator(process.argv);
+  const { fixMemory } = await import('./cli/process-memory.ts');
+  fixMemory();
   // Halves the time of later starts. Coverage is exact only for code that was compiled in the same process.
   if (!process.env['NODE_V8_COVERAGE']) enableCompileCache();
   if (process.argv[2] === 'run') {
-    const { holdYoungGeneration } = await import('./cli/heap.ts');
-    holdYoungGeneration();
+    const { tuneHeap } = await import('./cli/heap.ts');
+    tuneHeap();
   }
   const { runCli } = await import('./cli/program.ts');
   const { processTerminal } = await import('./cli/terminal.ts');

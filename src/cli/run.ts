@@ -27,7 +27,6 @@ import { type ConfigOptions, loadAgain, loadOrFail, withConfigOptions } from './
 import { makeControlDirectory } from './daemon.ts';
 import { EXIT } from './exit-status.ts';
 import { placeFirstKey, recoverFirstKey, sayFirstKey } from './first-key.ts';
-import { tuneHeap } from './heap.ts';
 import { packageVersion } from './package-root.ts';
 import { type Ending, watchProcess } from './process-events.ts';
 import type { Terminal } from './terminal.ts';
@@ -89,7 +88,6 @@ async function serve({ config, options, terminal, channel }: Serving): Promise<n
   const logger = channel?.labelled(ownLogger) ?? ownLogger;
   const queues = createQueues();
   const events = watchProcess(logger);
-  const leaveHeap = tuneHeap();
   const endTrimming = startTrimming({
     after: systemClock.after,
     ...{ unexplained: unexplainedBytes, cpuMicros: processCpuMicros },
@@ -112,7 +110,6 @@ async function serve({ config, options, terminal, channel }: Serving): Promise<n
     handler = daemon.handler();
     return await daemon.run(events);
   } finally {
-    leaveHeap();
     endTrimming();
     events.close();
     channel?.close();
