@@ -1,5 +1,5 @@
 import type { JSX } from 'preact';
-import { useEffect, useState } from 'preact/hooks';
+import { useEffect, useLayoutEffect, useState } from 'preact/hooks';
 import { copiedText } from '../state/clipboard.ts';
 import { askBeforeLeaving } from '../state/router.ts';
 import { CopyButton } from './copy-button.tsx';
@@ -26,7 +26,8 @@ export function NewKey({ token }: { readonly token: string }): JSX.Element {
     document.addEventListener('copy', copy);
     return () => document.removeEventListener('copy', copy);
   }, [token]);
-  useEffect(() => {
+  // An effect would run after the next frame, and Back may be faster.
+  useLayoutEffect(() => {
     if (isCopied) return undefined;
     let wasWarned = false;
     const end = askBeforeLeaving(() => {
