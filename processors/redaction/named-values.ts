@@ -25,6 +25,7 @@ export type FoundValues = {
  *   API_KEY=abc                    in capitals, at the start of a line, or behind `?`, `&` or `;`
  */
 export function namedValueFinder(names: SecretNames): (text: string) => FoundValues {
+  const entry = new RegExp(`(?:${names.source})(?=["'\`])`, 'iy');
   const pattern = new RegExp(`(${names.source})(["'\`]?\\]?)(?:\\s{0,16})(:|=>?)`, 'gi');
   return (text) => {
     const values: NamedValue[] = [];
@@ -34,7 +35,7 @@ export function namedValueFinder(names: SecretNames): (text: string) => FoundVal
       const { index } = match;
       const place = startsWord(text, index) ? placeOf(text, match) : undefined;
       const name = place && names.match(place.name);
-      const value = place && name && valueBehind(text, place, name.isExact);
+      const value = place && name && valueBehind(text, place, name.isExact, entry);
       for (const { start, end, isNumber = false } of value?.parts ?? []) {
         if (end === start) continue;
         values.push({ start, end, group: name?.group ?? 0, isNumber });
@@ -79,16 +80,17 @@ function placeOf(text: string, match: RegExpExecArray): Place {
   };
 }
 
-/** Numbers without quotes are values if `withNumbers`. */
+/** Numbers without quotes are values if `withNumbers`, or below the name of a member that is an `entry`. */
 function valueBehind(
   text: string,
   { name, before, close, separator, start }: Place,
   withNumbers: boolean,
+  entry: RegExp,
 ): Value | undefined {
   const at = matchEnd(SPACE, text, start) ?? start;
   if (close !== '') {
     if (!QUOTE.test(before)) return undefined;
-    return close === before ? memberValue(text, at, withNumbers) : quotedValue(text, at);
+    return close === before ? memberValue(text, at, withNumbers, entry) : quotedValue(text, at);
   }
   const isHead = before === '' || /[\n\r"'`]/.test(before);
   if (separator === ':') {
@@ -136,9 +138,14 @@ const NUMBER = /-?[0-9][0-9.eE+-]*/y;
 const BARE_WORD = /[^\s,;}\])]+/y;
 
 /** The value of a member of an object; undefined for constants. */
-function memberValue(text: string, start: number, withNumbers: boolean): Value | undefined {
+function memberValue(
+  text: string,
+  start: number,
+  withNumbers: boolean,
+  entry: RegExp,
+): Value | undefined {
   if (start === text.length) return { start, end: start, parts: [] };
-  if (opens(text.charCodeAt(start))) return containerValue(text, start, withNumbers);
+  if (opens(text.charCodeAt(start))) return containerValue(text, start, withNumbers, entry);
   const quoted = quotedValue(text, start);
   if (quoted !== undefined) return quoted;
   if (matchEnd(CONSTANT, text, start) !== undefined) return undefined;
@@ -152,14 +159,19 @@ function memberValue(text: string, start: number, withNumbers: boolean): Value |
 /** Values of a container that are redacted one by one. One with more values is redacted as a whole, which bounds the work of a turn. */
 const MAX_PARTS = 4_096;
 
-/** Every text in a list, a tuple of Python or an object, except the names of members; every number too if `withNumbers`. */
-function containerValue(text: string, start: number, withNumbers: boolean): Value {
+/**
+ * Every text in a list, a tuple of Python or an object, except the names of members; every number too if `withNumbers`, and otherwise
+ * those below a name that is an `entry`.
+ */
+function containerValue(text: string, start: number, withNumbers: boolean, entry: RegExp): Value {
   const parts: Part[] = [];
   let count = 0;
   const add = (part: Part) => {
     if (count++ < MAX_PARTS) parts.push(part);
   };
   let depth = 0;
+  /** Numbers at this depth and below are values. */
+  let secretDepth = withNumbers ? 0 : Number.POSITIVE_INFINITY;
   let at = start;
   do {
     // Hot path, runs for every character of a value that may have a megabyte: units cost less than texts of one.
@@ -167,14 +179,18 @@ function containerValue(text: string, start: number, withNumbers: boolean): Valu
     if (isQuote(unit)) {
       const end = closingQuote(text, at + 1, text[at] ?? '');
       if (text[matchEnd(SPACE, text, end + 1) ?? end] !== ':') add({ start: at + 1, end });
+      else if (depth < secretDepth && matchEnd(entry, text, at + 1) === end) secretDepth = depth;
       at = end;
     } else if (opens(unit)) {
       depth++;
     } else if (closes(unit)) {
       depth--;
+      if (depth < secretDepth) secretDepth = Number.POSITIVE_INFINITY;
+    } else if (unit === COMMA) {
+      if (depth === secretDepth) secretDepth = Number.POSITIVE_INFINITY;
     } else if (startsNumber(unit)) {
       const end = matchEnd(NUMBER, text, at);
-      if (end !== undefined && withNumbers) add({ start: at, end, isNumber: true });
+      if (end !== undefined && depth >= secretDepth) add({ start: at, end, isNumber: true });
       at = (end ?? at + 1) - 1;
     }
     at++;
@@ -183,6 +199,8 @@ function containerValue(text: string, start: number, withNumbers: boolean): Valu
   if (count <= MAX_PARTS) return { start, end, parts };
   return { start, end, parts: [{ start: start + 1, end: depth > 0 ? end : end - 1 }] };
 }
+
+const COMMA = 0x2c;
 
 function isQuote(unit: number): boolean {
   return unit === 0x22 || unit === 0x27 || unit === 0x60;

@@ -18,7 +18,7 @@ export type SecretNames = {
 export type NameMatch = {
   /** Position of the entry's group in the list that was given. */
   readonly group: number;
-  /** The name is the entry, without words in front of it. */
+  /** The name is an entry, without words in front of it: not always the one of the group, which may be the end of that. */
   readonly isExact: boolean;
 };
 
@@ -38,11 +38,10 @@ export function secretNames(groups: readonly (readonly string[])[]): SecretNames
   ].map((word) => Buffer.from(word));
   const known = new Map<string, NameMatch | undefined>();
   const matchOf = (name: string): NameMatch | undefined => {
-    for (const { group, pattern } of tails) {
-      const start = pattern.exec(name)?.index;
-      if (start !== undefined && startsWord(name, start)) return { group, isExact: start === 0 };
-    }
-    return undefined;
+    const starts = tails.map(({ pattern }) => pattern.exec(name)?.index);
+    const first = starts.findIndex((start) => start !== undefined && startsWord(name, start));
+    const tail = tails[first];
+    return tail && { group: tail.group, isExact: starts.includes(0) };
   };
   return {
     match(name) {

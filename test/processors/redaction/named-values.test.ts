@@ -20,6 +20,9 @@ t.test('an entry matches a name that is equal or ends with it as words', async (
   const longer = ['access_token', 'accessToken', 'x-api-key', 'http.header.authorization'];
   for (const name of longer) t.same(names.match(name), { group: 0, isExact: false }, name);
   t.same(names.match('AccountKey'), { group: 1, isExact: true });
+  const ends = secretNames([['token'], ['access_token']]);
+  t.same(ends.match('accessToken'), { group: 0, isExact: true }, 'also if it ends with another');
+  t.same(ends.match('new_access_token'), { group: 0, isExact: false });
   const others = ['tokens', 'token_count', 'tokenizer', 'secretary', 'passwords', 'mytoken', ''];
   for (const name of others) t.equal(names.match(name), undefined, name);
   t.same(names.match(`${'a'.repeat(1000)}_token`), { group: 0, isExact: false });
@@ -89,6 +92,20 @@ t.test(
   async (t) => {
     const text = '{"token": 12345, "access_token": 12345, "list": [1]}';
     t.equal(redactedText(text, ONLY_KEYS), '{"token": 0    , "access_token": 12345, "list": [1]}');
+  },
+);
+
+t.test(
+  'a number below a name that is an entry becomes a zero, whatever is around it',
+  async (t) => {
+    const text = (n: number) =>
+      `{"access_token": {"a": 1, "password": ${n}, "b": {"secret": {"c": [${n}, {"d": ${n}}]}, "e": 2}, "f": 3}, "g": 4}`;
+    t.equal(redactedText(text(5), ONLY_KEYS), text(0));
+    const inner = (n: number) => JSON.stringify({ arguments: text(n) });
+    t.equal(redactedText(inner(5), ONLY_KEYS), inner(0), 'in JSON within JSON');
+    const own = '{"access_token": 5, "my_access_token": 5}';
+    const both = { ...ONLY_KEYS, keys: ['token', 'access_token'] };
+    t.equal(redactedText(own, both), own.replace('5', '0'), 'an entry that ends with another');
   },
 );
 
