@@ -32,6 +32,7 @@ export async function loadProjects(): Promise<void> {
 onUnknownProject(() => void loadProjects().catch(() => undefined));
 
 export function chooseProject(id: string, options: { readonly replace?: boolean } = {}): void {
-  remember('project', id);
   setQuery({ project: id }, options);
+  // A page with a new key asks before it is left, so the address may still have the former project.
+  if (query.value.get('project') === id) remember('project', id);
 }

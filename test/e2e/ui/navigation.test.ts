@@ -194,6 +194,14 @@ t.test('a link and a reload ask before they lose a key that was not copied', asy
   await heading('Sessions').waitFor();
 
   await create();
+  await page.evaluate('localStorage.clear()');
+  await page.getByRole('button', { name: 'Project: ' }).click();
+  await page.getByRole('menuitemradio', { name: 'second' }).click();
+  await warning.waitFor();
+  const kept = 'Object.values(localStorage).join()';
+  t.notMatch(await page.evaluate(kept), second, 'a switch that only warned is not remembered');
+
+  await create();
   await page.locator('.new-key').getByRole('button', { name: 'Copy' }).click();
   await page.getByText('Copied').waitFor();
   await link.click();
