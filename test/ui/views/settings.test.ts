@@ -8,7 +8,7 @@ import {
   copyText,
   detailsText,
 } from '../../../ui/views/settings-audit/audit.ts';
-import { samplesOf, usedPart } from '../../../ui/views/settings-usage/sums.ts';
+import { percent, samplesOf, usedPart } from '../../../ui/views/settings-usage/sums.ts';
 
 const row = {
   ...{ period: '2026-11-20', project_id: 'proj_1', key_id: 'key_1', events: 3, bytes: 0 },
@@ -78,4 +78,8 @@ t.test('a user agent is a browser and a system, or itself', async (t) => {
   t.equal(browserText('<img src=x>'), '<img src=x>');
   t.equal(browserText(null), 'unknown browser');
   t.equal(browserText(''), 'unknown browser');
+});
+
+t.test('a small part of a limit is not 0 %', async (t) => {
+  t.strictSame([0, 0.000_1, 0.01, 0.999, 1].map(percent), ['0 %', '< 1 %', '1 %', '99 %', '100 %']);
 });

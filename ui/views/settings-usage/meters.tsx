@@ -2,7 +2,7 @@ import type { JSX } from 'preact';
 import type { Organization, Project, UsageInForce } from '../../api/types.ts';
 import { bytes, count, grouped } from '../../parts/format.ts';
 import { Time } from '../../parts/time.tsx';
-import { usedPart } from './sums.ts';
+import { percent, usedPart } from './sums.ts';
 
 type MeterProps = {
   readonly label: string;
@@ -45,7 +45,7 @@ function Meter({ label, used, limit, resetsAt, format }: MeterProps): JSX.Elemen
         </div>
       )}
       <p class="muted usage-reset">
-        {part === undefined ? 'Counted' : <>{Math.floor(part * 100)} % used</>}, starts again{' '}
+        {part === undefined ? 'Counted' : `${percent(part)} used`}, starts again{' '}
         <Time at={resetsAt} />
       </p>
     </div>

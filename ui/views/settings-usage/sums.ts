@@ -31,3 +31,8 @@ export function usedPart(used: number, limit: number | null): number | undefined
   if (limit === null) return undefined;
   return limit === 0 ? 1 : Math.min(1, used / limit);
 }
+
+/** A part as whole percent, rounded down: `100 %` is a limit that is reached. */
+export function percent(part: number): string {
+  return part > 0 && part < 0.01 ? '< 1 %' : `${Math.floor(part * 100)} %`;
+}
