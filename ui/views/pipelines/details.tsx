@@ -39,7 +39,7 @@ export function Details({ node, rates, since }: Props): JSX.Element {
               in <code>{node.pipeline}</code>
             </>
           )}
-          , counted since <Time at={since} />
+          . Counting began <Time at={since} />.
         </span>
       </div>
       {health?.message !== null && health?.message !== undefined && (

@@ -71,8 +71,8 @@ function Note({ data }: { readonly data: Pipelines }): JSX.Element {
   const { processes, since } = data;
   return (
     <>
-      {processes > 1 ? `${processes} processes, counted` : 'Counted'} since <Time at={since} />.
-      Rates are those of the last ten seconds.
+      {processes > 1 && `${processes} processes. `}Counting began <Time at={since} />. Rates are
+      those of the last ten seconds.
     </>
   );
 }
