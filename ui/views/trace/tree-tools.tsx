@@ -9,7 +9,8 @@ type Props = {
   /** Absent if no observation failed. */
   readonly onError: (() => void) | undefined;
   readonly onSlowest: (() => void) | undefined;
-  readonly onCollapse: () => void;
+  /** Absent if no observation has children. */
+  readonly onCollapse: (() => void) | undefined;
   readonly isCollapsed: boolean;
 };
 
@@ -45,9 +46,11 @@ export function TreeTools(props: Props): JSX.Element {
           <Icon name="running" /> Slowest
         </button>
       )}
-      <button type="button" class="quiet" onClick={onCollapse}>
-        {isCollapsed ? 'Expand all' : 'Collapse all'}
-      </button>
+      {onCollapse !== undefined && (
+        <button type="button" class="quiet" onClick={onCollapse}>
+          {isCollapsed ? 'Expand all' : 'Collapse all'}
+        </button>
+      )}
     </div>
   );
 }
