@@ -318,6 +318,16 @@ t.test('follows the stream while the page is visible', async (t) => {
   t.equal((await again).status(), 200);
 });
 
+t.test('the counts of the filters follow a live list', async (t) => {
+  await page.clock.install();
+  await ui.open('/traces?live=1');
+  await page.getByRole('region', { name: 'Filters' }).getByRole('button').first().waitFor();
+  const asked = page.waitForResponse((answer) => answer.url().includes('field=state'));
+  await page.clock.runFor(31_000);
+  t.equal((await asked).status(), 200);
+  await page.clock.resume();
+});
+
 t.test('a trace leaves a live list when it matches the query no more', async (t) => {
   const runs = (name: string) => ({ ...traceOf({ name, hoursAgo: 0 }), operation: 'start' });
   const running = ['goes on', 'ends soon', 'is erased'].map((name) => ({

@@ -90,7 +90,7 @@ export function View(): JSX.Element {
         />
       )}
       <div class="list-body" hidden={!isValid}>
-        {isValid && <Facets {...{ project: id, query: text, range }} onSearch={search} />}
+        {isValid && <Facets {...{ project: id, query: text, range, isLive }} onSearch={search} />}
         <div class={list.isStale ? 'list-main is-stale' : 'list-main'} aria-busy={list.isStale}>
           {list.failure !== undefined && <Failure failure={list.failure} retry={list.retry} />}
           {list.traces === undefined && list.failure === undefined && <Loading />}
