@@ -156,7 +156,10 @@ export class Settlements {
     if (waiting.length === 0) return;
     this.#flushLater(RETRY_MS);
     for (const id of new Set(waiting.map(({ tenant }) => tenant.organizationId))) {
-      await this.#options.renew(id);
+      await this.#options.renew(id).catch((error: unknown) => {
+        // The batches of other organizations do not wait for it.
+        this.#options.logger.debug({ err: error }, 'Counters could not be renewed; retried');
+      });
     }
   }
 

@@ -4,7 +4,7 @@ import type { RedisSettings } from '../../../extensions/redis/connection.ts';
 import { openRedis } from '../../../extensions/redis/connection.ts';
 import { config as quotasConfig } from '../../../processors/quotas/config.ts';
 import type { RunScript } from '../../../processors/quotas/scripts.ts';
-import { counterKeys, RECOUNT, scriptRunner } from '../../../processors/quotas/scripts.ts';
+import { CONFIRM, counterKeys, RECOUNT, scriptRunner } from '../../../processors/quotas/scripts.ts';
 import { MAX_UNSETTLED, Settlements } from '../../../processors/quotas/settlements.ts';
 import type { SharedCounters } from '../../../processors/quotas/shared-counters.ts';
 import { sharedCounters } from '../../../processors/quotas/shared-counters.ts';
@@ -401,6 +401,40 @@ t.test(
     t.same(await server.client.hget(hour, 'o'), '30');
   },
 );
+
+t.test('an organization whose counters cannot be rebuilt holds up no other one', async (t) => {
+  const ledger = memoryLedger();
+  const clock = fakeClock(NOW);
+  const [broken, well, busy] = [newOrganization(), newOrganization(), newOrganization()];
+  const confirmed: unknown[] = [];
+  const renewed: string[] = [];
+  const settlements = new Settlements({
+    async run(script, _keys, args) {
+      if (script === CONFIRM) confirmed.push(...args);
+      return script === RECOUNT ? 'missing' : [];
+    },
+    async renew(organizationId) {
+      renewed.push(organizationId);
+      if (organizationId === broken) throw new RetryableError('store', 'the sums take too long');
+      return 2;
+    },
+    ...{ key: (...names) => names.join(':'), ledger, clock, logger: recordingLogger() },
+    organizations: () => [],
+  });
+  t.teardown(() => settlements.close());
+  for (const organization of [broken, well]) await ledger.beginEpoch(organization, NOW, 0);
+  for (const organization of [broken, well]) {
+    const lost = reservation(organization, 3);
+    settlements.expect(lost.batchId, { at: NOW, epoch: 0 });
+    settlements.settle(lost, true, false);
+  }
+  const entered = reservation(busy, 1);
+  settlements.settle(entered, true, true);
+  clock.advance(50);
+  await eventually('the other batch is confirmed', () => confirmed.length > 0, t);
+  t.same(confirmed, [entered.batchId]);
+  t.same(renewed, [broken, well]);
+});
 
 t.test('cancels the reservations of a dead process that the ledger lacks', async (t) => {
   const ledger = memoryLedger();
