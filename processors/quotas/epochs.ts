@@ -36,8 +36,6 @@ export function epochs(options: {
   readonly watch: RebuildWatch;
 }): Epochs {
   const { run, key, ledger, clock, logger, watch } = options;
-  const inForce = new Map<string, Promise<number>>();
-  const known = new Set<string>();
   const rebuiltAt = new Map<string, number>();
 
   async function findOrRebuild(organizationId: string): Promise<number> {
@@ -89,14 +87,36 @@ export function epochs(options: {
     return epoch;
   }
 
+  return remembered(findOrRebuild);
+}
+
+/** Remembers what `look` found. */
+function remembered(look: (organizationId: string) => Promise<number>): Epochs {
+  const inForce = new Map<string, Promise<number>>();
+  /** The organizations whose promise of `inForce` is pending. */
+  const looking = new Set<string>();
+  const known = new Set<string>();
+
+  async function find(organizationId: string): Promise<number> {
+    try {
+      return await look(organizationId);
+    } catch (error) {
+      // Concurrent callers share the failure; the next caller retries.
+      inForce.delete(organizationId);
+      throw error;
+    } finally {
+      looking.delete(organizationId);
+    }
+  }
+
   function renew(organizationId: string): Promise<number> {
+    const found = inForce.get(organizationId);
+    // A second look beside a rebuild finds no counters, and fails because the rebuild has just begun.
+    if (found !== undefined && looking.has(organizationId)) return found;
     known.add(organizationId);
-    const asked = findOrRebuild(organizationId);
+    looking.add(organizationId);
+    const asked = find(organizationId);
     inForce.set(organizationId, asked);
-    // Concurrent callers share the failure; the next caller retries.
-    asked.catch(() => {
-      if (inForce.get(organizationId) === asked) inForce.delete(organizationId);
-    });
     return asked;
   }
 

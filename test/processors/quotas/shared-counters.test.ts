@@ -3,6 +3,7 @@ import t, { type Test } from 'tap';
 import type { RedisSettings } from '../../../extensions/redis/connection.ts';
 import { openRedis } from '../../../extensions/redis/connection.ts';
 import { config as quotasConfig } from '../../../processors/quotas/config.ts';
+import { epochs } from '../../../processors/quotas/epochs.ts';
 import type { RunScript } from '../../../processors/quotas/scripts.ts';
 import { CONFIRM, counterKeys, RECOUNT, scriptRunner } from '../../../processors/quotas/scripts.ts';
 import { MAX_UNSETTLED, Settlements } from '../../../processors/quotas/settlements.ts';
@@ -14,6 +15,7 @@ import { RetryableError } from '../../../src/model/errors.ts';
 import { ulid } from '../../../src/model/ulid.ts';
 import { windowAt } from '../../../src/model/usage-window.ts';
 import type { QuotaLimits, QuotaVerdict, Reservation } from '../../../src/tenancy/contract.ts';
+import { rebuildWatch } from '../../../src/tenancy/rebuild-watch.ts';
 import { aTenant } from '../../helper/batches.ts';
 import type { FakeClock } from '../../helper/clock.ts';
 import { fakeClock } from '../../helper/clock.ts';
@@ -434,6 +436,33 @@ t.test('an organization whose counters cannot be rebuilt holds up no other one',
   await eventually('the other batch is confirmed', () => confirmed.length > 0, t);
   t.same(confirmed, [entered.batchId]);
   t.same(renewed, [broken, well]);
+});
+
+t.test('a renewal joins a rebuild that is under way', async (t) => {
+  const ledger = memoryLedger();
+  const [clock, logger] = [fakeClock(NOW), recordingLogger()];
+  const began = Promise.withResolvers<void>();
+  const summed = Promise.withResolvers<void>();
+  const { current, renew } = epochs({
+    async run(_script, _keys, [epoch]) {
+      return epoch ?? null;
+    },
+    ledger: {
+      ...ledger,
+      async beginEpoch(...args) {
+        began.resolve();
+        await summed.promise;
+        return ledger.beginEpoch(...args);
+      },
+    },
+    ...{ key: (...names) => names.join(':'), clock, logger, watch: rebuildWatch(clock, logger) },
+  });
+  const organization = newOrganization();
+  const asked = current(organization);
+  await began.promise;
+  const calls = Promise.all([asked, renew(organization), current(organization)]);
+  summed.resolve();
+  t.same(await calls, [1, 1, 1]);
 });
 
 t.test('cancels the reservations of a dead process that the ledger lacks', async (t) => {
