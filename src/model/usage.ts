@@ -96,6 +96,12 @@ export class UsageCounts {
     this.#tiers[tier] = count;
   }
 
+  /** Adds the kinds that clients send in parts only. */
+  #sumParts(): void {
+    this.#sumTiers();
+    this.#sumCachedParts();
+  }
+
   /** The tiers are parts of the cache-write tokens: newer clients send 0 beside them, earlier ones the sum. */
   #sumTiers(): void {
     if (this.#tiers === undefined) return;
@@ -143,15 +149,13 @@ export class UsageCounts {
   }
 
   get size(): number {
-    this.#sumTiers();
-    this.#sumCachedParts();
+    this.#sumParts();
     return this.#counts.length;
   }
 
   /** The counts by kind, with the parts in their sides. */
   counts(form: CountForm): readonly { readonly kind: string; readonly count: number }[] {
-    this.#sumTiers();
-    this.#sumCachedParts();
+    this.#sumParts();
     const sides = form === 'included' ? [] : this.#partsApart(form);
     if (sides.length === 0) return this.#counts;
     return this.#counts.map((own) => {
