@@ -70,6 +70,27 @@ t.test('goes through the tree by keys', async (t) => {
   t.equal(await heading(), 'broken', 'the address has the observation');
 });
 
+t.test('offers to collapse only what can be collapsed', async (t) => {
+  const of = { trace_id: 'flat', operation: 'finish', kind: 'llm', status: 'success' };
+  await ui.sendEvents([
+    { ...of, id: 'flat-root', name: 'flat root' },
+    { ...of, id: 'flat-leaf', name: 'flat leaf', parent_id: 'flat-root' },
+  ]);
+  await ui.daemon.call({ path: '/api/v1/traces/flat?wait=20s' });
+  await ui.open('/traces/flat');
+  await item('flat leaf').waitFor();
+  const all = page.getByRole('button', { name: /^(Collapse|Expand) all$/ });
+  t.equal(await all.count(), 0, 'the root stays open');
+  await tree.press('ArrowLeft');
+  await item('flat leaf').waitFor({ state: 'detached' });
+  await all.click();
+  await item('flat leaf').waitFor();
+  await ui.open('/traces/agent');
+  await all.click();
+  await item('broken').waitFor({ state: 'detached' });
+  t.equal(await all.textContent(), 'Expand all');
+});
+
 t.test('filters the tree', async (t) => {
   await ui.open('/traces/agent');
   const filter = page.getByRole('searchbox', { name: 'Filter observations' });

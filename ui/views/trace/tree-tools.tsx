@@ -9,7 +9,7 @@ type Props = {
   /** Absent if no observation failed. */
   readonly onError: (() => void) | undefined;
   readonly onSlowest: (() => void) | undefined;
-  /** Absent if no observation has children. */
+  /** Absent if only roots have children, and none is collapsed. */
   readonly onCollapse: (() => void) | undefined;
   readonly isCollapsed: boolean;
 };

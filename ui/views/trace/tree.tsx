@@ -41,7 +41,7 @@ export function Tree(props: Props): JSX.Element {
         onFilter={state.setFilter}
         onError={state.jumpToError}
         onSlowest={state.jumpToSlowest}
-        onCollapse={layout.parents.some((parent) => parent >= 0) ? state.toggleAll : undefined}
+        onCollapse={state.toggleAll}
         isCollapsed={collapsed.size > 0}
       />
       <Axis length={scale.length} />

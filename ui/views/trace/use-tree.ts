@@ -27,7 +27,8 @@ export type TreeState = {
   setFilter(text: string): void;
   choose(row: number): void;
   toggle(row: number): void;
-  toggleAll(): void;
+  /** Undefined if there is nothing to collapse or to expand. */
+  readonly toggleAll: (() => void) | undefined;
   /** Undefined if no observation failed. */
   readonly jumpToError: (() => void) | undefined;
   readonly jumpToSlowest: (() => void) | undefined;
@@ -49,6 +50,7 @@ export function useTree({ layout, shown, isNarrow, onChoose }: Parts): TreeState
     [layout, collapsed, filter],
   );
   const slowest = useMemo(() => slowestRows(ownTimes(layout)), [layout]);
+  const closable = useMemo(() => branches(layout), [layout]);
   const hasErrors = useMemo(() => nextError(layout, 0) !== undefined, [layout]);
   const active = layout.rowOf.get(activeId ?? '') ?? shown ?? 0;
   useFirstView(list, visible.indexOf[shown ?? -1] ?? -1);
@@ -81,7 +83,7 @@ export function useTree({ layout, shown, isNarrow, onChoose }: Parts): TreeState
     setActiveId(id);
     onChoose(id);
   };
-  const toggleAll = (): void => setCollapsed(collapsed.size > 0 ? new Set() : branches(layout));
+  const toggleAll = (): void => setCollapsed(collapsed.size > 0 ? new Set() : closable);
   const jumpToError = (): void => show(nextError(layout, active), 'center');
   const jumpToSlowest = (): void => {
     const isRepeated = slowest[place.current] === active;
@@ -110,9 +112,9 @@ export function useTree({ layout, shown, isNarrow, onChoose }: Parts): TreeState
       setFilter,
       choose,
       toggle,
-      toggleAll,
       onKeyDown,
     },
+    toggleAll: collapsed.size + closable.size > 0 ? toggleAll : undefined,
     jumpToError: hasErrors ? jumpToError : undefined,
     jumpToSlowest: slowest.length > 0 ? jumpToSlowest : undefined,
   };
