@@ -307,6 +307,10 @@ const traceRequest = z
   .meta({ id: 'TraceRequest' });
 
 /** An observation in `fields=tree`. */
+const shortError = z.strictObject({
+  type: z.string().nullable(),
+  message: z.string().nullable(),
+});
 const treeNode = z
   .looseObject({
     ...observation.pick({
@@ -319,9 +323,7 @@ const treeNode = z
     cycle,
     input_bytes: z.int().nullable(),
     output_bytes: z.int().nullable(),
-    error: z
-      .strictObject({ type: z.string().nullable(), message: z.string().nullable() })
-      .nullable(),
+    error: shortError.nullable(),
   })
   .meta({ id: 'TreeObservation' });
 const traceDetail = z
@@ -407,7 +409,11 @@ const stats = z
   })
   .meta({ id: 'Stats' });
 const sessionTrace = trace
-  .extend({ input: z.unknown(), output: z.unknown() })
+  .extend({
+    input: z.unknown(),
+    output: z.unknown(),
+    error: shortError.nullable().describe('That of the root observation.'),
+  })
   .meta({ id: 'SessionTrace' });
 const sessionDetail = z
   .looseObject({ session, traces: z.array(sessionTrace), next_cursor: nextCursor })

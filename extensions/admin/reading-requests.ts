@@ -159,7 +159,8 @@ export const READING_REQUESTS: readonly ReadingRequest[] = [
   {
     path: '/sessions/:session_id',
     id: 'getSession',
-    summary: "Get a session and its traces, oldest first, with their roots' inputs and outputs",
+    summary:
+      'Get a session and its traces, oldest first, with the inputs, outputs and errors of their roots',
     answer: INGESTION.sessionDetail,
     parameters: PAGE,
   },

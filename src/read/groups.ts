@@ -1,5 +1,5 @@
 import { formatInstant } from '../model/instant.ts';
-import type { Instant } from '../model/observation.ts';
+import type { Instant, ObservationError } from '../model/observation.ts';
 import { printQuery } from '../query/print.ts';
 import type { Query } from '../query/query.ts';
 import type { GroupField } from '../store/groups.ts';
@@ -55,7 +55,7 @@ async function listGroups(reading: StoreReading, by: GroupField): Promise<void> 
   out.end(`],${JSON.stringify(end).slice(1)}`);
 }
 
-/** The sums of a session, and its traces, oldest first, each with the input and output of its root. */
+/** The sums of a session, and its traces, oldest first, each with the input, output and error of its root. */
 async function showSession(reading: StoreReading): Promise<void> {
   const { exchange, query, tenant, store, read, reads } = reading;
   const { projectId } = tenant;
@@ -79,7 +79,7 @@ async function showSession(reading: StoreReading): Promise<void> {
           isAscending: true,
           ...(cursor === undefined ? {} : { cursor }),
         }),
-      render: (trace) => withRootPayloads(reading, payloads, trace),
+      render: (trace) => withRoot(reading, payloads, trace),
     },
     { read, limits: reads.limits, clock: exchange.clock },
   );
@@ -92,21 +92,28 @@ async function showUser(reading: StoreReading): Promise<void> {
   answerJson(exchange, read, JSON.stringify({ user: userMembers(user) }));
 }
 
-/** A list item with the input and output of the trace's root, as they were sent. */
-async function withRootPayloads(
+/** A list item with the input and output of the trace's root, as they were sent, and its error. */
+async function withRoot(
   { tenant, store, read }: StoreReading,
   payloads: PayloadReader,
   trace: StoredTrace,
 ): Promise<string> {
+  let error: ObservationError | null = null;
   const { inputs, outputs } = await read.turn(async () => {
     const root = await store.traces.getRoot(tenant.projectId, trace.id);
     if (root === undefined) return {};
+    error = root.error;
     const { inputs, outputs } = root.payload;
     const payload = { ...(inputs && { inputs }), ...(outputs && { outputs }) };
     return payloads.read({ ...root, payload });
   });
   const narrow = traceJson(trace).slice(0, -1);
-  return `${narrow},"input":${inputs ?? 'null'},"output":${outputs ?? 'null'}}`;
+  return `${narrow},"input":${inputs ?? 'null'},"output":${outputs ?? 'null'},"error":${errorText(error)}}`;
+}
+
+/** Without the stack trace, which the observation has. */
+function errorText(error: ObservationError | null): string {
+  return JSON.stringify(error && { type: error.type, message: error.message });
 }
 
 /** The sums over all traces of a group, within the work that a page may take. */

@@ -336,11 +336,12 @@ export function groups(t: Test, open: OpenForGroups): void {
 
   t.test('the root of a trace is the observation that its summary names', async (t) => {
     const { store } = await open(t);
+    const error = { type: 'E', message: 'm', stacktrace: 's' };
     await write(store, [
       anObservation({ id: 'child', parentId: 'root', startTime: at(0) }),
-      anObservation({ id: 'root', startTime: at(10) }),
+      anObservation({ id: 'root', startTime: at(10), status: 'error', error }),
     ]);
-    t.equal((await store.traces.getRoot(P, 'trace-1'))?.id, 'root');
+    t.match(await store.traces.getRoot(P, 'trace-1'), { id: 'root', error });
     t.equal(await store.traces.getRoot(P, 'other'), undefined);
     t.equal(await store.traces.getRoot('proj_other', 'trace-1'), undefined);
   });

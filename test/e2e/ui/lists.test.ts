@@ -41,6 +41,7 @@ function traceOf(given: Sent): object {
     metadata: { user_id: given.user ?? 'ada', session_id: given.session ?? 'chat-1' },
     inputs: { messages: [{ role: 'user', content: `question about ${name}` }] },
     outputs: { role: 'assistant', content: `answer about ${name}` },
+    ...(status === 'error' ? { error: { message: `${name} has no model` } } : {}),
   };
 }
 
@@ -398,6 +399,7 @@ t.test('lists sessions and users, and opens them', async (t) => {
   await page.getByRole('heading', { name: 'chat-2' }).waitFor();
   await page.getByText('question about gamma').waitFor();
   await page.getByText('answer about gamma').waitFor();
+  await page.getByText('gamma has no model').waitFor();
   await ui.check(t, 'a session');
   await onPhone(page, () => ui.check(t, 'a session on a phone'));
   await page.getByRole('link', { name: 'bob' }).click();

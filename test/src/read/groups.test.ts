@@ -113,6 +113,20 @@ t.test('a session has its traces, oldest first, with the payloads of their roots
   t.match(next.json, { traces: [{ id: 'late', input: 'in late' }], next_cursor: null });
 });
 
+t.test('a failed trace of a session has the error of its root', async (t) => {
+  const { get, write } = await reading(t);
+  const error = { type: 'ValueError', message: 'no such order', stacktrace: 'at line 1' };
+  await write([
+    { traceId: 'good', sessionId: 's', startTime: at(0) },
+    { traceId: 'bad', sessionId: 's', startTime: at(1), status: 'error', error },
+  ]);
+  const { json } = await get('/sessions/s');
+  t.strictSame(
+    (json.traces as { error: unknown }[]).map((each) => each.error),
+    [null, { type: 'ValueError', message: 'no such order' }],
+  );
+});
+
 t.test('refuses unknown sessions and users, and unknown parameters', async (t) => {
   const { get } = await reading(t);
   t.match(await get('/sessions/s'), { status: 404, json: { code: 'not_found' } });

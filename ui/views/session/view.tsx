@@ -6,6 +6,7 @@ import { readSession } from '../../api/reading.ts';
 import type { Session, SessionTrace } from '../../api/types.ts';
 import type { ViewProps } from '../../app/routes.ts';
 import { conversationOf } from '../../parts/conversation.ts';
+import { ErrorLine } from '../../parts/error-line.tsx';
 import { Failure } from '../../parts/failure.tsx';
 import { cost, count, duration } from '../../parts/format.ts';
 import { Link } from '../../parts/link.tsx';
@@ -81,7 +82,7 @@ function Head({ session }: { readonly session: Session }): JSX.Element {
 }
 
 function Turn({ trace }: { readonly trace: SessionTrace }): JSX.Element {
-  const { id, name, status, state, start_time, latency_ms, usage, input, output } = trace;
+  const { id, name, status, state, start_time, latency_ms, usage, input, output, error } = trace;
   const messages = useMemo(() => conversationOf(input, output), [input, output]);
   return (
     <li class="turn">
@@ -105,6 +106,7 @@ function Turn({ trace }: { readonly trace: SessionTrace }): JSX.Element {
       ) : (
         <Messages messages={newMessages(messages)} />
       )}
+      <ErrorLine error={error} />
     </li>
   );
 }

@@ -4,6 +4,7 @@ import { apiPath, at, get } from '../../api/client.ts';
 import type { Observation, Trace, TreeObservation } from '../../api/types.ts';
 import { conversationOf } from '../../parts/conversation.ts';
 import { CopyButton } from '../../parts/copy-button.tsx';
+import { ErrorLine } from '../../parts/error-line.tsx';
 import { Failure } from '../../parts/failure.tsx';
 import { bytes, cost, count, duration } from '../../parts/format.ts';
 import { Icon } from '../../parts/icon.tsx';
@@ -130,14 +131,7 @@ function PanelHead({ observation, request, children }: HeadProps): JSX.Element {
           </span>
         )}
       </p>
-      {error !== null && (
-        <p class="bad user-text panel-error">
-          {[error.type, error.message]
-            .filter((part) => part !== null)
-            .map((part) => visible(beginning(part, 600)))
-            .join(': ')}
-        </p>
-      )}
+      <ErrorLine error={error} />
     </div>
   );
 }
