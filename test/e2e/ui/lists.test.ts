@@ -319,13 +319,15 @@ t.test('follows the stream while the page is visible', async (t) => {
   t.equal((await again).status(), 200);
 });
 
-t.test('the counts of the filters follow a live list', async (t) => {
+t.test('the histogram and the counts of the filters follow a live list', async (t) => {
   await page.clock.install();
   await ui.open('/traces?live=1');
   await page.getByRole('region', { name: 'Filters' }).getByRole('button').first().waitFor();
-  const asked = page.waitForResponse((answer) => answer.url().includes('field=state'));
+  const asked = ['field=state', '/stats?'].map((part) =>
+    page.waitForResponse((answer) => answer.url().includes(part)),
+  );
   await page.clock.runFor(31_000);
-  t.equal((await asked).status(), 200);
+  for (const each of asked) t.equal((await each).status(), 200);
   await page.clock.resume();
 });
 

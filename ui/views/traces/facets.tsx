@@ -11,8 +11,8 @@ type Props = {
   readonly project: string;
   readonly query: string;
   readonly range: Range;
-  /** The counts are read again from time to time. */
-  readonly isLive: boolean;
+  /** Milliseconds between two readings of the counts; undefined for one. */
+  readonly every: number | undefined;
   readonly onSearch: (query: string) => void;
 };
 
@@ -49,13 +49,11 @@ type FacetProps = Props & {
 
 /** Pixels; on a narrower screen the facets are closed at first. */
 const NARROW = 900;
-/** Milliseconds between two readings of the counts beside a live list. */
-const LIVE_MS = 30_000;
 const FEW = 6;
 const MANY = 50;
 
 function Facet(props: FacetProps): JSX.Element {
-  const { project, query, range, isLive, onSearch, field, label, isOpenAtFirst } = props;
+  const { project, query, range, every, onSearch, field, label, isOpenAtFirst } = props;
   const chosen = valuesIn(query, field);
   const [isOpen, setOpen] = useState(chosen.size > 0 || (isOpenAtFirst && innerWidth > NARROW));
   const [limit, setLimit] = useState(FEW);
@@ -67,7 +65,7 @@ function Facet(props: FacetProps): JSX.Element {
       const { from, to } = range;
       return readFacet(project, { field, q: others, from, to, limit: limit + 1 }, signal);
     },
-    { every: isOpen && isLive ? LIVE_MS : undefined },
+    { every: isOpen ? every : undefined },
   );
   const listed = data?.values.slice(0, limit) ?? [];
   const missing = [...chosen].filter((value) => !listed.some((each) => each.value === value));

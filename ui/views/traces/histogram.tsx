@@ -4,7 +4,7 @@ import { readStats } from '../../api/reading.ts';
 import type { Stats } from '../../api/types.ts';
 import { grouped } from '../../parts/format.ts';
 import type { Bars, Range } from '../../state/range.ts';
-import { barsOf, STEP_MS } from '../../state/range.ts';
+import { barsOf, rangeKey, STEP_MS } from '../../state/range.ts';
 import { useResource } from '../../state/resource.ts';
 import type { Bar } from './bars.ts';
 import { barsIn, selectionOf } from './bars.ts';
@@ -13,27 +13,30 @@ type Props = {
   readonly project: string;
   readonly query: string;
   readonly range: Range;
+  /** Milliseconds between two readings; undefined for one. */
+  readonly every: number | undefined;
   readonly onSelect: (from: string, to: string) => void;
 };
 
 const HEIGHT = 56;
 
 /** Traces by time, failed ones apart. Dragging over the bars selects a range. */
-export function Histogram({ project, query, range, onSelect }: Props): JSX.Element {
-  const { data, failure, isLoading } = useResource(
-    [project, query, range.name, range.from?.slice(0, 16), range.to].join(' '),
+export function Histogram({ project, query, range, every, onSelect }: Props): JSX.Element {
+  const { data, failure, isStale } = useResource(
+    [project, query, rangeKey(range)].join(' '),
     async (signal) => {
       const span = barsOf(range, Date.now());
       const [from, to] = [span.from, span.to].map((at) => new Date(at).toISOString());
       const asked = { q: query, from, to, step: span.step, group_by: 'status', metric: 'traces' };
       return { span, stats: await readStats(project, asked, signal) };
     },
+    { every },
   );
   const bars = data === undefined ? [] : barsIn(data.stats, data.span);
   const total = bars.reduce((sum, bar) => sum + bar.traces, 0);
   const failed = bars.reduce((sum, bar) => sum + bar.failed, 0);
   return (
-    <figure class={isLoading ? 'histogram is-loading' : 'histogram'} aria-label="Traces over time">
+    <figure class={isStale ? 'histogram is-loading' : 'histogram'} aria-label="Traces over time">
       <figcaption class="muted">
         {failure === undefined ? said(data, total, failed) : failure.message}
       </figcaption>

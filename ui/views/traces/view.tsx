@@ -24,6 +24,9 @@ import { Histogram } from './histogram.tsx';
 import { TraceTable } from './table.tsx';
 import { useTraces } from './use-traces.ts';
 
+/** Milliseconds between two readings of the histogram and of the filters' counts beside a live list. */
+const COUNTS_MS = 30_000;
+
 /** `/traces`: the list. The address has its whole state: query, range, order, columns and the live switch. */
 export function View(): JSX.Element {
   const id = project.value?.id ?? '';
@@ -37,6 +40,7 @@ export function View(): JSX.Element {
   const columnIds = parameters.get('columns') ?? recall('columns');
   const columns = useMemo(() => columnsOf(columnIds), [columnIds]);
   const list = useTraces({ project: id, query: text, range, sort, order }, isLive);
+  const every = isLive ? COUNTS_MS : undefined;
   const isValid = mistakeOf(text) === undefined;
   const hasRows = (list.traces?.length ?? 0) > 0 || list.hasMore;
   const search = (q: string): void => setQuery({ q });
@@ -85,12 +89,12 @@ export function View(): JSX.Element {
       <SearchBar project={id} value={text} onSearch={search} />
       {isValid && (
         <Histogram
-          {...{ project: id, query: text, range }}
+          {...{ project: id, query: text, range, every }}
           onSelect={(from, to) => setQuery({ from, to, range: undefined })}
         />
       )}
       <div class="list-body" hidden={!isValid}>
-        {isValid && <Facets {...{ project: id, query: text, range, isLive }} onSearch={search} />}
+        {isValid && <Facets {...{ project: id, query: text, range, every }} onSearch={search} />}
         <div class={list.isStale ? 'list-main is-stale' : 'list-main'} aria-busy={list.isStale}>
           {list.failure !== undefined && <Failure failure={list.failure} retry={list.retry} />}
           {list.traces === undefined && list.failure === undefined && <Loading />}
