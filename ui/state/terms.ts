@@ -23,6 +23,11 @@ export function valuesIn(text: string, name: string): ReadonlySet<string> {
   return new Set(values.map(({ text: value }) => value));
 }
 
+/** Whether a query has a term on a field, negated or not. */
+export function hasTermOn(text: string, name: FieldName): boolean {
+  return parsed(text)?.terms.some((each) => 'field' in each && each.field === name) === true;
+}
+
 /** Adds a value to the term on a field, or removes it. A query with a mistake stays as it is. */
 export function toggleValue(text: string, name: string, value: string): string {
   const query = parsed(text);

@@ -1,4 +1,5 @@
 import t from 'tap';
+import { until } from '../../helper/until.ts';
 import { HOSTILE, onPhone, startUi } from './rig.ts';
 
 t.setTimeout(240_000);
@@ -352,6 +353,54 @@ t.test('a trace leaves a live list when it matches the query no more', async (t)
   await rows().filter({ hasText: 'is erased' }).waitFor({ state: 'detached' });
   t.equal(await rows().filter({ hasText: 'goes on' }).count(), 1);
   t.equal(readings, 2, 'one by the page, and one when the stream began');
+});
+
+t.test('a trace that leaves while a page is on its way is not in the live list', async (t) => {
+  const running = { ...traceOf({ name: 'leaves early', hoursAgo: 0 }), operation: 'start' };
+  await store([{ ...running, status: 'running', end_time: undefined }]);
+  await page.addInitScript(`globalThis.EventSource = class extends EventSource {
+    constructor(url) {
+      super(url);
+      this.addEventListener('left', () => { globalThis.hasLeft = true; });
+    }
+  }`);
+  const { promise, resolve } = Promise.withResolvers<void>();
+  let readings = 0;
+  await page.route(/\/api\/.*\/traces\?/, async (route) => {
+    readings += 1;
+    // The list is read again when the stream has begun; both answers have the trace.
+    const response = await route.fetch();
+    await promise;
+    await route.fulfill({ response }).catch(() => undefined);
+  });
+  await page.goto(`${ui.daemon.adminBase}/traces?live=1&q=name:"leaves early" state:running`);
+  await until(() => readings === 2);
+  await store([{ ...running, operation: 'finish', status: 'success' }]);
+  await page.waitForFunction('globalThis.hasLeft');
+  // The list takes changes in each half second.
+  await page.evaluate('new Promise((resolve) => setTimeout(resolve, 600))');
+  resolve();
+  await page.getByRole('heading', { name: 'No trace matches' }).waitFor();
+  t.equal(await rows().count(), 0);
+  await page.unrouteAll();
+});
+
+t.test('a live list with many changes is read again until that succeeds', async (t) => {
+  ui.provoked.add(503);
+  const batch = (name: string) =>
+    Array.from({ length: 600 }, () => traceOf({ name: `flood ${name}`, hoursAgo: 0 }));
+  await ui.open('/traces?live=1&q=name:flood*');
+  await store([traceOf({ name: 'flood begins', hoursAgo: 0 })]);
+  await rows().filter({ hasText: 'flood begins' }).waitFor();
+  await page.route(/\/api\/.*\/traces\?/, (route) => route.fulfill(REFUSAL));
+  await store(batch('one'));
+  await store(batch('two'));
+  const refused = page.getByText('The store is away.');
+  await refused.waitFor();
+  await page.unrouteAll();
+  await refused.waitFor({ state: 'detached' });
+  await rows().filter({ hasText: 'flood two' }).first().waitFor();
+  t.ok((await rows().count()) < 1_000, 'the changes are in the pages');
 });
 
 t.test('keeps the pages of a live list when the page is visible again', async (t) => {

@@ -15,21 +15,35 @@ export type Change = {
   readonly trace: Trace | undefined;
 };
 
+/** Changes of a list, each trace once, the newest one last. */
+export type Changes = {
+  readonly kept: readonly Change[];
+  /** The number of the newest change that is not kept, because there were too many; 0 if none was. */
+  readonly lost: number;
+};
+
+export const NO_CHANGES: Changes = { kept: [], lost: 0 };
+
+/** A list that cannot be read again keeps the newest changes. */
+const MOST_CHANGES = 2_000;
+
 /**
- * The newest change of each trace. One that left matters only among the ids that are listed: a query that finds few traces of a busy
- * project gets many of them.
+ * The newest change of each trace. One that left matters only if `mayList`: a query that finds few traces of a busy project gets
+ * many of them.
  */
 export function gathered(
-  before: readonly Change[],
+  before: Changes,
   news: readonly Change[],
-  listed: ReadonlySet<string>,
-): readonly Change[] {
-  const newest = new Map(before.map((each) => [each.id, each]));
+  mayList: (id: string) => boolean,
+): Changes {
+  const newest = new Map(before.kept.map((each) => [each.id, each]));
   for (const each of news) {
     newest.delete(each.id);
-    if (each.trace !== undefined || listed.has(each.id)) newest.set(each.id, each);
+    if (each.trace !== undefined || mayList(each.id)) newest.set(each.id, each);
   }
-  return [...newest.values()];
+  const all = [...newest.values()];
+  const lost = all.at(-1 - MOST_CHANGES)?.number ?? before.lost;
+  return { kept: all.slice(-MOST_CHANGES), lost };
 }
 
 /**

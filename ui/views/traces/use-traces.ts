@@ -6,10 +6,10 @@ import type { Pages } from '../../state/pages.ts';
 import { usePages } from '../../state/pages.ts';
 import type { Range } from '../../state/range.ts';
 import { rangeKey } from '../../state/range.ts';
-import { mistakeOf } from '../../state/terms.ts';
+import { hasTermOn, mistakeOf } from '../../state/terms.ts';
 import { useIsVisible } from '../../state/visible.ts';
-import type { Change } from './list.ts';
-import { gathered, joined, withChanged } from './list.ts';
+import type { Change, Changes } from './list.ts';
+import { gathered, joined, NO_CHANGES, withChanged } from './list.ts';
 
 export type Asked = {
   readonly project: string;
@@ -41,7 +41,7 @@ export function useTraces(asked: Asked, isLive: boolean): TraceList {
     const asked = { q: query, from, to, sort, order, limit: PAGE, cursor };
     return { ...(await readTraces(project, asked, signal)), since };
   });
-  const [changes, setChanges] = useState<readonly Change[]>([]);
+  const [changes, setChanges] = useState<Changes>(NO_CHANGES);
   const [isBroken, setBroken] = useState(false);
   const isFollowing = useIsVisible() && isLive && key !== undefined;
   const loaded = useMemo(
@@ -50,30 +50,33 @@ export function useTraces(asked: Asked, isLive: boolean): TraceList {
   );
   // The first page has the changes from before it was asked for.
   const since = pages?.[0]?.since ?? 0;
-  const now = useRef({ loaded, since });
-  now.current = { loaded, since };
+  const now = useRef({ loaded, since, isLoading: list.isLoading });
+  now.current = { loaded, since, isLoading: list.isLoading };
   useEffect(() => {
     if (!isFollowing) return undefined;
     const put = (news: readonly Change[]): void => {
-      const listed = new Set(now.current.loaded?.map(({ id }) => id));
-      const isNew = ({ number }: Change): boolean => number > now.current.since;
-      setChanges((before) => gathered(before.filter(isNew), news, listed));
+      const { loaded, since, isLoading } = now.current;
+      const listed = new Set(loaded?.map(({ id }) => id));
+      // A page that is on its way may have a trace that has left.
+      const mayList = (id: string): boolean => isLoading || listed.has(id);
+      setChanges(({ kept, lost }) => {
+        const later = kept.filter(({ number }) => number > since);
+        return gathered({ kept: later, lost }, news, mayList);
+      });
     };
     return follow(project, query, { put, reload: list.reload, setBroken });
   }, [key, isFollowing]);
-  const changed = changes.filter(({ number }) => number > since);
+  const changed = changes.kept.filter(({ number }) => number > since);
   const bounds = { from: range.from, hasMore: list.hasMore };
   const traces = loaded && withChanged(loaded, changed, bounds);
-  const hasMany = isFollowing && changed.length >= MANY_CHANGES;
+  const hasMany = changed.length >= MANY_CHANGES || changes.lost > since;
+  const mayAge = hasTermOn(query, 'state') && traces?.some(isRunning) === true;
+  const again = hasMany ? (list.failure ? RETRY_MS : MANY_MS) : mayAge ? AGED_MS : undefined;
   useEffect(() => {
-    if (hasMany) list.reload();
-  }, [hasMany]);
-  const mayAge = isFollowing && query !== '' && traces?.some(isRunning) === true;
-  useEffect(() => {
-    if (!mayAge || list.isLoading) return undefined;
-    const timer = setTimeout(list.reload, AGED_MS);
+    if (!isFollowing || again === undefined || list.isLoading) return undefined;
+    const timer = setTimeout(list.reload, again);
     return () => clearTimeout(timer);
-  }, [mayAge, list.isLoading]);
+  }, [isFollowing, again, list.isLoading]);
   return {
     ...list,
     traces,
@@ -82,10 +85,13 @@ export function useTraces(asked: Asked, isLive: boolean): TraceList {
 }
 
 /**
- * Milliseconds between two readings of a live list with a query and traces that run: a trace without an event for a long time has
- * another state, and no write says so to the stream.
+ * Milliseconds between two readings of a live list that asks for a state and has traces that run: a trace without an event for a long
+ * time has another state, and no write says so to the stream.
  */
 const AGED_MS = 60_000;
+/** Milliseconds until a live list with many changes is read again, and after a failure. */
+const MANY_MS = 500;
+const RETRY_MS = 5_000;
 
 function isRunning({ state }: Trace): boolean {
   return state === 'running';

@@ -3,8 +3,8 @@ import type { Trace } from '../../../../ui/api/types.ts';
 import { barsOf, rangeKey, rangeOf } from '../../../../ui/state/range.ts';
 import { barsIn, selectionOf } from '../../../../ui/views/traces/bars.ts';
 import { columnsOf, leastWidth, toggleColumn } from '../../../../ui/views/traces/columns.ts';
-import type { Change } from '../../../../ui/views/traces/list.ts';
-import { gathered, joined, withChanged } from '../../../../ui/views/traces/list.ts';
+import type { Change, Changes } from '../../../../ui/views/traces/list.ts';
+import { gathered, joined, NO_CHANGES, withChanged } from '../../../../ui/views/traces/list.ts';
 
 const NOW = Date.parse('2026-11-20T12:34:56.000Z');
 const HOUR = 3_600_000;
@@ -56,20 +56,36 @@ t.test('takes in no trace that is older than the range or the pages that are the
 
 t.test('removes traces that left, and keeps the newest change of each', async (t) => {
   const list = [trace('c', '2026-11-20T03:00:00Z'), trace('b', '2026-11-20T02:00:00Z')];
-  const ids = new Set(['c', 'b']);
+  const mayList = (id: string) => ['c', 'b'].includes(id);
   const all = { from: undefined, hasMore: false };
-  const shown = (changes: readonly Change[]) =>
-    withChanged(list, changes, all).map(({ id, name }) => id + name);
+  const shown = ({ kept }: Changes) =>
+    withChanged(list, kept, all).map(({ id, name }) => id + name);
   const arrived = changesOf([trace('d', '2026-11-20T04:00:00Z'), trace('c', null, '1')]);
-  const gone = gathered(arrived, [left('d', 3), left('b', 4), left('elsewhere', 5)], ids);
+  const before = gathered(NO_CHANGES, arrived, mayList);
+  const gone = gathered(before, [left('d', 3), left('b', 4), left('elsewhere', 5)], mayList);
   t.same(
-    gone.map(({ id }) => id),
+    gone.kept.map(({ id }) => id),
     ['c', 'b'],
     'one that is not listed needs no change',
   );
   t.same(shown(gone), ['c1']);
-  const back = gathered(gone, changesOf([trace('b', '2026-11-20T02:00:00Z', 'again')], 6), ids);
-  t.same(shown(back), ['c1', 'bagain']);
+  const again = changesOf([trace('b', '2026-11-20T02:00:00Z', 'again')], 6);
+  t.same(shown(gathered(gone, again, mayList)), ['c1', 'bagain']);
+});
+
+t.test('keeps 2,000 changes, and says which are lost', async (t) => {
+  const mayList = () => false;
+  const many = changesOf(Array.from({ length: 2_000 }, (_, index) => trace(`many ${index}`, null)));
+  const all = gathered(NO_CHANGES, many, mayList);
+  t.equal(all.kept.length, 2_000);
+  t.equal(all.lost, 0);
+  const repeated = gathered(all, changesOf([trace('many 0', null)], 2_001), mayList);
+  t.equal(repeated.lost, 0, 'a trace counts once');
+  const over = gathered(repeated, changesOf([trace('x', null), trace('y', null)], 2_002), mayList);
+  t.equal(over.kept.length, 2_000);
+  t.equal(over.kept.at(-1)?.id, 'y');
+  t.equal(over.lost, 3, 'the changes 2 and 3 are lost');
+  t.equal(gathered(over, [], mayList).lost, 3);
 });
 
 t.test('lists a trace once that two pages have', async (t) => {
