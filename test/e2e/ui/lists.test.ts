@@ -151,14 +151,26 @@ t.test('selects a suggestion by an arrow key that follows a letter at once', asy
   t.match(String(selected), /^model:/);
 });
 
-t.test('the usual columns fit into a window of 1440 pixels beside a scroll bar', async (t) => {
+t.test('the columns of a list fit into a window of 1,008 pixels or more', async (t) => {
   const SCROLLED = `[...document.querySelectorAll('.table-scroll')].map(
     ({ scrollWidth, clientWidth }) => scrollWidth - clientWidth,
   )`;
-  await page.setViewportSize({ width: 1_440 - 15, height: 900 });
-  await ui.open('/traces');
-  await table.getByRole('columnheader', { name: 'Session' }).waitFor();
-  t.same(await page.evaluate(SCROLLED), [0]);
+  const column = (name: string) => table.getByRole('columnheader', { name });
+  // The last one is 1,440 pixels beside a scroll bar. The others are the edges of each layout.
+  for (const width of [1_008, 1_225, 1_226, 1_424, 1_425]) {
+    await page.setViewportSize({ width, height: 900 });
+    await ui.open('/traces');
+    await column('Output').waitFor();
+    t.same(await page.evaluate(SCROLLED), [0], String(width));
+    t.equal(await column('Session').count(), width === 1_425 ? 1 : 0);
+  }
+  await page.setViewportSize({ width: 1_024, height: 768 });
+  await column('Session').waitFor({ state: 'detached' });
+  await ui.check(t, 'the list on a small screen');
+  await page.getByRole('button', { name: 'Columns' }).click();
+  await page.getByRole('menuitemradio', { name: 'Session' }).click();
+  await column('Session').waitFor();
+  await page.evaluate('localStorage.clear()');
   await page.setViewportSize({ width: 1_440, height: 900 });
 });
 

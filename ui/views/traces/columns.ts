@@ -23,17 +23,19 @@ export const COLUMNS = [
 export type Column = (typeof COLUMNS)[number];
 export type ColumnId = Column['id'];
 
-const USUAL: readonly ColumnId[] = [
-  ...(['start', 'name', 'status', 'latency', 'tokens', 'cost'] as const),
-  ...(['input', 'output', 'user', 'session'] as const),
+/** The columns of a window that has no room for the usual ones. */
+const FEW: readonly ColumnId[] = [
+  ...(['start', 'name', 'status', 'latency', 'tokens', 'cost', 'input', 'output'] as const),
 ];
+const USUAL: readonly ColumnId[] = [...FEW, 'user', 'session'];
 
-/** The columns that a text names, in the order of the table; without one of them, the usual ones. */
-export function columnsOf(text: string | null | undefined): readonly Column[] {
+/** The columns that a text names, in the order of the table; without one of them, the usual ones for the room. */
+export function columnsOf(text: string | null | undefined, isNarrow = false): readonly Column[] {
   const wanted = (text ?? '').split(',');
   const named = COLUMNS.filter(({ id }) => wanted.includes(id));
   if (named.length > 0) return named;
-  return COLUMNS.filter(({ id }) => USUAL.includes(id));
+  const usual = isNarrow ? FEW : USUAL;
+  return COLUMNS.filter(({ id }) => usual.includes(id));
 }
 
 /** Pixels that a column without a width needs. */

@@ -12,6 +12,7 @@ import { PageHead } from '../../parts/page-head.tsx';
 import { RangeMenu } from '../../parts/range-menu.tsx';
 import { SearchBar } from '../../parts/search-bar.tsx';
 import { Switch } from '../../parts/switch.tsx';
+import { useMatches } from '../../state/media.ts';
 import { project } from '../../state/projects.ts';
 import type { Range } from '../../state/range.ts';
 import { rangeOf } from '../../state/range.ts';
@@ -24,6 +25,8 @@ import { Histogram } from './histogram.tsx';
 import { TraceTable } from './table.tsx';
 import { useTraces } from './use-traces.ts';
 
+/** Beside the filters the usual columns have no room in such a window. */
+const NARROW = matchMedia('(max-width: 1424px)');
 /** Milliseconds between two readings of the histogram and of the filters' counts beside a live list. */
 const COUNTS_MS = 30_000;
 
@@ -38,7 +41,8 @@ export function View(): JSX.Element {
   const isNewestFirst = sort === 'start' && order === 'desc';
   const isLive = parameters.get('live') === '1' && isNewestFirst && range.to === undefined;
   const columnIds = parameters.get('columns') ?? recall('columns');
-  const columns = useMemo(() => columnsOf(columnIds), [columnIds]);
+  const isNarrow = useMatches(NARROW);
+  const columns = useMemo(() => columnsOf(columnIds, isNarrow), [columnIds, isNarrow]);
   const list = useTraces({ project: id, query: text, range, sort, order }, isLive);
   const every = isLive ? COUNTS_MS : undefined;
   const isValid = mistakeOf(text) === undefined;
