@@ -463,6 +463,7 @@ t.test('lists sessions and users, and opens them', async (t) => {
   await page.getByText('question about gamma').waitFor();
   await page.getByText('answer about gamma').waitFor();
   await page.getByText('gamma has no model').waitFor();
+  await page.getByText('1 failed observation').waitFor();
   await ui.check(t, 'a session');
   await onPhone(page, () => ui.check(t, 'a session on a phone'));
   await page.getByRole('link', { name: 'bob' }).click();

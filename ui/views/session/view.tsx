@@ -82,7 +82,8 @@ function Head({ session }: { readonly session: Session }): JSX.Element {
 }
 
 function Turn({ trace }: { readonly trace: SessionTrace }): JSX.Element {
-  const { id, name, status, state, start_time, latency_ms, usage, input, output, error } = trace;
+  const { id, name, status, state, start_time, latency_ms, usage } = trace;
+  const { input, output, error, error_count } = trace;
   const messages = useMemo(() => conversationOf(input, output), [input, output]);
   return (
     <li class="turn">
@@ -95,6 +96,11 @@ function Turn({ trace }: { readonly trace: SessionTrace }): JSX.Element {
           <Time at={start_time} /> · {duration(latency_ms)} · {count(tokensIn(usage))} tokens ·{' '}
           {cost(trace.cost?.total)}
         </span>
+        {error_count > 0 && (
+          <span class="bad">
+            {count(error_count)} failed {error_count === 1 ? 'observation' : 'observations'}
+          </span>
+        )}
       </div>
       {messages === undefined ? (
         <div class="turn-values">
