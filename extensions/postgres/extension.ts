@@ -1,6 +1,7 @@
 import { offer } from '../../src/component/capability.ts';
 import type { Extension, Settings } from '../../src/component/component.ts';
 import { deferred } from '../../src/component/deferred.ts';
+import { FIRST_TOKENS } from '../../src/component/first-tokens.ts';
 import type { ComponentHealth } from '../../src/component/health.ts';
 import { HEALTH_REGISTRY } from '../../src/component/health.ts';
 import { QUEUE_STORAGE } from '../../src/queue/queue.ts';
@@ -55,7 +56,7 @@ export function createExtension(settings: Settings, config: PostgresConfig): Ext
       const opened = await openPostgresStore(
         pools,
         { ...connection, queryTimeout },
-        settings,
+        { ...settings, firstTokens: host.service(FIRST_TOKENS) },
         config,
       );
       open = opened;

@@ -3,7 +3,7 @@ import { ErasureBlocks } from '../../src/store/erasing/blocks.ts';
 import type { Store } from '../../src/store/store.ts';
 import { termMetrics } from '../../src/store/term-metrics.ts';
 import type { FirstProject } from '../../src/tenancy/bootstrap.ts';
-import type { Tenancy, TenancyConfig } from '../../src/tenancy/open.ts';
+import type { Tenancy, TenancyConfig, TenancySettings } from '../../src/tenancy/open.ts';
 import { openTenancy } from '../../src/tenancy/open.ts';
 import type { SharedLedger } from '../../src/tenancy/shared-ledger.ts';
 import { postgresAttachments } from './attachments/attachments.ts';
@@ -59,7 +59,7 @@ export type OpenPostgresStore = {
 export async function openPostgresStore(
   pools: PostgresPools,
   connection: NoticeSettings,
-  settings: Pick<Settings, 'clock' | 'logger' | 'metrics'>,
+  settings: Pick<Settings, 'metrics'> & TenancySettings,
   config: TenancyConfig &
     Pick<PostgresConfig, 'group_timeout' | 'stale_after' | 'trace_partitions' | 'search'>,
 ): Promise<OpenPostgresStore> {

@@ -2,6 +2,7 @@ import { resolve } from 'node:path';
 import { offer } from '../../src/component/capability.ts';
 import type { Extension, Settings } from '../../src/component/component.ts';
 import { deferred } from '../../src/component/deferred.ts';
+import { FIRST_TOKENS } from '../../src/component/first-tokens.ts';
 import type { ComponentHealth } from '../../src/component/health.ts';
 import { HEALTH_REGISTRY } from '../../src/component/health.ts';
 import { PROCESS_END } from '../../src/component/process-end.ts';
@@ -39,7 +40,11 @@ export function createExtension(settings: Settings, config: SqliteConfig): Exten
   return {
     async start() {
       const processEnd = settings.host.service(PROCESS_END);
-      const opened = await openSqliteStore(settings, config, () => processEnd.end('removed_data'));
+      const opened = await openSqliteStore(
+        { ...settings, firstTokens: settings.host.service(FIRST_TOKENS) },
+        config,
+        () => processEnd.end('removed_data'),
+      );
       parts = opened;
       first = opened.first;
       removeGauge = registerDamage(settings.metrics, settings.id, opened.isDamaged);

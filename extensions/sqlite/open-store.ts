@@ -13,7 +13,7 @@ import type { Store } from '../../src/store/store.ts';
 import type { TermMetrics } from '../../src/store/term-metrics.ts';
 import { termMetrics } from '../../src/store/term-metrics.ts';
 import type { FirstProject } from '../../src/tenancy/bootstrap.ts';
-import type { Tenancy } from '../../src/tenancy/open.ts';
+import type { Tenancy, TenancySettings } from '../../src/tenancy/open.ts';
 import { openTenancy } from '../../src/tenancy/open.ts';
 import type { VerifyProgress } from '../../src/tenancy/rows.ts';
 import type { Difference } from '../../src/tenancy/usage.ts';
@@ -79,7 +79,7 @@ export async function salvageSqliteStore(
 
 /** Rejects with an `Error` that names the obstacle: the lock, the permissions, the file. */
 export async function openSqliteStore(
-  settings: Pick<Settings, 'clock' | 'logger' | 'metrics'>,
+  settings: Pick<Settings, 'metrics'> & TenancySettings,
   config: SqliteConfig,
   onRemoved: () => void = () => undefined,
 ): Promise<OpenSqliteStore> {

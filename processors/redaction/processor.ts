@@ -14,7 +14,7 @@ import { Redactor } from './redactor.ts';
  *   score ── redactor.ts ──▶ the store
  */
 export function createProcessor(
-  { clock, metrics }: Settings,
+  { id, clock, metrics }: Settings,
   config: RedactionConfig,
 ): RequestProcessor {
   const counter = metrics.counter(
@@ -32,6 +32,7 @@ export function createProcessor(
   }
 
   const scores: ScoreEditor = {
+    id,
     async edit(given) {
       const edited: NewScore[] = [];
       try {

@@ -1,13 +1,18 @@
+import { constants } from 'node:fs';
+import { readdir, readFile, rm } from 'node:fs/promises';
 import { join } from 'node:path';
+import type { FirstTokens } from '../component/first-tokens.ts';
 import type { ServiceConfig } from '../config/config.ts';
-import { finishPrivateFile, writePrivateFile } from '../control/private-file.ts';
+import { writePrivateFile } from '../control/private-file.ts';
 import type { FirstProject } from '../tenancy/bootstrap.ts';
-import { hasValidChecksum } from '../tenancy/token.ts';
+import { hasValidChecksum, shownPrefix } from '../tenancy/token.ts';
 import type { ConfigOptions } from './configuration.ts';
 import { controlDirectoryOf, makeControlDirectory } from './daemon.ts';
 import type { Terminal } from './terminal.ts';
 
 const FILE = 'first-key';
+/** A token that no user has seen yet: `first-key-ws_Ab3dE6gH`. */
+const KEPT = /^first-key-ws_[0-9A-Za-z]{8}$/;
 
 /** The project of a new store, and the place of its key. */
 export type PlacedKey = { readonly project: FirstProject['project'] } & (
@@ -17,55 +22,101 @@ export type PlacedKey = { readonly project: FirstProject['project'] } & (
   | { readonly place: 'unsaved'; readonly reason: string }
 );
 
+type KeyPlace = {
+  readonly config: ServiceConfig;
+  readonly options: ConfigOptions;
+  readonly terminal: Terminal;
+};
+
+/** Keeps tokens as private files beside the control socket, until `showFirstKey` has shown them. */
+export function firstTokens({ config, options, terminal }: KeyPlace): FirstTokens {
+  const fileOf = (directory: string, token: string): string =>
+    join(directory, `${FILE}-${shownPrefix(token)}`);
+  return {
+    async keep(token) {
+      try {
+        const directory = makeControlDirectory(config, options, terminal);
+        await writePrivateFile(fileOf(directory, token), `${token}\n`);
+      } catch {
+        // The key is saved once more when it is shown, and that says why it cannot be.
+      }
+    },
+    async kept() {
+      const directory = controlDirectoryOf(config, options, terminal);
+      const names = await readdir(directory).catch(() => []);
+      const files = names.filter((name) => KEPT.test(name)).map((name) => join(directory, name));
+      const tokens = await Promise.all(files.map(readToken));
+      return tokens.filter(hasValidChecksum);
+    },
+    async forget(token) {
+      await rm(fileOf(controlDirectoryOf(config, options, terminal), token), { force: true });
+    },
+  };
+}
+
+/** Empty if the file cannot be read. */
+async function readToken(file: string): Promise<string> {
+  const flag = constants.O_RDONLY | constants.O_NOFOLLOW;
+  return (await readFile(file, { encoding: 'utf8', flag }).catch(() => '')).trimEnd();
+}
+
 /**
- * Decides where the key of a new store is shown. Only a person at a terminal reads the output once: a journal, a
+ * Shows the start, and the key of a new store if no user has seen it yet. Only a person at a terminal reads the output once: a journal, a
  * container's log or a pipe would keep the key, so it goes to a file that only this user can read.
  */
-export async function placeFirstKey(
-  { project, token }: FirstProject,
-  mayPrint: boolean,
-  config: ServiceConfig,
-  options: ConfigOptions,
-  place: Pick<Terminal, 'cwd' | 'env'>,
+export async function showFirstKey(
+  first: FirstProject | undefined,
+  place: KeyPlace,
+  show: (key: PlacedKey | undefined) => void,
+): Promise<void> {
+  await showIn(first, place.terminal.isOutShown === true, place, show);
+}
+
+/** Says on stderr where the key of a new store is. */
+export async function sayFirstKey(first: FirstProject | undefined, place: KeyPlace): Promise<void> {
+  const { terminal } = place;
+  // A terminal has a `screen` on stderr.
+  await showIn(first, terminal.screen !== undefined, place, (key) => {
+    if (key === undefined) return;
+    const { name, id } = key.project;
+    terminal.err(`The store is new. Created the project ${name} (${id}) ${keyText(key)}`);
+  });
+}
+
+async function showIn(
+  first: FirstProject | undefined,
+  isTerminal: boolean,
+  place: KeyPlace,
+  show: (key: PlacedKey | undefined) => void,
+): Promise<void> {
+  if (first === undefined) return show(undefined);
+  const mayPrint = place.options.printKey === true || isTerminal;
+  const key = mayPrint
+    ? ({ project: first.project, place: 'output', token: first.token } as const)
+    : await saveKey(first, place);
+  show(key);
+  if (key.place === 'unsaved') return;
+  // A token that stays is shown again by the next start.
+  await firstTokens(place)
+    .forget(first.token)
+    .catch(() => {});
+}
+
+async function saveKey(
+  { project, token, isRecovered }: FirstProject,
+  { config, options, terminal }: KeyPlace,
 ): Promise<PlacedKey> {
-  if (mayPrint) return { project, place: 'output', token };
   try {
-    const file = join(makeControlDirectory(config, options, place), FILE);
+    const usual = join(makeControlDirectory(config, options, terminal), FILE);
+    const found = isRecovered ? await readToken(usual) : '';
+    // The key of an earlier start replaces no other file: that has the key of another store, or is in use.
+    const file = found === '' || found === token ? usual : `${usual}.${shownPrefix(token)}`;
     await writePrivateFile(file, `${token}\n`);
     return { project, place: 'file', file };
   } catch (error) {
     const reason = error instanceof Error ? error.message : String(error);
     return { project, place: 'unsaved', reason };
   }
-}
-
-/**
- * Puts the key of a first start that was killed while it saved it into its file. Resolves with the file, or undefined if
- * there is no such key.
- */
-export async function recoverFirstKey(
-  config: ServiceConfig,
-  options: ConfigOptions,
-  place: Pick<Terminal, 'cwd' | 'env'>,
-): Promise<string | undefined> {
-  const file = join(controlDirectoryOf(config, options, place), FILE);
-  const isKey = (text: string): boolean => hasValidChecksum(text.trimEnd());
-  // A start without the key goes on: a command makes another one.
-  return (await finishPrivateFile(file, isKey).catch(() => false)) ? file : undefined;
-}
-
-/** Says on stderr where the key of a new store is: no later start knows it. */
-export async function sayFirstKey(
-  first: FirstProject,
-  config: ServiceConfig,
-  options: ConfigOptions,
-  terminal: Terminal,
-): Promise<void> {
-  // A terminal has a `screen` on stderr.
-  const mayPrint = options.printKey === true || terminal.screen !== undefined;
-  const key = await placeFirstKey(first, mayPrint, config, options, terminal);
-  const { name, id } = key.project;
-  terminal.err(`The store is new. Created the project ${name} (${id}) ${keyText(key)}`);
 }
 
 function keyText(key: PlacedKey): string {

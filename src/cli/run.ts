@@ -1,6 +1,7 @@
 import type { Command } from 'commander';
 import { offer } from '../component/capability.ts';
 import { systemClock } from '../component/clock.ts';
+import { FIRST_TOKENS } from '../component/first-tokens.ts';
 import { PROCESS_END } from '../component/process-end.ts';
 import type { ServiceConfig } from '../config/config.ts';
 import { type FileTexts, keepingReader, readerOf } from '../config/file-texts.ts';
@@ -26,7 +27,7 @@ import {
 import { type ConfigOptions, loadAgain, loadOrFail, withConfigOptions } from './configuration.ts';
 import { makeControlDirectory } from './daemon.ts';
 import { EXIT } from './exit-status.ts';
-import { placeFirstKey, recoverFirstKey, sayFirstKey } from './first-key.ts';
+import { firstTokens, sayFirstKey, showFirstKey } from './first-key.ts';
 import { packageVersion } from './package-root.ts';
 import { type Ending, watchProcess } from './process-events.ts';
 import type { Terminal } from './terminal.ts';
@@ -101,6 +102,7 @@ async function serve({ config, options, terminal, channel }: Serving): Promise<n
       version: packageVersion(),
       offers: [
         offer(QUEUE_REGISTRY, queues),
+        offer(FIRST_TOKENS, firstTokens({ config, options, terminal })),
         offer(PROCESS_END, { end: (reason) => events.fail(EXIT[reason]) }),
         offer(CONTROL, (request) => (channel?.command ?? handler)(request)),
       ],
@@ -188,23 +190,19 @@ class Daemon {
     return this.#stop(status);
   }
 
-  /** No later start knows the key of a new store. */
   async #sayFirstKey(): Promise<void> {
-    const { service, config, options, terminal } = this.#parts;
-    const { first } = shownOf(service);
-    if (first !== undefined) await sayFirstKey(first, config, options, terminal);
+    await sayFirstKey(shownOf(this.#parts.service).first, this.#parts);
   }
 
   async #welcome(): Promise<void> {
-    const { service, config, options, terminal } = this.#parts;
+    const { service, terminal } = this.#parts;
     const shown = shownOf(service);
-    const mayPrint = options.printKey === true || terminal.isOutShown === true;
-    const key =
-      shown.first && (await placeFirstKey(shown.first, mayPrint, config, options, terminal));
-    const recovered = key ? undefined : await recoverFirstKey(config, options, terminal);
     const link = terminal.isOutShown === true ? await this.#link() : undefined;
     const metrics = service.metricsAddress();
-    terminal.out(welcome(shown, { key, recovered, link, metrics, version: packageVersion() }));
+    const facts = { link, metrics, version: packageVersion() };
+    await showFirstKey(shown.first, this.#parts, (key) => {
+      terminal.out(welcome(shown, { ...facts, key }));
+    });
     this.#isAnnounced = true;
   }
 

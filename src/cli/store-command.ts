@@ -1,5 +1,6 @@
 import type { Command } from 'commander';
-import type { Capability } from '../component/capability.ts';
+import { type Capability, offer } from '../component/capability.ts';
+import { FIRST_TOKENS } from '../component/first-tokens.ts';
 import type { ServiceConfig } from '../config/config.ts';
 import { callDaemon, NoDaemonError } from '../control/client.ts';
 import type { StoreCommandName } from '../control/store-commands.ts';
@@ -9,7 +10,7 @@ import { BOOTSTRAP } from '../tenancy/bootstrap.ts';
 import { type ConfigOptions, loadOrFail, withConfigOptions } from './configuration.ts';
 import { controlDirectoryOf } from './daemon.ts';
 import { CommandError, EXIT } from './exit-status.ts';
-import { sayFirstKey } from './first-key.ts';
+import { firstTokens, sayFirstKey } from './first-key.ts';
 import type { Terminal } from './terminal.ts';
 
 /** Options of every command about a store. */
@@ -138,7 +139,10 @@ async function openStore({ config, id, options, terminal }: StorePlace): Promise
     import('../control/store-commands.ts'),
     import('../control/store-work.ts'),
   ]);
-  const service = await createService({ config: onlyExtension(config, id) });
+  const service = await createService({
+    config: onlyExtension(config, id),
+    offers: [offer(FIRST_TOKENS, firstTokens({ config, options, terminal }))],
+  });
   await service.start();
   const close = async (): Promise<void> => {
     await service.shutdown();
@@ -147,8 +151,7 @@ async function openStore({ config, id, options, terminal }: StorePlace): Promise
     const store = offerOf(service, STORE, id);
     if (store === undefined)
       throw new CommandError(EXIT.failed, `the store ${id} cannot be opened`);
-    const first = offerOf(service, BOOTSTRAP, id)?.first;
-    if (first !== undefined) await sayFirstKey(first, config, options, terminal);
+    await sayFirstKey(offerOf(service, BOOTSTRAP, id)?.first, { config, options, terminal });
     const work = storeWork(store, service.projectReads);
     return { run: (command, args) => STORE_COMMANDS[command](work, args), close };
   } catch (error) {

@@ -22,7 +22,7 @@ import { threadFile } from '../thread/thread.ts';
 import { type ConfigOptions, filesOf, loadAgain } from './configuration.ts';
 import { makeControlDirectory } from './daemon.ts';
 import { EXIT } from './exit-status.ts';
-import { placeFirstKey, recoverFirstKey, sayFirstKey } from './first-key.ts';
+import { sayFirstKey, showFirstKey } from './first-key.ts';
 import { packageVersion } from './package-root.ts';
 import { type Ending, watchProcess } from './process-events.ts';
 import type { Terminal } from './terminal.ts';
@@ -158,19 +158,17 @@ class Watcher {
 
   /** A worker that is ready may have made the first key although another one cannot start. */
   async #sayFirstKey(): Promise<void> {
-    const { supervisor, current, options, terminal } = this.#parts;
-    const { first } = supervisor.shown();
-    if (first !== undefined) await sayFirstKey(first, current.config, options, terminal);
+    await sayFirstKey(this.#parts.supervisor.shown().first, this.#keyPlace());
+  }
+
+  #keyPlace() {
+    const { current, options, terminal } = this.#parts;
+    return { config: current.config, options, terminal };
   }
 
   async #welcome(): Promise<void> {
     const { service, supervisor, options, terminal, logger, count, current } = this.#parts;
     const shown = supervisor.shown();
-    const mayPrint = options.printKey === true || terminal.isOutShown === true;
-    const key =
-      shown.first &&
-      (await placeFirstKey(shown.first, mayPrint, current.config, options, terminal));
-    const recovered = key ? undefined : await recoverFirstKey(current.config, options, terminal);
     const handler = createWorkersHandler({
       workers: supervisor.workers,
       reload: () => this.#reload(),
@@ -180,8 +178,10 @@ class Watcher {
         ? await this.#link(handler)
         : undefined;
     const metrics = service.metricsAddress();
-    const facts = { key, recovered, link, metrics, version: packageVersion(), workers: count };
-    terminal.out(welcome(shown, facts));
+    const facts = { link, metrics, version: packageVersion(), workers: count };
+    await showFirstKey(shown.first, this.#keyPlace(), (key) => {
+      terminal.out(welcome(shown, { ...facts, key }));
+    });
     try {
       const directory = makeControlDirectory(current.config, options, terminal);
       this.#control = await startControlServer(directory, handler, logger);

@@ -9,8 +9,6 @@ const NATIVE = 'POST /api/v1/observations/batch';
 type WelcomeFacts = {
   /** Of a new store. */
   readonly key: PlacedKey | undefined;
-  /** The file with the key of a first start that was killed before it could say so. */
-  readonly recovered?: string | undefined;
   /** Signs in to the web UI; undefined if stdout is not a terminal, which would keep it. */
   readonly link: string | undefined;
   /** The address of the metrics page. */
@@ -22,7 +20,7 @@ type WelcomeFacts = {
 /** The text that a start prints: the endpoints, a link to the web UI, and on the first start the key and requests to try. */
 export function welcome(
   { endpoints, managed }: Shown,
-  { key, recovered, link, metrics, version, workers = 1 }: WelcomeFacts,
+  { key, link, metrics, version, workers = 1 }: WelcomeFacts,
 ): string {
   const many = workers === 1 ? '' : ` with ${workers} workers`;
   const lines = [`tracectl ${version} is running${many}.`, ''];
@@ -39,14 +37,6 @@ export function welcome(
   }
   if (managed.length > 0) lines.push(...uiLines(link));
   const url = endpoints.find(({ routes }) => routes.includes(NATIVE))?.url;
-  if (recovered !== undefined) {
-    lines.push(
-      '',
-      'The key of the first start, which was killed, is in this file:',
-      '',
-      `  ${recovered}`,
-    );
-  }
   if (key === undefined) {
     lines.push('', 'Manage keys: tracectl keys list|create|revoke, with the same --config.');
   } else {

@@ -3,6 +3,7 @@ import { type Capability, findOffer, type Offer, offer } from '../component/capa
 import { systemClock } from '../component/clock.ts';
 import type { Clock, Extension, Logger, Worker } from '../component/component.ts';
 import { ONLY_WORKER } from '../component/component.ts';
+import { FIRST_TOKENS, NO_TOKENS } from '../component/first-tokens.ts';
 import type { FlowReport } from '../component/flow.ts';
 import type { Health, HealthReport } from '../component/health.ts';
 import { createHealth, HEALTH, HEALTH_REGISTRY } from '../component/health.ts';
@@ -166,6 +167,7 @@ function createFrame({
     offer(HEALTH_REGISTRY, health),
     offer(QUEUE_REGISTRY, createQueues()),
     offer(PROCESS_END, { end() {} }),
+    offer(FIRST_TOKENS, NO_TOKENS),
     offer(PROJECT_READS, commonReads),
   ];
   return {

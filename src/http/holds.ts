@@ -9,13 +9,14 @@ import type { Found } from './server.ts';
 /** One receiver's hold on a shared server. */
 export type Hold = {
   readonly graph: number;
+  readonly entrance: Entrance | undefined;
   readonly routes: CompiledRoute[];
   /** The common routes, bound to the receiver's entrance; none without one. */
   readonly common: readonly CompiledRoute[];
   /** Those of both without parameters, by path. */
   readonly exact: Map<string, ExactRoute[]>;
-  /** Of several holds with common routes, the one with the highest preference serves those of a method. */
-  readonly preference: (method: string) => number;
+  /** Of several holds with common routes, the one with the highest preference serves them. */
+  readonly preference: () => number;
   state: 'bound' | 'open' | 'closed';
   /** Requests in progress. */
   active: number;
@@ -27,30 +28,40 @@ type ExactRoute = { readonly route: Route; readonly isCommon: boolean };
 
 type CompiledRoute = { readonly pattern: PathPattern; readonly route: Route };
 
+/** `holds` are all of the server, with the returned one as soon as it is added. */
 export function holdOf(
+  holds: readonly Hold[],
   graph: number,
   entrance: Entrance | undefined,
   { routes, preference }: CommonRoutes,
 ): Hold {
+  const all = () => openEntrances(holds);
   const common =
     entrance === undefined
       ? []
       : routes.map(({ handler, ...route }) => ({
           pattern: compilePath(route.path),
-          route: { ...route, handler: handler(entrance) },
+          route: { ...route, handler: handler(entrance, all) },
         }));
   const exact = new Map<string, ExactRoute[]>();
   for (const compiled of common) addExact(exact, compiled, true);
   return {
     graph,
+    entrance,
     routes: [],
     common,
     exact,
-    preference: (method) => (entrance === undefined ? 0 : preference(entrance, method)),
+    preference: () => (entrance === undefined ? 0 : preference(entrance)),
     state: 'bound',
     active: 0,
     onIdle: undefined,
   };
+}
+
+function openEntrances(holds: readonly Hold[]): Entrance[] {
+  return holds.flatMap(({ state, entrance }) =>
+    state === 'open' && entrance !== undefined ? [entrance] : [],
+  );
 }
 
 function addExact(
@@ -171,7 +182,7 @@ function openWithoutParameters(
     if (hold.state !== 'open') continue;
     for (const { route, isCommon } of hold.exact.get(path) ?? NONE) {
       if (!serves(route.method, method)) continue;
-      const rank = isCommon ? hold.preference(route.method) : 0;
+      const rank = isCommon ? hold.preference() : 0;
       const isBetter = rank > foundRank || (rank === foundRank && isNewer(hold, found));
       if (!isBetter) continue;
       found = { hold, route };
@@ -219,10 +230,10 @@ function byPrecedence(a: Candidate, b: Candidate): number {
   return rank(b) - rank(a) || b.hold.graph - a.hold.graph;
 }
 
-function rank({ hold, route, params, isCommon }: Candidate): number {
+function rank({ hold, params, isCommon }: Candidate): number {
   const open = hold.state === 'open' ? 2 * EXACT : 0;
   const exact = Object.keys(params).length === 0 ? EXACT : 0;
-  return open + exact + (isCommon ? hold.preference(route.method) : 0);
+  return open + exact + (isCommon ? hold.preference() : 0);
 }
 
 /** Above every preference. */

@@ -192,7 +192,7 @@ class Servers {
     if (found !== undefined) assertSameSettings(found, endpoint, settings, graph);
     const entry = found ?? this.#create(endpoint, parsed, address, settings, graph);
     this.#shared.set(key, entry);
-    const hold = holdOf(graph, entrance, this.#common);
+    const hold = holdOf(entry.holds, graph, entrance, this.#common);
     entry.holds.push(hold);
     entry.settingsOf.set(hold, settings);
     return {

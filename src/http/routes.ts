@@ -25,13 +25,14 @@ export type Entrance = { readonly pipeline: Pipeline; readonly fallback: Tenant 
 /** Routes that a listener serves once, for all receivers on it: the reading requests. */
 export type CommonRoutes = {
   readonly routes: readonly CommonRoute[];
-  /** Of a listener with several entrances, requests with the method go through the one with the highest preference. */
-  preference(entrance: Entrance, method: string): number;
+  /** Of a listener with several entrances, requests go through the one with the highest preference. */
+  preference(entrance: Entrance): number;
   readonly feedback?: FeedbackIntake;
 };
 
 export type CommonRoute = Omit<Route, 'handler'> & {
-  readonly handler: (entrance: Entrance) => Handler;
+  /** `all` are the entrances of the listener that are open at the time of the call, with this one. */
+  readonly handler: (entrance: Entrance, all: () => readonly Entrance[]) => Handler;
 };
 
 /** The target of a request line. */

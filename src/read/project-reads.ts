@@ -10,7 +10,7 @@ export type Reader = {
   readonly tenant: Tenant;
   /** Undefined if the pipeline of an ingestion listener has no store. */
   readonly store: Store | undefined;
-  /** Of the pipeline of an ingestion listener; another listener has none. */
+  /** Of the pipelines of an ingestion listener; another listener has none. */
   readonly scoreEditors: readonly ScoreEditor[];
   readonly renderRefusal: RenderRefusal;
   /** Awaited before the first payload is read; the request fails if it rejects. */

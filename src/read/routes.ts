@@ -9,6 +9,7 @@ import type { Permission } from '../model/batch.ts';
 import { parseRawEventId } from '../model/batch.ts';
 import { Refusal, refusalOf, StoreError } from '../model/errors.ts';
 import { positionOf, sourceOf } from '../model/formats.ts';
+import type { ScoreEditor } from '../store/scores.ts';
 import { SCORE_EDITOR } from '../store/scores.ts';
 import type { Store } from '../store/store.ts';
 import { STORE } from '../store/store.ts';
@@ -78,11 +79,9 @@ export function readRoutes(parts: ReadingParts): CommonRoutes {
   };
 }
 
-/** A pipeline with a store; to store scores, one that also edits them. */
-function preference(entrance: Entrance, method: string): number {
-  if (storeOf(entrance) === undefined) return 0;
-  const edits = method !== 'GET' && findOffers(entrance.pipeline.offers, SCORE_EDITOR).length > 0;
-  return edits ? 2 : 1;
+/** A pipeline with a store. */
+function preference(entrance: Entrance): number {
+  return storeOf(entrance) === undefined ? 0 : 1;
 }
 
 type Served = {
@@ -100,8 +99,11 @@ function commonRoute(
   return {
     method,
     path,
-    handler: (entrance) => (exchange) =>
-      serve(parts, exchange, { admit: () => admitted(exchange, entrance, permissions), work }),
+    handler: (entrance, all) => (exchange) =>
+      serve(parts, exchange, {
+        admit: () => admitted(exchange, entrance, all(), permissions),
+        work,
+      }),
     renderRefusal: renderEnvelopeRefusal,
     oneAtATime: method === 'GET',
   };
@@ -228,15 +230,32 @@ type Admitted = { readonly reader: Reader; release(): void };
 async function admitted(
   { head }: Exchange,
   entrance: Entrance,
+  all: readonly Entrance[],
   permissions: readonly Permission[],
 ): Promise<Admitted> {
   const { tenant, release } = await admittedByAny(head, entrance, permissions);
+  const store = storeOf(entrance);
   const reader = {
-    ...{ tenant, store: storeOf(entrance), renderRefusal: renderEnvelopeRefusal },
-    scoreEditors: findOffers(entrance.pipeline.offers, SCORE_EDITOR),
+    ...{ tenant, store, renderRefusal: renderEnvelopeRefusal },
+    scoreEditors: editorsBeside(store, all),
     isStillAdmitted: () => staysAdmitted(head, entrance, permissions),
   };
   return { reader, release };
+}
+
+/**
+ * The paths of scores belong to no receiver, so the editors of all receivers at the address that have the store apply, each id once. During a
+ * reload, the newest one of an id.
+ */
+function editorsBeside(store: Store | undefined, all: readonly Entrance[]): ScoreEditor[] {
+  const editors = new Map<string, ScoreEditor>();
+  for (const entrance of all) {
+    if (storeOf(entrance) !== store) continue;
+    for (const editor of findOffers(entrance.pipeline.offers, SCORE_EDITOR)) {
+      editors.set(editor.id, editor);
+    }
+  }
+  return [...editors.values()];
 }
 
 /** False if the key is revoked or lost the permission. Another refusal, such as of a busy key, says nothing about that. */

@@ -44,6 +44,8 @@ export type ScoreStore = {
 
 /** Changes the texts of scores before they are stored. */
 export type ScoreEditor = {
+  /** The id of the processor: editors of several pipelines with one id edit alike. */
+  readonly id: string;
   /** The same number of scores, in their order. */
   edit(scores: readonly NewScore[]): Promise<readonly NewScore[]>;
 };

@@ -5,12 +5,17 @@ import type { ApiKey, Project } from './contract.ts';
 export type FirstProject = {
   readonly project: Project;
   readonly key: ApiKey;
-  /** The key's token. Only the process that created the store knows it. */
+  /** The key's token. Only the process that created the store knows it, and `FirstTokens` until a user has seen it. */
   readonly token: string;
+  /** An earlier start created the store, and ended before a user had seen the token. */
+  readonly isRecovered: boolean;
 };
 
 export type Bootstrap = {
-  /** Set by the start that created the store, also after its stop; undefined on every later start. */
+  /**
+   * Set by the start that created the store, also after its stop, and by later starts until a user has seen the token; undefined on every
+   * start after that.
+   */
   readonly first: FirstProject | undefined;
 };
 

@@ -1,8 +1,10 @@
 import type { Settings } from '../component/component.ts';
+import type { FirstTokens } from '../component/first-tokens.ts';
+import { NO_TOKENS } from '../component/first-tokens.ts';
 import { auditStore } from './audit.ts';
 import type { FirstProject } from './bootstrap.ts';
 import type { AuditStore, UsageStore } from './contract.ts';
-import { ensureFirstProject } from './first-project.ts';
+import { ensureFirstProject, recoverFirstProject } from './first-project.ts';
 import type { Keys } from './keys.ts';
 import { keyStore } from './keys.ts';
 import type { OrganizationOfRows } from './organization.ts';
@@ -21,7 +23,7 @@ export type TenancyConfig = PlansConfig & { readonly rejections: RejectionsConfi
 
 /** The tenancy parts of a store, on the rows of one database. */
 export type Tenancy = {
-  /** The first project and key of a new store; undefined if the store existed. */
+  /** The first project and key, if no user has seen the token yet. */
   readonly first: FirstProject | undefined;
   readonly retention: Retention;
   readonly projects: Projects;
@@ -35,13 +37,18 @@ export type Tenancy = {
   crash(): void;
 };
 
+export type TenancySettings = Pick<Settings, 'clock' | 'logger'> & {
+  /** By default, no token is kept. */
+  readonly firstTokens?: FirstTokens;
+};
+
 export async function openTenancy(
   rows: TenancyRows,
-  { clock, logger }: Pick<Settings, 'clock' | 'logger'>,
+  { clock, logger, firstTokens = NO_TOKENS }: TenancySettings,
   config: TenancyConfig,
   verifyCounters: (progress: VerifyProgress) => Promise<Difference[]>,
 ): Promise<Tenancy> {
-  const first = await ensureFirstProject(rows, clock, config);
+  const created = await ensureFirstProject(rows, clock, config, firstTokens);
   const retention = new Retention(clock);
   retention.onPlan(organizationOf(await rows.organization(), config).limits);
   for (const { id, retentionDays } of await rows.projects()) retention.setOwn(id, retentionDays);
@@ -51,7 +58,7 @@ export async function openTenancy(
   const rejections = rejectionStore(rows, clock, logger, config.rejections);
   projects.onDelete(() => keys.changed(undefined));
   return {
-    first,
+    first: created ?? (await recoverFirstProject(rows, projects, firstTokens)),
     retention,
     projects,
     keys,

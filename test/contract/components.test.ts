@@ -21,6 +21,7 @@ import type {
   Factory,
   ProcessorFactory,
 } from '../../src/component/factory.ts';
+import { FIRST_TOKENS, NO_TOKENS } from '../../src/component/first-tokens.ts';
 import { createHealth, HEALTH, HEALTH_REGISTRY } from '../../src/component/health.ts';
 import { PROCESS_END } from '../../src/component/process-end.ts';
 import { CONTROL } from '../../src/control/pipelines.ts';
@@ -136,6 +137,7 @@ async function rigOf(t: Test, factory: Factory): Promise<Rig> {
     offer(HEALTH, health),
     offer(HEALTH_REGISTRY, health),
     offer(PROCESS_END, { end() {} }),
+    offer(FIRST_TOKENS, NO_TOKENS),
     offer(PROJECT_READS, { routes: [] }),
     offer(CONTROL, async () => null),
     offer(QUEUE_REGISTRY, createQueues()),

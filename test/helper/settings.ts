@@ -12,6 +12,7 @@ import type {
   Worker,
 } from '../../src/component/component.ts';
 import { ONLY_WORKER } from '../../src/component/component.ts';
+import { FIRST_TOKENS, NO_TOKENS } from '../../src/component/first-tokens.ts';
 import { PROCESS_END } from '../../src/component/process-end.ts';
 import { fakeClock } from './clock.ts';
 
@@ -98,6 +99,8 @@ const UNEXPECTED_END = offer(PROCESS_END, {
   },
 });
 
+const NOTHING_KEPT = offer(FIRST_TOKENS, NO_TOKENS);
+
 /** A host with the given offers of the service, and of extensions by id. */
 export function fakeHost(
   offers: {
@@ -112,7 +115,7 @@ export function fakeHost(
       return found;
     },
     service<T>(wanted: Capability<T>): T {
-      const found = findOffer([...(offers.services ?? []), UNEXPECTED_END], wanted);
+      const found = findOffer([...(offers.services ?? []), UNEXPECTED_END, NOTHING_KEPT], wanted);
       if (found === undefined) throw new Error(`the service does not offer ${wanted.name}`);
       return found;
     },

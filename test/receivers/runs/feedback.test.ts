@@ -40,7 +40,7 @@ async function receiving(
   const settings = testSettings('receiver', 'runs', { host, logger: listeners.logger });
   const pipeline = sinkPipeline(sink, {
     tenant: aTenant({ projectId }),
-    offers: hasStore ? [offer(STORE, store), offer(SCORE_EDITOR, { edit })] : [],
+    offers: hasStore ? [offer(STORE, store), offer(SCORE_EDITOR, { id: 'edit', edit })] : [],
     idempotency: ledger,
     accept: async (batch, request) => {
       const sealed = await accept(batch, request);

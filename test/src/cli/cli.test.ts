@@ -6,7 +6,6 @@ import {
   mkdtempSync,
   readdirSync,
   readFileSync,
-  renameSync,
   rmSync,
   statSync,
   writeFileSync,
@@ -396,44 +395,64 @@ t.test('a start that fails says its error also if the key cannot be saved', asyn
   );
 });
 
-t.test(
-  'a start says where the key of a first start is that was killed while it saved it',
-  async (t) => {
-    const cwd = workDirectory(t);
-    writeFileSync(join(cwd, 'tracectl.yaml'), readFileSync(EMBEDDED));
-    const failing = await failingStart(t, cwd);
-    t.same(await once(failing.child, 'close'), [1, null]);
-    const file = join(cwd, 'data', 'first-key');
-    const key = readFileSync(file, 'utf8');
-    renameSync(file, `${file}.new`);
+t.test('a start shows the key of a first start that was killed before it did', async (t) => {
+  const cwd = workDirectory(t);
+  writeFileSync(join(cwd, 'tracectl.yaml'), readFileSync(EMBEDDED));
+  const list = ['keys', 'list', '--config', EMBEDDED, ...ANYWHERE];
+  const env = { TRACECTL_DATA: join(cwd, 'data') };
+  const file = join(cwd, 'data', 'first-key');
+  await killedFirstStart(t, cwd, 'before');
+  t.equal(keptKeys(cwd).length, 1);
+  await killedFirstStart(t, cwd, 'after');
+  t.equal(keptKeys(cwd).length, 2, 'the store has the second key');
+  t.notOk(existsSync(file));
 
-    const starting = async (isSaid: boolean) => {
-      const daemon = startDaemon(t, cwd);
-      await daemon.says(/Manage keys: tracectl keys/);
-      t.equal(
-        daemon.stdout().includes(`first start, which was killed, is in this file:\n\n  ${file}\n`),
-        isSaid,
-      );
-      const ended = once(daemon.child, 'exit');
-      daemon.child.kill('SIGTERM');
-      t.same(await ended, [0, null]);
-    };
-    await starting(true);
-    t.equal(readFileSync(file, 'utf8'), key);
-    t.notOk(existsSync(`${file}.new`));
-    await starting(false);
+  const daemon = startDaemon(t, cwd);
+  await daemon.says(/Read it back:\s+curl .*\n/);
+  t.match(daemon.stdout(), /First start: created the project default \(proj_\w+\) and a key/);
+  t.match(daemon.stdout(), `  ${file}\n`);
+  const key = readFileSync(file, 'utf8').trim();
+  const base = /^ {2}(http:\/\/\S+)$/m.exec(daemon.stdout())?.[1] ?? '';
+  const me = await fetch(`${base}/api/v1/me`, { headers: { 'x-api-key': key } });
+  t.equal(me.status, 200);
+  t.same(await daemon.stop(), [0, null]);
+  t.equal(keptKeys(cwd).length, 1, 'the key of no store stays');
+  t.match(await cli(cwd, list, env), { status: 0, err: '' });
+});
 
-    writeFileSync(`${file}.new`, key);
-    writeFileSync(file, 'of the user');
-    await starting(false);
-    t.equal(readFileSync(file, 'utf8'), 'of the user', 'no file is replaced');
+t.test('the key of a killed first start replaces no other key', async (t) => {
+  const cwd = workDirectory(t);
+  const options = ['--config', EMBEDDED, ...ANYWHERE];
+  const env = { TRACECTL_DATA: join(cwd, 'data') };
+  writeFileSync(join(cwd, 'tracectl.yaml'), readFileSync(EMBEDDED));
+  await killedFirstStart(t, cwd, 'after');
+  const [kept = ''] = keptKeys(cwd);
+  const file = join(cwd, 'data', 'first-key');
+  writeFileSync(file, 'of another store');
+  const key = readFileSync(kept, 'utf8');
+  const other = kept.replace('first-key-', 'first-key.');
+  const list = ['keys', 'list', ...options];
+  t.match(await cli(cwd, list, env), { status: 0, err: `with a key in the file ${other}.` });
+  t.equal(readFileSync(file, 'utf8'), 'of another store');
+  t.equal(readFileSync(other, 'utf8'), key);
+  t.match(await cli(cwd, list, env), { status: 0, err: '' });
 
-    rmSync(file);
-    writeFileSync(`${file}.new`, key.slice(0, 40));
-    await starting(false);
-    t.notOk(existsSync(file), 'half a key is none');
-  },
-);
+  writeFileSync(kept, key.slice(0, 40));
+  t.match(await cli(cwd, list, env), { status: 0, err: '' }, 'half a key is none');
+});
+
+t.test('a key that a command revoked is not shown', async (t) => {
+  const cwd = workDirectory(t);
+  const options = ['--config', EMBEDDED, ...ANYWHERE];
+  const env = { TRACECTL_DATA: join(cwd, 'data') };
+  const first = await cli(cwd, ['keys', 'list', '--json', ...options], env);
+  const [{ id }] = JSON.parse(first.out).keys as [{ id: string }];
+  const key = readFileSync(join(cwd, 'data', 'first-key'), 'utf8');
+  t.same(keptKeys(cwd), []);
+  t.match(await cli(cwd, ['keys', 'revoke', id, ...options], env), { status: 0 });
+  writeFileSync(join(cwd, 'data', `first-key-${key.slice(0, 11)}`), key);
+  t.match(await cli(cwd, ['keys', 'list', ...options], env), { status: 0, err: '' });
+});
 
 t.test('a start that cannot save the key of a new store says how to make another', async (t) => {
   const cwd = workDirectory(t);
@@ -446,7 +465,31 @@ t.test('a start that cannot save the key of a new store says how to make another
   t.match(daemon.stdout(), ' -H "x-api-key: <key>"', 'the requests to try have no key');
   await daemon.socket();
   t.match(await cli(cwd, command.split(' ')), { status: 0, out: /^ws_\w+$/ });
+  t.same(await daemon.stop(), [0, null]);
+
+  rmSync(join(cwd, 'data', 'first-key.new'), { recursive: true });
+  const list = ['keys', 'list', '--config', EMBEDDED, ...ANYWHERE];
+  const next = await cli(cwd, list, { TRACECTL_DATA: join(cwd, 'data') });
+  t.match(next.err, `a key in the file ${join(cwd, 'data', 'first-key')}.`);
 });
+
+/** The files of keys that no start has shown. */
+function keptKeys(cwd: string): string[] {
+  const data = join(cwd, 'data');
+  return readdirSync(data)
+    .filter((name) => name.startsWith('first-key-'))
+    .map((name) => join(data, name));
+}
+
+/** Creates a store, and is killed before or after it is durable. */
+async function killedFirstStart(t: Test, cwd: string, moment: 'before' | 'after') {
+  const script = join(ROOT, 'test/helper/killed-first-start.ts');
+  const argv = [script, moment, join(cwd, 'tracectl.yaml'), ...ANYWHERE];
+  const child = spawn(process.execPath, argv, { cwd, stdio: ['ignore', 'inherit', 'inherit'] });
+  t.teardown(() => child.kill('SIGKILL'));
+  const [, signal] = await once(child, 'exit');
+  if (signal !== 'SIGKILL') throw new Error('the start ended otherwise');
+}
 
 /** A start that fails behind the store: another server has the address of the admin API. */
 async function failingStart(t: Test, cwd: string) {
@@ -472,6 +515,12 @@ function startDaemon(t: Test, cwd: string, ...more: readonly string[]) {
     stderr: stderr.text,
     says: stdout.until,
     logs: stderr.until,
+    /** Resolves with the exit status and signal. */
+    async stop() {
+      const ended = once(child, 'exit');
+      child.kill('SIGTERM');
+      return ended;
+    },
     /** The control socket is opened right after the start has been announced. */
     async socket() {
       while (!existsSync(join(cwd, 'data', 'control.sock'))) {

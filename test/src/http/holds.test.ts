@@ -2,7 +2,7 @@ import t from 'tap';
 import { renderEnvelopeRefusal } from '../../../src/http/envelope.ts';
 import type { Hold } from '../../../src/http/holds.ts';
 import { addRoute, find, holdOf } from '../../../src/http/holds.ts';
-import type { Handler, Route } from '../../../src/http/routes.ts';
+import type { CommonRoute, Entrance, Handler, Route } from '../../../src/http/routes.ts';
 import { createSink, sinkPipeline } from '../../helper/sink.ts';
 
 const handlers = new Map<string, Handler>();
@@ -22,7 +22,7 @@ type Given = {
   graph?: number;
   state?: Hold['state'];
   routes?: Route[];
-  preference?: (method: string) => number;
+  preference?: () => number;
 };
 
 /** A hold whose common routes, such as `/common`, have the handler `common of NAME`. */
@@ -36,10 +36,7 @@ function hold(
       return { ...route(path, name, method), handler: () => handler(`common of ${name}`) };
     }),
   );
-  const made = holdOf(graph, entrance, {
-    routes: common,
-    preference: (_entrance, method) => preference(method),
-  });
+  const made = holdOf([], graph, entrance, { routes: common, preference });
   for (const one of routes) addRoute('127.0.0.1:1', [], made, one);
   made.state = state;
   return made;
@@ -95,18 +92,29 @@ t.test('serves a common route through the preferred receiver, then the first', a
   t.equal(found([three, hold('five', { graph: 2 })], '/common'), 'common of five');
 });
 
-t.test('the preference of a receiver may depend on the method', async (t) => {
-  const one = hold('one', { graph: 2, preference: () => 1 });
-  const two = hold('two', { preference: (method) => (method === 'GET' ? 1 : 2) });
-  for (const path of ['/common', '/common/5']) {
-    for (const holds of [
-      [one, two],
-      [two, one],
-    ]) {
-      t.equal(found(holds, path), 'common of one');
-      t.equal(found(holds, path, 'PATCH'), 'common of two');
-    }
+t.test('a common route knows the entrances that are open', async (t) => {
+  const seen: (() => readonly Entrance[])[] = [];
+  const common: CommonRoute = {
+    ...route('/common', 'common'),
+    handler(_entrance, all) {
+      seen.push(all);
+      return () => {};
+    },
+  };
+  const holds: Hold[] = [];
+  const entrances = [1, 2, undefined, 3].map((number) =>
+    number === undefined
+      ? undefined
+      : { pipeline: sinkPipeline(createSink()), fallback: undefined },
+  );
+  for (const entrance of entrances) {
+    const made = holdOf(holds, 1, entrance, { routes: [common], preference: () => 0 });
+    made.state = entrance === entrances[1] ? 'bound' : 'open';
+    holds.push(made);
   }
+  const open = [entrances[0], entrances[3]];
+  for (const all of seen) t.strictSame(all(), open);
+  t.equal(seen.length, 3);
 });
 
 t.test('a receiver\u2019s own route comes before a common one with the same path', async (t) => {

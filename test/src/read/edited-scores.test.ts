@@ -11,7 +11,8 @@ import { sqlitePlace } from '../../helper/places.ts';
 import { freePort } from '../../helper/redis-server.ts';
 import { createSink, sinkPipeline } from '../../helper/sink.ts';
 
-const adding = (end: string): ScoreEditor => ({
+const adding = (end: string, id = `adding${end}`): ScoreEditor => ({
+  id,
   edit: async (scores) => scores.map((score) => ({ ...score, comment: `${score.comment}${end}` })),
 });
 
@@ -48,6 +49,7 @@ t.test('an update of feedback edits only the texts that it gives', async (t) => 
   const { call, store } = await clientListener(t, {
     offers: [
       offer(SCORE_EDITOR, {
+        id: 'seeing',
         edit: async (scores) => {
           seen.push(...scores.map(({ name, value, source }) => ({ name, value, source })));
           return Promise.all(
@@ -85,45 +87,53 @@ t.test('an update of feedback edits only the texts that it gives', async (t) => 
   );
 });
 
-t.test(
-  'of several receivers at one address, one whose pipeline has an editor stores scores',
-  async (t) => {
-    const { store, close } = await sqlitePlace(t).open();
-    const [project] = await store.projects.list();
-    const tenant = aTenant({ projectId: project?.id ?? '' });
-    const listeners = testListeners();
-    const address = `127.0.0.1:${await freePort()}`;
-    const ofStore = offer(STORE, store);
-    const entrances = [[ofStore], [ofStore, offer(SCORE_EDITOR, adding('-a'))], []].map(
-      (offers) => {
-        return { pipeline: sinkPipeline(createSink(), { offers, tenant }), fallback: undefined };
-      },
-    );
-    const bound: Listener[] = [];
-    for (const entrance of entrances) {
-      const listener = await listeners.bind(address, USUAL_LIMITS, entrance);
-      await listener.open();
-      bound.push(listener);
-    }
-    t.teardown(async () => {
-      for (const listener of bound) await listener.close(AbortSignal.abort());
-      await listeners.close();
-      await close();
-    });
-    const [first] = bound;
-    const call = (method: string, path: string, body: object) => {
-      const url = first === undefined ? '' : urlOf(first) + path;
-      const headers = { 'content-type': 'application/json' };
-      return fetch(url, { method, headers, body: JSON.stringify(body) });
-    };
-    const comments = async (traceId: string) =>
-      (await store.scores.list(tenant.projectId, traceId)).map(({ comment }) => comment);
-    const score = { name: 'k', value: 1, comment: 'c' };
-    t.equal((await call('POST', '/api/v1/traces/t/scores', score)).status, 201);
-    t.same(await comments('t'), ['c-a']);
-    const feedback = { id: 'f', key: 'k', score: 1, run_id: 'u', comment: 'c' };
-    t.equal((await call('POST', '/feedback', feedback)).status, 200);
-    t.equal((await call('PATCH', '/feedback/f', { comment: 'd' })).status, 200);
-    t.same(await comments('u'), ['d-a']);
-  },
-);
+t.test('the editors of all receivers at an address that have the store edit scores', async (t) => {
+  const { store, close } = await sqlitePlace(t).open();
+  const [project] = await store.projects.list();
+  const tenant = aTenant({ projectId: project?.id ?? '' });
+  const listeners = testListeners();
+  const address = `127.0.0.1:${await freePort()}`;
+  const [ofStore, ofOther] = [offer(STORE, store), offer(STORE, { ...store })];
+  const entrances = [
+    [],
+    [ofStore],
+    [ofOther, offer(SCORE_EDITOR, adding('-other'))],
+    [ofStore, offer(SCORE_EDITOR, adding('-a', 'same')), offer(SCORE_EDITOR, adding('-b'))],
+    [offer(SCORE_EDITOR, adding('-none'))],
+    [ofStore, offer(SCORE_EDITOR, adding('-a', 'same')), offer(SCORE_EDITOR, adding('-c'))],
+  ].map((offers) => {
+    return { pipeline: sinkPipeline(createSink(), { offers, tenant }), fallback: undefined };
+  });
+  const bound: Listener[] = [];
+  for (const entrance of entrances) {
+    const listener = await listeners.bind(address, USUAL_LIMITS, entrance);
+    await listener.open();
+    bound.push(listener);
+  }
+  t.teardown(async () => {
+    for (const listener of bound) await listener.close(AbortSignal.abort());
+    await listeners.close();
+    await close();
+  });
+  const [first] = bound;
+  const call = (method: string, path: string, body?: object) => {
+    const url = first === undefined ? '' : urlOf(first) + path;
+    const headers = { 'content-type': 'application/json' };
+    return fetch(url, { method, headers, ...(body && { body: JSON.stringify(body) }) });
+  };
+  const comments = async (traceId: string) =>
+    (await store.scores.list(tenant.projectId, traceId)).map(({ comment }) => comment);
+  const score = { name: 'k', value: 1, comment: 'c' };
+  t.equal((await call('POST', '/api/v1/traces/t/scores', score)).status, 201);
+  t.same(await comments('t'), ['c-a-b-c']);
+  const listed = await call('GET', '/api/v1/traces/t/scores');
+  t.match(await listed.json(), { scores: [{ comment: 'c-a-b-c' }] });
+  const feedback = { id: 'f', key: 'k', score: 1, run_id: 'u', comment: 'c' };
+  t.equal((await call('POST', '/feedback', feedback)).status, 200);
+  t.equal((await call('PATCH', '/feedback/f', { comment: 'd' })).status, 200);
+  t.same(await comments('u'), ['d-a-b-c']);
+  t.equal((await call('DELETE', '/feedback/f')).status, 200);
+  t.same(await comments('u'), []);
+  const runs = await call('POST', '/runs/query', { session: [tenant.projectId] });
+  t.equal(runs.status, 200, 'a request that reads with POST has the same store');
+});
