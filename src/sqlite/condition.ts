@@ -7,6 +7,7 @@ import type { FileWatch } from './file-watch.ts';
 import { watchFiles } from './file-watch.ts';
 import type { Opening, ThreadAccess } from './operation.ts';
 import type { ThreadEvents } from './thread-client.ts';
+import { WriteWatch } from './write-watch.ts';
 
 /** The health of a database: the disk's, and that of its files. */
 export type DatabaseHealth = {
@@ -23,6 +24,7 @@ export type DatabaseHealth = {
 export class FileCondition implements ThreadEvents {
   readonly #options: DatabaseOptions;
   readonly #directory: OwnedDirectory;
+  readonly #writes: WriteWatch;
   #files: FileWatch | undefined;
   #damage: string | undefined;
   /** The damage is in the file that is in use. */
@@ -33,17 +35,20 @@ export class FileCondition implements ThreadEvents {
   constructor(options: DatabaseOptions, directory: OwnedDirectory) {
     this.#options = options;
     this.#directory = directory;
+    const { clock, logger } = options;
+    this.#writes = new WriteWatch({ file: directory.databaseFile, clock, logger });
   }
 
   get isDamaged(): boolean {
     return this.#damage !== undefined;
   }
 
-  /** Starts to watch the files. */
-  watch(): void {
+  /** Starts to watch the files. `probe` writes to the database. */
+  watch(probe: () => Promise<unknown>): void {
     const { clock, logger, onRemoved = () => undefined } = this.#options;
     const identities = identitiesOf(this.#directory.watched);
     this.#files = watchFiles({ identities, clock, logger, onRemoved });
+    this.#writes.watch(probe);
   }
 
   /** Logs what the opening found and changed. */
@@ -90,6 +95,14 @@ export class FileCondition implements ThreadEvents {
     this.#files?.found(path);
   }
 
+  unwritable(message: string): void {
+    this.#writes.failed(message);
+  }
+
+  unsynced(message: string): void {
+    this.#writes.unsynced(message);
+  }
+
   ended(access: ThreadAccess, reason: Error): void {
     const fields = { file: this.#directory.databaseFile, err: reason };
     const { logger } = this.#options;
@@ -101,27 +114,28 @@ export class FileCondition implements ThreadEvents {
     logger.error(fields, 'Thread that writes the database ended; restart the daemon');
   }
 
-  /** The reason why nothing may be appended; undefined while the files are in their places. */
+  /** The reason why nothing may be appended; undefined while the files are in their places and can be synced. */
   shortage(): Error | undefined {
     if (this.#ended !== undefined) return this.#ended;
-    if (this.#files?.removed === undefined) return undefined;
+    if (this.#files?.removed === undefined) return this.#writes.shortage();
     const message = 'the data directory was removed or replaced';
     return new RetryableError('storage_failed', message, { retryAfterMs: 5000 });
   }
 
   health(): DatabaseHealth {
     const { ready, message, details } = this.#directory.health();
-    const removed = this.#files?.removed;
-    const shown = removed ?? this.#ended?.message ?? message ?? this.#damage;
+    const unwritable = this.#files?.removed ?? this.#ended?.message ?? this.#writes.trouble;
+    const shown = unwritable ?? message ?? this.#damage;
     return {
-      ready: ready && removed === undefined && this.#ended === undefined,
-      healthy: removed === undefined && this.#ended === undefined && !this.#isUnsound,
+      ready: ready && unwritable === undefined,
+      healthy: unwritable === undefined && !this.#isUnsound,
       ...(shown === undefined ? {} : { message: shown }),
       details: { ...details, damage: this.#damage ?? null },
     };
   }
 
   async close(): Promise<void> {
+    this.#writes.close();
     await this.#files?.close();
   }
 }

@@ -3,7 +3,7 @@ import type { DatabaseHealth } from './condition.ts';
 import { FileCondition } from './condition.ts';
 import type { OwnedDirectory } from './directory.ts';
 import { markFilled, openDirectory } from './directory.ts';
-import { keepShrinking, SHRINK, TRUNCATE_LOG } from './maintenance.ts';
+import { keepShrinking, PROBE, SHRINK, TRUNCATE_LOG } from './maintenance.ts';
 import type {
   Call,
   NameIn,
@@ -98,8 +98,9 @@ export async function openDatabase<Module extends OperationModule>(
     const reader = new ReadingThread(() => start('read'), clock, idleMs);
     const searcher = new ReadingThread(() => start('read'), clock, idleMs);
     await reader.start();
-    condition.watch();
-    return database(options, directory, condition, { writer, reader, searcher });
+    const threads = { writer, reader, searcher };
+    condition.watch(() => threads.writer.call([PROBE]));
+    return database(options, directory, condition, threads);
   } catch (error) {
     await writer?.close();
     await directory.close();

@@ -6,6 +6,9 @@ export const SHRINK = 'sqlite.shrink';
 /** Answered after the commit: inside a transaction the log cannot be truncated. */
 export const TRUNCATE_LOG = 'sqlite.truncate_log';
 
+/** Writes a page, to find whether the file takes writes. */
+export const PROBE = 'sqlite.probe';
+
 /** Free pages of 8 KiB that stay in the file for later growth, and the pages that one step gives back. */
 const KEPT_PAGES = 4096;
 const STEP_PAGES = 512;
@@ -22,6 +25,12 @@ export function shrinkOperation(db: DatabaseSync): () => boolean {
     returnPages(db);
     return free > KEPT_PAGES + STEP_PAGES;
   };
+}
+
+/** Returns an operation that writes the page of the header, unchanged. */
+export function probeOperation(db: DatabaseSync): () => void {
+  const version = db.prepare('PRAGMA user_version');
+  return () => db.exec(`PRAGMA user_version = ${Number(version.get()?.user_version)}`);
 }
 
 export function returnPages(db: DatabaseSync): void {

@@ -5,7 +5,7 @@ import { DamagedDataError } from '../model/errors.ts';
 import type { FileIdentities } from './file-identity.ts';
 import { identitiesOf } from './file-identity.ts';
 import { logDamageIn } from './log-damage.ts';
-import { SHRINK, shrinkOperation, TRUNCATE_LOG } from './maintenance.ts';
+import { PROBE, probeOperation, SHRINK, shrinkOperation, TRUNCATE_LOG } from './maintenance.ts';
 import type { MigratedFile } from './migrate.ts';
 import { mendVersion, migrateFile, refuseNewer } from './migrate.ts';
 import type {
@@ -210,5 +210,9 @@ function createFile(
 }
 
 function ownOperations(db: DatabaseSync): OperationTable {
-  return { [SHRINK]: shrinkOperation(db), [TRUNCATE_LOG]: () => TRUNCATE_LOG };
+  return {
+    [SHRINK]: shrinkOperation(db),
+    [TRUNCATE_LOG]: () => TRUNCATE_LOG,
+    [PROBE]: probeOperation(db),
+  };
 }

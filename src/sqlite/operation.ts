@@ -116,5 +116,7 @@ export type ThreadMessage =
       readonly reserveUsed: boolean;
       /** The path that does not lead to the open file any more: nothing of this group counts as written. */
       readonly moved: string | undefined;
+      /** The error of a sync that failed, after which the thread writes no more. */
+      readonly unsynced: string | undefined;
     }
   | { readonly type: 'closed' };

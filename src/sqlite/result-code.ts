@@ -1,8 +1,10 @@
 /** SQLite's primary result codes that decide how a thread goes on, and the extended codes of a failed sync. */
 const SQLITE_BUSY = 5;
+const SQLITE_READONLY = 8;
 export const SQLITE_IOERR = 10;
 export const SQLITE_FULL = 13;
 const SQLITE_CORRUPT = 11;
+const SQLITE_CANTOPEN = 14;
 const SQLITE_TOOBIG = 18;
 const SQLITE_CONSTRAINT = 19;
 const SQLITE_NOTADB = 26;
@@ -22,6 +24,13 @@ export function isFull(errcode: number | undefined): boolean {
 /** Another connection has the lock. */
 export function isBusy(errcode: number | undefined): boolean {
   return primaryCode(errcode) === SQLITE_BUSY;
+}
+
+/** The file system refuses the write for another reason than a lack of room, such as a failing disk. */
+export function isUnwritable(errcode: number | undefined): boolean {
+  const code = primaryCode(errcode);
+  if (code === SQLITE_IOERR) return !isFull(errcode);
+  return code === SQLITE_READONLY || code === SQLITE_CANTOPEN;
 }
 
 /** The file's content is not what SQLite wrote. */

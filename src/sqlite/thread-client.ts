@@ -15,7 +15,7 @@ import type {
   ThreadData,
   ThreadMessage,
 } from './operation.ts';
-import { isDamage, isFull, isRefusedRow } from './result-code.ts';
+import { isDamage, isFull, isRefusedRow, isUnwritable } from './result-code.ts';
 
 /** A group is closed at this weight (about bytes), so that one transaction never delays the next for long. */
 const GROUP_WEIGHT = 4 * 1024 * 1024;
@@ -62,6 +62,10 @@ export type ThreadEvents = {
   damaged?(message: string): void;
   /** The path does not lead to the thread's file any more. */
   moved?(path: string): void;
+  /** A write failed because the file system refused it. */
+  unwritable?(message: string): void;
+  /** A sync failed: the thread writes no more. */
+  unsynced?(message: string): void;
   /** The thread ended without `close` or `kill`. */
   ended?(access: ThreadAccess, reason: Error): void;
 };
@@ -198,6 +202,7 @@ class GroupingClient implements ThreadClient {
     if (message.moved !== undefined) this.#events.moved?.(message.moved);
     const damage = message.failures?.find((failure) => isDamage(failure?.errcode));
     if (damage !== undefined) this.#events.damaged?.(damage.message);
+    if (this.#access === 'write') this.#tellOfWrites(message);
     for (let i = 0; i < group.length; i++) {
       const failure = message.failures?.[i];
       if (failure === undefined) group[i]?.resolve(message.results[i]);
@@ -205,6 +210,16 @@ class GroupingClient implements ThreadClient {
     }
     if (this.#waiting.length > 0) this.#schedule();
     else if (this.#closing !== undefined) this.#worker.postMessage('close');
+  }
+
+  #tellOfWrites({ failures, moved, unsynced }: ThreadMessage & { type: 'done' }): void {
+    if (moved !== undefined) return;
+    if (unsynced !== undefined) {
+      this.#events.unsynced?.(unsynced);
+      return;
+    }
+    const refused = failures?.find((failure) => isUnwritable(failure?.errcode));
+    if (refused !== undefined) this.#events.unwritable?.(refused.message);
   }
 
   /** Rejects every call without an answer. Whether the group in flight was written is unknown. */

@@ -58,7 +58,8 @@ async function serve(): Promise<void> {
     reserveUsed = false;
     const outcome =
       data.access === 'write' ? runGroup(connection, calls) : readGroup(connection, calls);
-    const answer: ThreadMessage = { type: 'done', ...outcome, reserveUsed, moved };
+    const unsynced = moved === undefined ? broken?.message : undefined;
+    const answer: ThreadMessage = { type: 'done', ...outcome, reserveUsed, moved, unsynced };
     // This thread uses a result no more, so its bytes move instead of being copied.
     port.postMessage(answer, data.access === 'read' ? ownedBuffers(outcome.results) : []);
     for (const call of calls) freeBytes(call);

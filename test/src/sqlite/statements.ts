@@ -20,6 +20,20 @@ export function readOperations(db: DatabaseSync) {
   };
 }
 
+/** The result code of the commits of the next groups; 0 commits them. */
+const disk = { errcode: 0, next: 0 };
+
+export function groupEnd() {
+  return {
+    beforeCommit(): void {
+      const { errcode } = disk;
+      if (errcode !== 0) throw Object.assign(new Error('refused by the disk'), { errcode });
+      disk.errcode = disk.next;
+    },
+    rolledBack(): void {},
+  };
+}
+
 export function writeOperations(db: DatabaseSync) {
   const add = db.prepare('INSERT INTO numbers VALUES (?)');
   return {
@@ -30,6 +44,13 @@ export function writeOperations(db: DatabaseSync) {
     end: (): void => process.exit(1),
     fail: (): void => {
       throw new Error('it fails');
+    },
+    failWith: (errcode: number): void => {
+      throw Object.assign(new Error(`it fails with ${errcode}`), { errcode });
+    },
+    refuseWrites: (errcode: number): void => {
+      disk.next = errcode;
+      if (errcode === 0) disk.errcode = 0;
     },
     addAndFail: (value: number): void => {
       add.run(value);

@@ -1,0 +1,80 @@
+import type { Test } from 'tap';
+import t from 'tap';
+import { openDatabase } from '../../../src/sqlite/database.ts';
+import { fakeClock } from '../../helper/clock.ts';
+import { recordingLogger } from '../../helper/settings.ts';
+import { advanceUntil } from '../../helper/until.ts';
+
+/** A disk that takes no writes for another reason than a lack of room: the health of the database names it. */
+
+/** SQLite's extended result codes. */
+const READONLY = 8;
+const IOERR_WRITE = 778;
+const IOERR_FSYNC = 1034;
+const IOERR_SHMSIZE = 4874;
+const FULL = 13;
+
+async function open(t: Test) {
+  const [clock, logger] = [fakeClock(), recordingLogger()];
+  const database = await openDatabase<typeof import('./statements.ts')>({
+    directory: t.testdir({}),
+    name: 'test',
+    createDirectory: true,
+    minFreeBytes: 0,
+    reserveBytes: 0,
+    operations: new URL('./statements.ts', import.meta.url),
+    ...{ clock, logger },
+  });
+  t.teardown(() => database.close());
+  const logged = (message: string) => logger.lines.filter((line) => line.message === message);
+  return { database, clock, logged };
+}
+
+for (const [name, errcode] of Object.entries({ IOERR_WRITE, READONLY })) {
+  t.test(`is not ready while writes fail with ${name}, and tries until they succeed`, async (t) => {
+    const { database, clock, logged } = await open(t);
+    t.match(database.health(), { ready: true, healthy: true });
+    await database.write('refuseWrites', [errcode]);
+    for (let i = 0; i < 3; i++) {
+      await t.rejects(database.write('add', [i]), { code: 'storage_failed' });
+    }
+    const message = 'The files cannot be written: refused by the disk.';
+    t.match(database.health(), { ready: false, healthy: false, message });
+    t.equal(database.shortage(), undefined, 'requests are tried: the first one may succeed');
+    const [line, ...more] = logged('Database cannot be written; retrying');
+    t.match(line, { level: 'error', fields: { err: 'refused by the disk' } });
+    t.same(more, [], 'one line for each time');
+
+    clock.advance(1000);
+    await database.read('all', []);
+    t.equal(database.health().ready, false, 'a probe that fails is repeated');
+    await database.write('refuseWrites', [0]);
+    t.equal(database.health().ready, false);
+    await advanceUntil(clock, 1000, () => database.health().ready);
+    t.match(database.health(), { ready: true, healthy: true });
+    t.equal(logged('Database can be written again').length, 1);
+    t.equal(await database.write('add', [7]), 14);
+  });
+}
+
+t.test('takes a refused row and a full disk for no failing disk', async (t) => {
+  const { database } = await open(t);
+  await database.write('add', [1]);
+  await t.rejects(database.write('add', [1]), { code: 'storage_refused' });
+  for (const code of [FULL, IOERR_SHMSIZE]) {
+    await t.rejects(database.write('failWith', [code]), { code: 'disk_full' });
+  }
+  t.match(database.health(), { ready: true, healthy: true });
+});
+
+t.test('asks for a restart after a failed sync', async (t) => {
+  const { database, logged } = await open(t);
+  await database.write('add', [1]);
+  await t.rejects(database.write('failWith', [IOERR_FSYNC]), { code: 'storage_failed' });
+  await t.rejects(database.write('add', [2]), { code: 'storage_failed' }, 'it writes no more');
+  const message = 'A sync of the files failed (it fails with 1034): restart the daemon.';
+  t.match(database.health(), { ready: false, healthy: false, message });
+  t.match(database.shortage(), { code: 'storage_failed', retryAfterMs: 5000 });
+  t.equal(logged('Sync of the database failed; restart the daemon').length, 1);
+  t.same(await database.read('all', []), [1], 'it can be read');
+});
