@@ -14,7 +14,10 @@ export function conventionTables(): string {
       [
         ['`inputs`', listed(data.INPUTS)],
         ['`outputs`', listed(data.OUTPUTS)],
-        ['`model`', listed([...data.MODELS, ...data.AGENT_MODELS])],
+        [
+          '`model`',
+          `${listed([...data.MODELS, ...data.AGENT_MODELS])}, and the end of \`${data.QUALIFIED_MODEL}\` of a model call`,
+        ],
         ['`session_id`', listed(data.SESSIONS)],
         ['`user_id`', listed(data.USERS)],
         ...details,
@@ -42,14 +45,14 @@ export function conventionTables(): string {
       ],
     ),
     section(
+      'Outputs of model calls with tokens and a model',
+      ['attribute', 'places of the object with `usage` and maybe `model`'],
+      Object.entries(tokens.CALLS_IN_OUTPUTS).map(callRow),
+    ),
+    section(
       'Objects within an object of counts',
       ['object', 'members'],
-      Object.entries(tokens.NESTED_COUNTS).map(([name, kinds]) => [
-        `\`${name}\``,
-        Object.entries(kinds)
-          .map(([member, kind]) => `\`${member}\` → \`${kind}\``)
-          .join(', '),
-      ]),
+      Object.entries(tokens.NESTED_COUNTS).map(nestedRow),
     ),
     section('Kinds', ['attribute', 'kind by value'], data.KINDS.map(kindRow)),
     section(
@@ -99,13 +102,25 @@ function tokenRows(): Row[] {
   ]);
 }
 
-function kindRow({ key, values, presence, vercel }: data.KindRule): Row {
+type CallPlaces = { readonly places: readonly (readonly string[])[] };
+
+function callRow([key, { places }]: readonly [string, CallPlaces]): Row {
+  return [`\`${key}\``, listed(places.map((place) => ['$', ...place].join('.')))];
+}
+
+function nestedRow([name, kinds]: readonly [string, Readonly<Record<string, string>>]): Row {
+  const members = Object.entries(kinds).map(([member, kind]) => `\`${member}\` → \`${kind}\``);
+  return [`\`${name}\``, members.join(', ')];
+}
+
+function kindRow({ key, values, presence, endings, vercel }: data.KindRule): Row {
   if (presence !== undefined) return [`\`${key}\``, `any value: \`${presence}\``];
   if (vercel === true) return [`\`${key}\``, 'an operation of the Vercel AI SDK'];
   const pairs = Object.entries(values ?? {}).map(([value, kind]) =>
     value === kind ? `\`${value}\`` : `\`${value}\` → \`${kind}\``,
   );
-  return [`\`${key}\``, pairs.join(', ')];
+  const ends = Object.entries(endings ?? {}).map(([end, kind]) => `\`…${end}\` → \`${kind}\``);
+  return [`\`${key}\``, [...pairs, ...ends].join(', ')];
 }
 
 function unitsOf({ unitMs, except }: data.TimeToFirstToken): string {

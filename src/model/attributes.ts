@@ -13,6 +13,7 @@ import {
   MIME_TYPES,
   MODELS,
   OUTPUTS,
+  QUALIFIED_MODEL,
   SESSIONS,
   USAGE_RECORD,
   USERS,
@@ -22,8 +23,14 @@ import { detailRules } from './detail-attributes.ts';
 import type { ObservationKind } from './observation.ts';
 import { TRACING_VARIABLES, type TracingVariable } from './sent-twice.ts';
 import type { TextField } from './texts.ts';
-import { DETAILED_USAGE, TOKEN_KINDS, USAGE_DETAILS, USAGE_OBJECTS } from './token-conventions.ts';
-import type { TokenKind } from './usage.ts';
+import {
+  CALLS_IN_OUTPUTS,
+  DETAILED_USAGE,
+  TOKEN_KINDS,
+  USAGE_DETAILS,
+  USAGE_OBJECTS,
+} from './token-conventions.ts';
+import type { CountForm, TokenKind } from './usage.ts';
 import { kindOfCount } from './usage.ts';
 
 /* The rules by which attributes give the fields of an observation; they follow from the lists of `conventions.ts`. */
@@ -58,6 +65,13 @@ export const CUSTOM_FIELD_LAYERS = ['context', 'extra', 'metadata', 'event'] as 
 
 const EVENT_ROLES: ReadonlyMap<string, EventRole> = new Map(Object.entries(EVENTS));
 
+/** The outputs of a model call, with the places of the object that has its tokens and its model. */
+export type CallOutputRule = {
+  readonly role: 'call_output';
+  readonly places: readonly (readonly string[])[];
+  readonly form: CountForm;
+};
+
 /** A field that an attribute can give. `rank` is its place in its list: the lowest with a value wins. */
 export type AttributeRule =
   | { readonly role: 'input' | 'output'; readonly rank: number; readonly family: boolean }
@@ -68,7 +82,8 @@ export type AttributeRule =
   | { readonly role: 'tokens'; readonly rank: number; readonly kind: TokenKind }
   /** `within`: the object of the counts that the value is, if it is not the object of all counts. */
   | { readonly role: 'usage'; readonly rank: number; readonly within?: string }
-  | { readonly role: 'level' | 'level_message' | 'usage_record' }
+  | { readonly role: 'level' | 'level_message' | 'usage_record' | 'qualified_model' }
+  | CallOutputRule
   | DetailRule
   | { readonly role: 'context_metadata' }
   /** The members of the value have rules of their own; see `memberRules`. */
@@ -187,9 +202,8 @@ export function kindOfAttribute(rule: KindRule, text: string): ObservationKind |
   if (rule.presence !== undefined) return rule.presence;
   if (rule.vercel === true) return vercelKind(text);
   const value = (text.startsWith('"') ? text.replaceAll('"', '') : text).toLowerCase();
-  return rule.values !== undefined && Object.hasOwn(rule.values, value)
-    ? rule.values[value]
-    : undefined;
+  if (rule.values !== undefined && Object.hasOwn(rule.values, value)) return rule.values[value];
+  return Object.entries(rule.endings ?? {}).find(([ending]) => value.endsWith(ending))?.[1];
 }
 
 /** An `operation.name` is the operation id, a space and the function id. */
@@ -261,6 +275,10 @@ function buildRules(): Map<string, readonly AttributeRule[]> {
   add(FAILURE.key, { role: 'level' });
   add(FAILURE.message, { role: 'level_message' });
   add(USAGE_RECORD.key, { role: 'usage_record' });
+  add(QUALIFIED_MODEL, { role: 'qualified_model' });
+  for (const [key, call] of Object.entries(CALLS_IN_OUTPUTS)) {
+    add(key, { role: 'call_output', ...call });
+  }
   add(METADATA_KEY, { role: 'members' });
   add('context_metadata', { role: 'context_metadata' });
   add('tracectl.observation', { role: 'embedded' });

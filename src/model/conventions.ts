@@ -142,6 +142,12 @@ export const MODELS = [
 /** Models of agents, which make no model call themselves. */
 export const AGENT_MODELS = ['model_name'] as const;
 
+/**
+ * The attribute with the name of a Genkit action. That of a model call is its model behind the name of a plugin, which is the provider:
+ * `openai/gpt-4o-mini`.
+ */
+export const QUALIFIED_MODEL = 'genkit:name';
+
 export const SESSIONS = [
   'langfuse.session.id',
   'langfuse.trace.session.id',
@@ -205,6 +211,8 @@ export type KindRule = {
   readonly values?: Readonly<Record<string, ObservationKind>>;
   /** The kind of every span with this attribute, whatever its value. */
   readonly presence?: ObservationKind;
+  /** The kinds of values that end in a text, if no value equals. */
+  readonly endings?: Readonly<Record<string, ObservationKind>>;
   /** The value is an operation id of the Vercel AI SDK, such as `ai.generateText.doGenerate`. */
   readonly vercel?: boolean;
 };
@@ -334,6 +342,36 @@ export const KINDS: readonly KindRule[] = [
       aggregation: 'generation',
     },
   },
+  {
+    key: 'genkit:metadata:subtype',
+    values: {
+      flow: 'chain',
+      prompt: 'chain',
+      'executable-prompt': 'chain',
+      model: 'generation',
+      'background-model': 'generation',
+      embedder: 'embedding',
+      tool: 'tool',
+      'tool.v2': 'tool',
+      retriever: 'retriever',
+      reranker: 'retriever',
+      evaluator: 'evaluator',
+      agent: 'agent',
+    },
+  },
+  {
+    key: 'haystack.component.type',
+    values: { agent: 'agent' },
+    endings: {
+      generator: 'generation',
+      embedder: 'embedding',
+      retriever: 'retriever',
+      ranker: 'retriever',
+    },
+  },
+  { key: 'haystack.agent.step.llm.input', presence: 'generation' },
+  { key: 'haystack.pipeline.max_runs_per_component', presence: 'chain' },
+  { key: 'haystack.agent.step', presence: 'chain' },
   { key: 'gen_ai.tool.name', presence: 'tool' },
   { key: 'gen_ai.tool.call.id', presence: 'tool' },
   { key: 'spring.ai.tool.definition.name', presence: 'tool' },
@@ -533,6 +571,9 @@ export const JSON_TEXTS: readonly { readonly key: string; readonly values?: bool
     'gen_ai.system_instructions',
     'traceloop.entity.input',
     'traceloop.entity.output',
+    'genkit:input',
+    'genkit:output',
+    'genkit:metadata:context',
     'gen_ai.tool.definitions',
     'model_request_parameters',
     'logfire.json_schema',

@@ -84,6 +84,11 @@ const CLAUDE_CALL: readonly LogAttribute[] = [
   { to: 'gen_ai.usage.output_tokens', from: ['output_tokens'], as: 'count' },
   { to: 'gen_ai.usage.cache_read.input_tokens', from: ['cache_read_tokens'], as: 'count' },
   { to: 'gen_ai.usage.cache_creation.input_tokens', from: ['cache_creation_tokens'], as: 'count' },
+  {
+    to: 'gen_ai.usage.details.ephemeral_1h_input_tokens',
+    from: ['cache_creation_1h_tokens'],
+    as: 'count',
+  },
   { to: 'gen_ai.usage.cost', from: ['cost_usd'], as: 'amount' },
   { to: 'ai.response.msToFirstChunk', from: ['ttft_ms'], as: 'duration' },
   // The spans of the client have it as the id of their response.

@@ -59,6 +59,7 @@ export const TOKEN_KINDS = {
       'cache_read_tokens',
       'input_cache_read',
       'cachedInputTokens',
+      'cachedContentTokens',
       'cached_modality_1',
       'cached_modality_TEXT',
       'cached_modality_text',
@@ -105,7 +106,12 @@ export const TOKEN_KINDS = {
       'ai.usage.outputTokenDetails.reasoningTokens',
       'llm.usage.reasoning_tokens',
     ],
-    names: ['reasoning_output_tokens', 'output_reasoning_tokens', 'output_reasoning'],
+    names: [
+      'reasoning_output_tokens',
+      'output_reasoning_tokens',
+      'output_reasoning',
+      'thoughtsTokens',
+    ],
   },
   input_audio_tokens: {
     attributes: [
@@ -232,6 +238,19 @@ export const USAGE_OBJECTS = [
   'langsmith.metadata.usage_metadata',
   'mlflow.chat.tokenUsage',
 ] as const;
+
+/** The objects in the outputs of Haystack's generators and embedders, of which the first one counts. */
+const HAYSTACK_META = [['replies', '0', 'meta'], ['meta', '0'], ['meta']];
+
+/**
+ * Attributes whose JSON, the outputs of a model call, has an object with the tokens (`usage`) and maybe the `model`, by the places of that
+ * object. It counts only in a model call, because the outputs of the spans around it repeat it.
+ */
+export const CALLS_IN_OUTPUTS = {
+  'genkit:output': { places: [[]], form: 'genkit' },
+  'haystack.component.output': { places: HAYSTACK_META, form: 'anthropic' },
+  'haystack.agent.step.llm.output': { places: HAYSTACK_META, form: 'anthropic' },
+} as const;
 
 /** Attributes with the details of one side, as JSON or as Python prints them, by the name of their object. */
 export const USAGE_DETAILS = {

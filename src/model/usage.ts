@@ -46,9 +46,10 @@ function isSummand(name: string): boolean {
 
 /**
  * How a client counts parts. `included`: input has the cached tokens and output the tokens of reasoning. `langfuse`: they exclude
- * each other. `anthropic`: counts with Anthropic's names exclude each other, because clients pass on its usage object.
+ * each other. `anthropic`: counts with Anthropic's names exclude each other, because clients pass on its usage object. `genkit`: as
+ * `anthropic`, and the output excludes the tokens of reasoning if the total has room for them, because it passes on Google's counts.
  */
-export type CountForm = 'included' | 'langfuse' | 'anthropic';
+export type CountForm = 'included' | 'langfuse' | 'anthropic' | 'genkit';
 
 type Count = {
   readonly kind: string;
@@ -187,9 +188,18 @@ export class UsageCounts {
   #partsApart(form: CountForm): readonly Side[] {
     const total = this.#found('total_tokens')?.count;
     if (total === this.#of('input_tokens') + this.#of('output_tokens')) return [];
-    if (form === 'anthropic') return this.#hasAnthropicNames() ? [INPUT] : [];
+    if (form === 'anthropic' || form === 'genkit') {
+      if (this.#hasAnthropicNames()) return [INPUT];
+      return form === 'genkit' && this.#isReasoningApart(total) ? [OUTPUT] : [];
+    }
     // OpenAI's own names include the parts in Langfuse too.
     return SIDES.filter(({ side, includedAs }) => this.#found(side)?.name !== includedAs);
+  }
+
+  #isReasoningApart(total = 0): boolean {
+    const { side, parts } = OUTPUT;
+    const output = parts.reduce((sum, part) => sum + this.#of(part), this.#of(side));
+    return total >= this.#of('input_tokens') + output;
   }
 
   #hasAnthropicNames(): boolean {
@@ -226,6 +236,11 @@ const INPUT: Side = {
   parts: ['cached_tokens', 'cache_write_tokens'],
   includedAs: 'prompt_tokens',
 };
+const OUTPUT: Side = {
+  side: 'output_tokens',
+  parts: ['reasoning_tokens'],
+  includedAs: 'completion_tokens',
+};
 /** The sides of Langfuse, whose counts exclude the modalities, too. */
 const SIDES: readonly Side[] = [
   {
@@ -240,15 +255,14 @@ const SIDES: readonly Side[] = [
     beginnings: PARTS_APART.input_tokens,
   },
   {
-    side: 'output_tokens',
+    ...OUTPUT,
     parts: [
-      'reasoning_tokens',
+      ...OUTPUT.parts,
       'output_audio_tokens',
       'output_text_tokens',
       'output_image_tokens',
       'output_video_tokens',
     ],
-    includedAs: 'completion_tokens',
     beginnings: PARTS_APART.output_tokens,
   },
 ];

@@ -30,6 +30,8 @@ type SpanMeasures = {
   readonly scope: string | null;
   /** OpenLIT names the tools that a model asks for, which the model call is none of. */
   readonly isModelCall: boolean;
+  /** The provider that no attribute of its own names. */
+  readonly provider: string | undefined;
   readonly inputBytes: number | undefined;
   readonly outputBytes: number | undefined;
   readonly ignored: readonly IgnoredValue[] | undefined;
@@ -130,11 +132,11 @@ export class DetailFacts {
 
   /** `resource` has the details of the span's resource. */
   details(
-    { start, scope, isModelCall, inputBytes, outputBytes, ignored }: SpanMeasures,
+    { start, scope, isModelCall, provider, inputBytes, outputBytes, ignored }: SpanMeasures,
     resource: DetailFacts | undefined,
   ): ObservationDetails | null {
     return detailsOf({
-      provider: this.ownText('provider'),
+      provider: this.ownText('provider') ?? clipped(provider),
       environment: this.#text('environment', resource),
       release: this.#text('release', resource),
       tags: this.ownTags ?? resource?.ownTags,

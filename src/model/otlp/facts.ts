@@ -1,6 +1,7 @@
 import {
   type AttributeKey,
   type AttributeRule,
+  type CallOutputRule,
   CUSTOM_FIELD_LAYERS,
   type CustomFieldLayerName,
   exceptionRules,
@@ -20,9 +21,10 @@ import type { Instant, ObservationError, ObservationKind, TokenUsage } from '../
 import type { TracingVariables } from '../sent-twice.ts';
 import { LANGFUSE_USAGE } from '../token-conventions.ts';
 import { type TokenKind, UsageCounts, withTotal } from '../usage.ts';
+import { type CallOutput, callOutputIn } from './call-output.ts';
 import { DetailFacts } from './detail-facts.ts';
 import { decodeEmbedded, type EmbeddedFields } from './embedded-observation.ts';
-import { membersOfValue, takeAttributeCounts, unquoted } from './objects.ts';
+import { membersOfValue, type NoteIgnored, takeAttributeCounts, unquoted } from './objects.ts';
 import type { OtlpValue } from './span.ts';
 import { scalarOf } from './value.ts';
 
@@ -86,6 +88,13 @@ export class SpanFacts {
   isFailed = false;
   /** The span repeats the model and the tokens of another one. */
   #repeatsCall = false;
+  /** `PROVIDER/MODEL` of a model call; the name of any other span. */
+  #qualifiedModel: string | undefined = undefined;
+  #outputs:
+    | { readonly rule: CallOutputRule; readonly key: string; readonly text: string }
+    | undefined = undefined;
+  /** Null if the outputs are no call with tokens. */
+  #callOutput: CallOutput | null | undefined = undefined;
   #levelMessage: string | undefined = undefined;
   #ignored: IgnoredValues | undefined = undefined;
   /** The environment of a LangSmith client. */
@@ -152,6 +161,13 @@ export class SpanFacts {
         break;
       case 'usage_record':
         this.#repeatsCall = scalarOf(value) === USAGE_RECORD.value;
+        break;
+      case 'qualified_model':
+        this.#qualifiedModel = textOf(scalarOf(value), 'model');
+        break;
+      case 'call_output':
+        if (key !== undefined)
+          this.#outputs = { rule, key, text: textOf(scalarOf(value), 'model') };
         break;
       case 'level_message':
         this.#levelMessage = textOf(scalarOf(value), 'message');
@@ -314,11 +330,51 @@ export class SpanFacts {
   }
 
   get model(): Best | undefined {
-    return this.#repeatsCall ? undefined : this.#model;
+    if (this.#repeatsCall) return undefined;
+    return this.#model ?? this.#modelElsewhere();
   }
 
   get tokens(): readonly TokenCount[] | undefined {
-    return this.#repeatsCall ? undefined : this.#tokens;
+    if (this.#repeatsCall) return undefined;
+    return this.#tokens ?? this.#tokensOfOutputs();
+  }
+
+  get isModelCall(): boolean {
+    return this.kind === 'generation' || this.kind === 'embedding';
+  }
+
+  /** The provider in the name of the model. */
+  get provider(): string | undefined {
+    const [provider, ...model] = this.isModelCall ? (this.#qualifiedModel?.split('/') ?? []) : [];
+    return model.length === 0 ? undefined : provider;
+  }
+
+  /** The model that the outputs or the name have, which stay where they are. */
+  #modelElsewhere(): Best | undefined {
+    if (!this.isModelCall) return undefined;
+    const name = this.#qualifiedModel;
+    const text = this.#modelCall()?.model ?? name?.slice(name.indexOf('/') + 1);
+    return text ? { rank: NONE, key: undefined, text } : undefined;
+  }
+
+  #tokensOfOutputs(): readonly TokenCount[] | undefined {
+    const { counts } = this.#modelCall() ?? {};
+    const key = this.#outputs?.key;
+    if (counts === undefined || counts.length === 0 || key === undefined) return undefined;
+    return counts.map(({ kind, count }) => {
+      return { kind: kind as TokenKind, rank: OBJECT_RANK, key, count, isPart: true };
+    });
+  }
+
+  /** The outputs are read once, and only those of a model call. */
+  #modelCall(): CallOutput | undefined {
+    if (this.#outputs === undefined || !this.isModelCall) return undefined;
+    const { rule, key, text } = this.#outputs;
+    if (this.#callOutput === undefined) {
+      const note: NoteIgnored = (reason, member) => this.#ignore(key, reason, member);
+      this.#callOutput = callOutputIn(text, rule, countOf, note) ?? null;
+    }
+    return this.#callOutput ?? undefined;
   }
 
   get usage(): TokenUsage | null {

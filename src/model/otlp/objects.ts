@@ -25,7 +25,8 @@ function memberOf({ key = '', value }: OtlpKeyValue): readonly [string, unknown]
   return [key, membersOfList(value) ?? scalarOf(value)];
 }
 
-function membersOfJson(value: unknown): Members | undefined {
+/** The members of a decoded object; undefined for any other value. */
+export function membersOfJson(value: unknown): Members | undefined {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return undefined;
   return Object.entries(value);
 }
@@ -59,7 +60,17 @@ export function takeAttributeCounts(
   const members: Members | undefined =
     within === undefined || sent === undefined ? sent : [[within, sent]];
   if (members === undefined) note('counts');
-  for (const [name, member] of members ?? []) {
+  takeMemberCounts(counts, members ?? [], countOf, note);
+}
+
+/** Adds the known counts among members and in the objects in them. */
+export function takeMemberCounts(
+  counts: UsageCounts,
+  members: Members,
+  countOf: (value: unknown) => number | undefined,
+  note: NoteIgnored,
+): void {
+  for (const [name, member] of members) {
     const kinds = nestedKinds(name);
     if (kinds === undefined) {
       const count = countOf(member);

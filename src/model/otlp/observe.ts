@@ -92,12 +92,13 @@ const NO_DETAILS = new DetailFacts();
 
 function detailsOfSpan(
   { startTime: start, scope }: SpanHead,
-  { details = NO_DETAILS, kind, input, output, ignored }: SpanFacts,
+  facts: SpanFacts,
   resource: SpanFacts | undefined,
 ): ObservationDetails | null {
+  const { details = NO_DETAILS, input, output, isModelCall, provider, ignored } = facts;
   const bytes = { inputBytes: input.bytes, outputBytes: output.bytes };
-  const isModelCall = kind === 'generation' || kind === 'embedding';
-  return details.details({ start, scope, isModelCall, ...bytes, ignored }, resource?.details);
+  const measures = { start, scope, isModelCall, provider, ...bytes, ignored };
+  return details.details(measures, resource?.details);
 }
 
 /** An observation that another tracectl embedded in a span. */

@@ -287,6 +287,172 @@ t.test('Haystack: pipelines, components, agents and tools', async (t) => {
   t.match(withAttributes(tool).observation, { kind: 'tool', details: { tool: 'weather' } });
 });
 
+t.test('Haystack: the model and the tokens of a call are in its outputs', async (t) => {
+  const usage = {
+    ...{ completion_tokens: 9, prompt_tokens: 21, total_tokens: 30 },
+    completion_tokens_details: { audio_tokens: null, reasoning_tokens: 4 },
+    prompt_tokens_details: { audio_tokens: null, cached_tokens: 8 },
+  };
+  const meta = { model: 'gpt-4o-mini-2024-07-18', index: 0, finish_reason: 'stop', usage };
+  const expected = {
+    kind: 'generation',
+    model: 'gpt-4o-mini-2024-07-18',
+    usage: {
+      ...{ input_tokens: 21, output_tokens: 9, total_tokens: 30 },
+      ...{ cached_tokens: 8, reasoning_tokens: 4 },
+    },
+  };
+  const replies = [{ role: 'assistant', meta, content: [{ text: 'It is 4 degrees.' }] }];
+  const output = JSON.stringify({ replies });
+  const component = (type: string, outputs = output) => ({
+    'haystack.component.type': type,
+    'haystack.component.output': outputs,
+  });
+  const chat = withAttributes(component('OpenAIChatGenerator'));
+  t.match(chat.observation, expected);
+  t.match(chat.payload.outputs, { replies }, 'the outputs stay whole');
+  const texts = JSON.stringify({ replies: ['It is 4 degrees.'], meta: [meta] });
+  t.match(withAttributes(component('OpenAIGenerator', texts)).observation, expected);
+  const step = {
+    'haystack.agent.step.llm.input': '{"messages":[]}',
+    'haystack.agent.step.llm.output': output,
+  };
+  t.match(withAttributes(step).observation, expected);
+  const embedded = { embedding: [0.5], meta: { model: 'e-3', usage: { prompt_tokens: 5 } } };
+  t.match(withAttributes(component('OpenAITextEmbedder', JSON.stringify(embedded))).observation, {
+    ...{ kind: 'embedding', model: 'e-3', usage: { input_tokens: 5, total_tokens: 5 } },
+  });
+  const anthropic = {
+    ...{ input_tokens: 5, cache_read_input_tokens: 8, cache_creation_input_tokens: 0 },
+    output_tokens: 9,
+  };
+  const replied = { replies: [{ meta: { model: 'claude', usage: anthropic } }] };
+  t.match(
+    withAttributes(component('AnthropicChatGenerator', JSON.stringify(replied))).observation,
+    { usage: { input_tokens: 13, output_tokens: 9, cached_tokens: 8, total_tokens: 22 } },
+  );
+});
+
+t.test('Haystack: only model calls have tokens', async (t) => {
+  const replies = [{ meta: { model: 'm', usage: { prompt_tokens: 21 } } }];
+  const output = JSON.stringify({ replies });
+  for (const [type, kind] of [
+    ['BranchJoiner', 'span'],
+    ['InMemoryBM25Retriever', 'retriever'],
+    ['LostInTheMiddleRanker', 'retriever'],
+    ['Agent', 'agent'],
+  ]) {
+    const sent = { 'haystack.component.type': type, 'haystack.component.output': output };
+    t.match(withAttributes(sent).observation, { kind, model: null, usage: null }, String(type));
+  }
+  const pipeline = {
+    'haystack.pipeline.max_runs_per_component': 100,
+    'haystack.pipeline.output_data': JSON.stringify({ llm: { replies } }),
+  };
+  t.match(withAttributes(pipeline).observation, { kind: 'chain', model: null, usage: null });
+  t.match(withAttributes({ 'haystack.agent.step': 0 }).observation, { kind: 'chain' });
+  for (const outputs of ['{', '5', '[]', '{"replies":[null]}', '{"meta":{"usage":5}}']) {
+    const sent = {
+      'haystack.component.type': 'OpenAIChatGenerator',
+      'haystack.component.output': outputs,
+    };
+    const { observation } = withAttributes(sent);
+    t.match(observation, { kind: 'generation', model: null, usage: null }, outputs);
+  }
+});
+
+/** The attributes of an action of Genkit 1.42. */
+const genkitAction = (subtype: string, name: string, output: unknown) => ({
+  'genkit:type': 'action',
+  'genkit:metadata:subtype': subtype,
+  'genkit:key': `/${subtype}/${name}`,
+  'genkit:name': name,
+  'genkit:path': `/{generate,t:util}/{${name},t:action,s:${subtype}}`,
+  'genkit:input': '{"messages":[]}',
+  'genkit:output': JSON.stringify(output),
+  'genkit:state': 'success',
+});
+
+t.test('Genkit: a model call has its model, provider and tokens', async (t) => {
+  const usage = { inputTokens: 21, outputTokens: 9, totalTokens: 30 };
+  const message = { role: 'model', content: [{ text: 'It is 4 degrees.' }] };
+  const output = { finishReason: 'stop', message, usage };
+  const call = genkitAction('model', 'openai/gpt-4o-mini', output);
+  const expected = {
+    ...{ kind: 'generation', model: 'gpt-4o-mini', details: { provider: 'openai' } },
+    usage: { input_tokens: 21, output_tokens: 9, total_tokens: 30 },
+  };
+  const { observation, payload } = withAttributes(call);
+  t.match(observation, expected);
+  t.match(payload, { outputs: output, metadata: { 'genkit:name': 'openai/gpt-4o-mini' } });
+  const reversed = Object.fromEntries(Object.entries(call).reverse());
+  t.match(withAttributes(reversed).observation, expected, 'in any order of the attributes');
+  t.match(withAttributes({ ...call, 'gen_ai.usage.input_tokens': 5 }).observation, {
+    usage: { input_tokens: 5, total_tokens: 5 },
+  });
+  const local = withAttributes(genkitAction('model', 'local', { message })).observation;
+  t.match(local, { kind: 'generation', model: 'local', usage: null });
+  t.equal(local.details?.provider, undefined);
+  const failed = genkitAction('model', 'vertexai/models/gemini', null);
+  t.match(withAttributes(failed).observation, {
+    ...{ model: 'models/gemini', usage: null, details: { provider: 'vertexai' } },
+  });
+});
+
+t.test('Genkit: tokens of Google and Anthropic, which its plugins count apart', async (t) => {
+  const of = (usage: object) => usageOf(genkitAction('model', 'p/m', { usage }));
+  t.same(
+    of({
+      ...{ inputTokens: 21, outputTokens: 9, thoughtsTokens: 4 },
+      ...{ totalTokens: 34, cachedContentTokens: 8 },
+    }),
+    {
+      ...{ input_tokens: 21, output_tokens: 13, total_tokens: 34 },
+      ...{ reasoning_tokens: 4, cached_tokens: 8 },
+    },
+    'thoughts are beside the output',
+  );
+  t.match(of({ inputTokens: 21, outputTokens: 9, thoughtsTokens: 4, totalTokens: 30 }), {
+    ...{ output_tokens: 9, reasoning_tokens: 4 },
+  });
+  const custom = {
+    ...{ cache_creation_input_tokens: 100, cache_read_input_tokens: 8 },
+    ...{ ephemeral_5m_input_tokens: 60, ephemeral_1h_input_tokens: 40 },
+  };
+  t.same(of({ inputTokens: 21, outputTokens: 9, custom }), {
+    ...{ input_tokens: 129, output_tokens: 9, total_tokens: 138 },
+    ...{ cached_tokens: 8, cache_write_tokens: 100, cache_write_1h_tokens: 40 },
+  });
+});
+
+t.test('Genkit: kinds, and texts that it sends as JSON', async (t) => {
+  const usage = { inputTokens: 21, outputTokens: 9, totalTokens: 30 };
+  for (const [subtype, kind] of [
+    ['flow', 'chain'],
+    ['embedder', 'embedding'],
+    ['tool', 'tool'],
+    ['retriever', 'retriever'],
+    ['evaluator', 'evaluator'],
+    ['custom', 'span'],
+  ] as const) {
+    t.match(withAttributes(genkitAction(subtype, 'a/b', {})).observation, { kind }, subtype);
+  }
+  for (const sent of [
+    genkitAction('flow', 'a/b', { usage }),
+    {
+      'genkit:type': 'util',
+      'genkit:name': 'generate',
+      'genkit:output': JSON.stringify({ usage }),
+    },
+  ]) {
+    const { observation } = withAttributes(sent);
+    t.match(observation, { model: null, usage: null }, 'a span around a call repeats it');
+  }
+  t.match(withAttributes(genkitAction('flow', 'weather', 'It is 4 degrees.')).payload, {
+    outputs: 'It is 4 degrees.',
+  });
+});
+
 t.test('short names of cached tokens', async (t) => {
   const cached = { 'gen_ai.usage.input_tokens': 30, 'gen_ai.usage.cache_read_tokens': 8 };
   for (const written of ['cache_write_tokens', 'cache_creation_tokens']) {
