@@ -14,7 +14,7 @@ import type { IgnoredValue } from '../ignored.ts';
 import { parseInstant } from '../instant.ts';
 import { decodeCheckedText } from '../json/checked.ts';
 import type { Instant } from '../observation.ts';
-import { membersOfValue, type NoteIgnored, unquoted } from './objects.ts';
+import { MAX_OBJECT_TEXT, membersOfValue, type NoteIgnored, unquoted } from './objects.ts';
 import type { OtlpValue } from './span.ts';
 import { scalarOf } from './value.ts';
 
@@ -196,7 +196,7 @@ function tagsIn(value: OtlpValue | undefined): readonly unknown[] | undefined {
   const list = value?.arrayValue?.values;
   if (list !== undefined && list !== null) return list.map((entry) => scalarOf(entry));
   const text = value?.stringValue;
-  if (typeof text !== 'string') return undefined;
+  if (typeof text !== 'string' || text.length > MAX_OBJECT_TEXT) return undefined;
   if (!text.trimStart().startsWith('[')) return text.split(',');
   const tags = decodeCheckedText(text);
   return Array.isArray(tags) ? tags : undefined;

@@ -23,9 +23,23 @@ export const OtlpField = {
   LINKS: 10,
   /** `OtlpFlag`s. */
   FLAGS: 11,
+  /** The weight of its attributes, events and links; see `WEIGHT_OF_KEY`. */
+  WEIGHT: 12,
 } as const;
 
-export const OTLP_STRIDE = 12;
+export const OTLP_STRIDE = 13;
+
+/**
+ * Decoding a message costs time for each of its elements, of which a body may have one in every two bytes. A key of an attribute or of a
+ * kvlist has this weight, and a value of an array the weight 1. So has a field that is repeated although a message has one of it.
+ */
+export const WEIGHT_OF_KEY = 8;
+/** The most that the attributes, events and links of a span may weigh, which take a tenth of a second to decode. */
+export const MAX_WEIGHT = 32_768 * WEIGHT_OF_KEY;
+/** The same for a resource and for a scope, which are decoded beside a span. */
+export const MAX_SHARED_WEIGHT = MAX_WEIGHT / 4;
+/** Fields of a message, beside those that it may repeat, that have no weight. */
+export const FREE_FIELDS = 24;
 
 export const OtlpFlag = {
   /** An attribute may have `custom_fields` as its value, whose type has to be checked. */
@@ -46,9 +60,11 @@ export const ResourceField = {
   PLACE: 4,
   /** `OtlpFlag`s. */
   FLAGS: 5,
+  /** The weight of its attributes. */
+  WEIGHT: 6,
 } as const;
 
-export const RESOURCE_STRIDE = 6;
+export const RESOURCE_STRIDE = 7;
 
 /** The places in a scope's record of `OtlpIndex.scopes`. Scopes without spans have no record. */
 export const ScopeField = {
@@ -64,6 +80,8 @@ export const ScopeField = {
   PLACE: 5,
   /** The position of its first span. */
   FIRST_SPAN: 6,
+  /** The weight of its attributes. */
+  WEIGHT: 7,
 } as const;
 
-export const SCOPE_STRIDE = 7;
+export const SCOPE_STRIDE = 8;

@@ -7,9 +7,14 @@ import { observeJson } from './observe-json.ts';
 import { observeProto, wireAttribute } from './observe-proto.ts';
 import type { OtlpSpan } from './span.ts';
 import { attributeText } from './value.ts';
+import { tooHeavy } from './weight.ts';
 
-/** `FormatModule.head`. The span is observed once, when a fact other than an attribute is read. */
+/**
+ * `FormatModule.head`. The span is observed once, when a fact other than an attribute is read. One with too many elements has no facts but
+ * its ids: decoding it would hold the event loop up, and `validation` rejects it.
+ */
 export function headOfSpan(index: OtlpIndex, position: number, id: string | undefined): ItemHead {
+  if (tooHeavy(index, position) !== undefined) return headOfHeavy(id);
   const isWire = index.type === 'otlp_proto';
   let observation: Observation | undefined;
   let span: OtlpSpan | undefined;
@@ -44,5 +49,15 @@ export function headOfSpan(index: OtlpIndex, position: number, id: string | unde
     attribute: (key) =>
       (isWire ? wireAttribute(index, position, key) : attributeText(decoded().attributes, key)) ??
       resourceAttribute(index, spanField(index, position, OtlpField.RESOURCE), key),
+  };
+}
+
+/** The trace's part of a span's id has 32 digits. */
+function headOfHeavy(id: string | undefined): ItemHead {
+  return {
+    id,
+    traceId: id?.slice(0, 32) ?? null,
+    ...{ parentId: null, name: null, kind: null, status: null, scope: null },
+    attribute: () => undefined,
   };
 }

@@ -24,7 +24,7 @@ import { isTokenAt, type KeyTable, nodeFor, type PatternNode } from '../json/pat
 import { stringIn } from '../json/read.ts';
 import { repeatedTextAt } from '../repeated-text.ts';
 import { mayHoldCustomFields } from './custom-fields.ts';
-import { OtlpField, OtlpFlag } from './fields.ts';
+import { FREE_FIELDS, OtlpField, OtlpFlag, WEIGHT_OF_KEY } from './fields.ts';
 import {
   type Field,
   isScalar,
@@ -37,6 +37,7 @@ import {
   SPAN,
   SPAN_FIELDS,
   SPAN_KEYS,
+  VALUE,
 } from './json-shape.ts';
 import { plainAttribute, skipPlainAttribute } from './plain-attribute.ts';
 import { Recorder, type RecorderMark } from './recorder.ts';
@@ -89,8 +90,12 @@ type Walk = {
   resourceEnd: number;
   /** `OtlpFlag`s of the resource. */
   resourceFlags: number;
+  resourceWeight: number;
   scopeStart: number;
   scopeEnd: number;
+  scopeWeight: number;
+  /** The weight of the current span, scope or resource. */
+  weight: number;
   traceId: number;
   spanId: number;
   parentId: number;
@@ -115,8 +120,11 @@ function newWalk(text: Text, recorder: Recorder): Walk {
     resourceStart: 0,
     resourceEnd: 0,
     resourceFlags: 0,
+    resourceWeight: 0,
     scopeStart: 0,
     scopeEnd: 0,
+    scopeWeight: 0,
+    weight: 0,
     traceId: 0,
     spanId: 0,
     parentId: 0,
@@ -159,9 +167,11 @@ function walkMessage(
   let before: KeyTable | PatternNode | undefined = message === SPAN ? SPAN_KEYS : undefined;
   let at = spaceFrom(text, start + 1);
   const first = at;
+  let members = 0;
   if (bytes[at] !== CLOSE_BRACE) {
     for (;;) {
       if (bytes[at] !== QUOTE) fail(text, at);
+      members++;
       const predicted: PatternNode | undefined = before?.next;
       if (predicted !== undefined && isTokenAt(predicted, text, at)) {
         before = predicted;
@@ -180,7 +190,9 @@ function walkMessage(
       const field = message.fields.get(key);
       if (before !== undefined) before = predict(before, bytes, keyStart + 1, keyEnd - 1);
       if (field === undefined) {
+        const from = at;
         at = skipValue(text, at, depth);
+        walk.weight += Math.floor((at - from) / UNKNOWN_BYTES);
       } else {
         if (field.list && HOLDS_SPANS.has(message.name)) {
           marks ??= new Map();
@@ -195,9 +207,13 @@ function walkMessage(
       at = spaceFrom(text, at + 1);
     }
   }
+  if (members > FREE_FIELDS) walk.weight += members - FREE_FIELDS;
   leave(walk, message, start, at + 1);
   return at + 1;
 }
+
+/** So many bytes of a member without a meaning have the weight of a value: JSON.parse reads them, too. */
+const UNKNOWN_BYTES = 16;
 
 /** Predicts that the key at [start, end), if it is known, will again follow the one before; returns the last known key. */
 function predict(
@@ -223,6 +239,7 @@ function walkField(walk: Walk, start: number, depth: number, field: Field, lists
   const { text } = walk;
   const { bytes } = text;
   if (field.note === 'attributes' || field.note === 'resource') walk.customFields = false;
+  if (field.note === 'resource' || field.note === 'scope') walk.weight = 0;
   const isNull = bytes[start] === 0x6e;
   const saved = text.saved;
   let count = 0;
@@ -271,6 +288,8 @@ function walkList(
       at = spaceFrom(text, at + 1);
     }
   }
+  if (message === KEY_VALUE) walk.weight += WEIGHT_OF_KEY * count;
+  else if (message === VALUE) walk.weight += count;
   listCount = count;
   return at + 1;
 }
@@ -364,16 +383,16 @@ function mismatchAt(walk: Walk, start: number, type: ScalarType): void {
 function enter(walk: Walk, message: Message, start: number): void {
   switch (message.name) {
     case 'resource_spans':
-      walk.resourceStart = walk.resourceEnd = walk.resourceFlags = 0;
+      walk.resourceStart = walk.resourceEnd = walk.resourceFlags = walk.resourceWeight = 0;
       walk.recorder.enterResource(start);
       break;
     case 'scope_spans':
-      walk.scopeStart = walk.scopeEnd = 0;
+      walk.scopeStart = walk.scopeEnd = walk.scopeWeight = 0;
       walk.recorder.enterScope(start);
       break;
     case 'span':
       walk.traceId = walk.spanId = walk.parentId = 0;
-      walk.attributeBytes = walk.eventBytes = walk.events = walk.links = 0;
+      walk.attributeBytes = walk.eventBytes = walk.events = walk.links = walk.weight = 0;
       walk.badParent = walk.customFields = false;
       break;
     default:
@@ -383,10 +402,16 @@ function enter(walk: Walk, message: Message, start: number): void {
 function leave(walk: Walk, message: Message, start: number, end: number): void {
   switch (message.name) {
     case 'resource_spans':
-      walk.recorder.leaveResource(end, walk.resourceStart, walk.resourceEnd, walk.resourceFlags);
+      walk.recorder.leaveResource(
+        end,
+        walk.resourceStart,
+        walk.resourceEnd,
+        walk.resourceFlags,
+        walk.resourceWeight,
+      );
       break;
     case 'scope_spans':
-      walk.recorder.leaveScope(end, walk.scopeStart, walk.scopeEnd);
+      walk.recorder.leaveScope(end, walk.scopeStart, walk.scopeEnd, walk.scopeWeight);
       break;
     case 'span':
       recordSpan(walk, start, end);
@@ -409,10 +434,12 @@ function note(
       walk.resourceStart = start;
       walk.resourceEnd = end;
       walk.resourceFlags = walk.customFields ? OtlpFlag.CUSTOM_FIELDS : 0;
+      walk.resourceWeight = walk.weight;
       break;
     case 'scope':
       walk.scopeStart = start;
       walk.scopeEnd = end;
+      walk.scopeWeight = walk.weight;
       break;
     case 'trace_id':
       walk.traceId = idAt(bytes, start, end, 32);
@@ -454,6 +481,7 @@ function recordSpan(walk: Walk, start: number, end: number): void {
   spans[base + OtlpField.EVENT_BYTES] = walk.eventBytes;
   spans[base + OtlpField.EVENTS] = walk.events;
   spans[base + OtlpField.LINKS] = walk.links;
+  spans[base + OtlpField.WEIGHT] = walk.weight;
   spans[base + OtlpField.FLAGS] =
     (walk.customFields ? OtlpFlag.CUSTOM_FIELDS : 0) | (walk.badParent ? OtlpFlag.BAD_PARENT : 0);
 }

@@ -55,7 +55,7 @@ function message(name: Message['name'], fields: Record<string, Field>): Message 
   return { name, fields: new Map(Object.entries(fields)) };
 }
 
-const VALUE = message('other', {
+export const VALUE = message('other', {
   stringValue: text('value'),
   boolValue: one('bool'),
   intValue: one('int64'),

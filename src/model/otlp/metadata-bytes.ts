@@ -140,8 +140,12 @@ function memberBytes(key: string, ofValue: number): number {
   return compactBytes(JSON.stringify(key)) + ofValue + 2;
 }
 
+/** White space, or an escape. */
+const MAY_BE_SHORTER = /[ \t\r\n\\]/;
+
 /** The size without white space, which an input in JSON text may have. */
 export function compactBytes(json: string): number {
+  if (!MAY_BE_SHORTER.test(json)) return Buffer.byteLength(json);
   const text = textOf(Buffer.from(json), Number.MAX_SAFE_INTEGER);
   return skipValue(text, skipSpace(text, 0), 0) - text.saved;
 }

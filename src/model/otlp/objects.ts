@@ -10,10 +10,14 @@ import { scalarOf } from './value.ts';
 /** The members of an object; a member that is an object is read by `nestedMembers`. */
 type Members = readonly (readonly [name: string, value: unknown])[];
 
+/** A longer text gives no members, counts, amounts or tags: to read one as long as a body would hold the event loop up. */
+export const MAX_OBJECT_TEXT = 1_048_576;
+
 /** The members of an attribute's object; undefined for any other value. */
 export function membersOfValue(value: OtlpValue | undefined): Members | undefined {
   const text = value?.stringValue;
   if (typeof text !== 'string') return membersOfList(value);
+  if (text.length > MAX_OBJECT_TEXT) return undefined;
   return numberMembersOf(text) ?? membersOfJson(decodeCheckedText(text));
 }
 
@@ -40,8 +44,8 @@ function nestedMembers(member: unknown): Members | undefined {
 /** Counts as Python prints them: `{'cache_read': 8}`. */
 function membersOfPython(value: OtlpValue | undefined): Members | undefined {
   const text = value?.stringValue;
-  if (typeof text !== 'string' || !/^\{(?:'\w+': \d+(?:, |(?=\})))*\}$/.test(text))
-    return undefined;
+  if (typeof text !== 'string' || text.length > MAX_OBJECT_TEXT) return undefined;
+  if (!/^\{(?:'\w+': \d+(?:, |(?=\})))*\}$/.test(text)) return undefined;
   return membersOfJson(decodeCheckedText(text.replaceAll("'", '"')));
 }
 

@@ -1,7 +1,7 @@
 import type { OtlpIndex } from '../batch-index.ts';
 import { instantFromUnixNanos } from '../instant.ts';
 import type { Instant, Observation } from '../observation.ts';
-import { repeatedTextAt } from '../repeated-text.ts';
+import { isAt, repeatedTextAt } from '../repeated-text.ts';
 import { resourceFacts, scopeName } from './context.ts';
 import { decodeValue } from './decode.ts';
 import { SpanFacts } from './facts.ts';
@@ -138,6 +138,7 @@ export function wireAttribute(index: OtlpIndex, position: number, key: string): 
   const { bytes, spans } = index;
   const base = position * OTLP_STRIDE;
   const end = spans[base + OtlpField.END] as number;
+  const wanted = Buffer.from(key);
   let found: string | undefined;
   let p = spans[base + OtlpField.START] as number;
   while (p < end) {
@@ -149,7 +150,8 @@ export function wireAttribute(index: OtlpIndex, position: number, key: string): 
     const length = varintAt(bytes, next);
     p = next + length;
     findKeyValue(bytes, next, p);
-    if (keyAt(bytes, keyStart, keyEnd).text === key) {
+    // Bytes cost less than the look-up of a key that is new.
+    if (keyEnd - keyStart === wanted.length && isAt(wanted, bytes, keyStart, wanted.length)) {
       found = textOfValue(valueAt(bytes, valueStart, valueEnd));
     }
   }

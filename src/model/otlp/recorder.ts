@@ -42,13 +42,20 @@ export class Recorder {
     this.#scopePlace = -1;
   }
 
-  leaveResource(end: number, resourceStart: number, resourceEnd: number, flags: number): void {
+  leaveResource(
+    end: number,
+    resourceStart: number,
+    resourceEnd: number,
+    flags: number,
+    weight: number,
+  ): void {
     if (this.#resource < 0) return;
     const base = this.#resource * RESOURCE_STRIDE;
     this.#resources[base + ResourceField.END] = end;
     this.#resources[base + ResourceField.RESOURCE_START] = resourceStart;
     this.#resources[base + ResourceField.RESOURCE_END] = resourceEnd;
     this.#resources[base + ResourceField.FLAGS] = flags;
+    this.#resources[base + ResourceField.WEIGHT] = weight;
     this.#resource = -1;
   }
 
@@ -58,12 +65,13 @@ export class Recorder {
     this.#scopePlace++;
   }
 
-  leaveScope(end: number, scopeStart: number, scopeEnd: number): void {
+  leaveScope(end: number, scopeStart: number, scopeEnd: number, weight: number): void {
     if (this.#scope < 0) return;
     const base = this.#scope * SCOPE_STRIDE;
     this.#scopes[base + ScopeField.END] = end;
     this.#scopes[base + ScopeField.SCOPE_START] = scopeStart;
     this.#scopes[base + ScopeField.SCOPE_END] = scopeEnd;
+    this.#scopes[base + ScopeField.WEIGHT] = weight;
     this.#scope = -1;
   }
 
@@ -73,12 +81,12 @@ export class Recorder {
     if (this.count > this.#maxItems) return false;
     if (this.#resource < 0) {
       this.#resource = this.#resources.length / RESOURCE_STRIDE;
-      this.#resources.push(this.#resourceStart, 0, 0, 0, this.#resourcePlace, 0);
+      this.#resources.push(this.#resourceStart, 0, 0, 0, this.#resourcePlace, 0, 0);
     }
     if (this.#scope < 0) {
       this.#scope = this.#scopes.length / SCOPE_STRIDE;
       const { count } = this;
-      this.#scopes.push(this.#scopeStart, 0, 0, 0, this.#resource, this.#scopePlace, count - 1);
+      this.#scopes.push(this.#scopeStart, 0, 0, 0, this.#resource, this.#scopePlace, count - 1, 0);
     }
     this.base = (this.count - 1) * OTLP_STRIDE;
     if (this.base === this.spans.length) {

@@ -4,12 +4,13 @@ import { PAYLOAD_FIELDS, type PayloadField } from '../observation.ts';
 import type { Rejection } from '../rejection.ts';
 import { resourceAt, resourceField, scopeAt, scopeField, spanAt, spanField } from './context.ts';
 import { wrongCustomFields } from './custom-fields.ts';
-import { OtlpField, OtlpFlag, ResourceField, ScopeField } from './fields.ts';
+import { MAX_WEIGHT, OtlpField, OtlpFlag, ResourceField, ScopeField } from './fields.ts';
 import type { ResourceMembers, SharedMembers } from './metadata-bytes.ts';
 import { compactBytes, metadataBytes, resourceMembers, sharedMembers } from './metadata-bytes.ts';
 import { factsOfSpan } from './observe.ts';
 import { payloadOfSpan, RESOURCE_PREFIX } from './payload.ts';
 import type { OtlpSpan } from './span.ts';
+import { keysOfWeight, pathOfSpan, tooHeavy } from './weight.ts';
 
 /** The most bytes of a field's JSON that one byte of the body becomes, by encoding. */
 const GROWTH = { otlp_proto: 6, otlp_json: 2 } as const;
@@ -19,6 +20,11 @@ const PART_BYTES = 128;
 /** Lower bounds of the JSON of an event and of a link, each with a comma. */
 const LEAST_EVENT_BYTES = '{"name":""},'.length;
 const LEAST_LINK_BYTES = '{"trace_id":"","span_id":""},'.length;
+/**
+ * The most that the spans of a request weigh together whose fields are made and measured. Only a span of some 700 KB or more is, or one
+ * with a resource of that size, and clients spend more than a hundred bytes on each of its keys.
+ */
+const MAX_MEASURED_WEIGHT = 8 * MAX_WEIGHT;
 
 /**
  * The index with the verdicts of the rules. They decode large spans, which takes seconds for a hostile body, so a
@@ -39,30 +45,27 @@ export function otlpRejections(index: OtlpIndex): readonly Rejection[] {
 
 function fieldRejections(index: OtlpIndex): Rejection[] {
   const rejections: Rejection[] = [];
-  const shared = new SharedOfScopes(index);
+  const measuring = new Measuring(index);
   for (let position = 0; position < index.count; position++) {
     const wrongId = invalidId(index, position);
     if (wrongId !== undefined) {
       rejections.push({
         index: position,
         code: 'invalid_field',
-        reason: `${pathOf(index, position)}.${wrongId}`,
+        reason: `${pathOfSpan(index, position)}.${wrongId}`,
       });
       continue;
     }
-    const field = tooLargeField(index, position, shared);
-    if (field !== undefined) {
-      rejections.push({
-        index: position,
-        code: 'payload_too_large',
-        reason: `${pathOf(index, position)}: its ${field} are larger than ${MAX_FIELD_BYTES} bytes as JSON`,
-      });
-    }
+    const reason = tooHeavy(index, position) ?? tooLarge(index, position, measuring);
+    if (reason !== undefined)
+      rejections.push({ index: position, code: 'payload_too_large', reason });
   }
   return rejections;
 }
 
-/** Rejections for `custom_fields` that are no objects. Their indexes are positions. */
+const OF_MEASURED = keysOfWeight(MAX_MEASURED_WEIGHT);
+
+/** Rejections for `custom_fields` that are no objects, and for spans with too many elements to look. Their indexes are positions. */
 export function otlpCustomFieldRejections(index: OtlpIndex): readonly Rejection[] {
   return index.verdicts?.customFields ?? customFieldRejections(index);
 }
@@ -71,11 +74,16 @@ function customFieldRejections(index: OtlpIndex): Rejection[] {
   const rejections: Rejection[] = [];
   const ofResources = new Map<number, string | undefined>();
   for (let position = 0; position < index.count; position++) {
+    const heavy = tooHeavy(index, position);
+    if (heavy !== undefined) {
+      rejections.push({ index: position, code: 'payload_too_large', reason: heavy });
+      continue;
+    }
     const resource = spanField(index, position, OtlpField.RESOURCE);
     let path: string | undefined;
     if ((spanField(index, position, OtlpField.FLAGS) & OtlpFlag.CUSTOM_FIELDS) !== 0) {
       path = wrongCustomFields(spanAt(index, position).attributes);
-      if (path !== undefined) path = `${pathOf(index, position)}.attributes.${path}`;
+      if (path !== undefined) path = `${pathOfSpan(index, position)}.attributes.${path}`;
     }
     if (path === undefined && !ofResources.has(resource)) {
       ofResources.set(resource, wrongOfResource(index, resource));
@@ -118,9 +126,13 @@ function idSizes({ type }: OtlpIndex): { readonly trace: string; readonly span: 
   return { trace: '32 hex digits', span: '16 hex digits' };
 }
 
-/** The metadata that spans share. The spans of a scope follow one another, and so do the scopes of a resource: each is read once. */
-class SharedOfScopes {
+/**
+ * Measures the fields of spans, and bounds what it decodes for that. The metadata that spans share is read once: the spans of a scope
+ * follow one another, and so do the scopes of a resource.
+ */
+class Measuring {
   readonly #index: OtlpIndex;
+  #weight = 0;
   #resource: { readonly number: number; readonly members: ResourceMembers } | undefined;
   #scope: { readonly number: number; readonly members: SharedMembers } | undefined;
 
@@ -128,10 +140,22 @@ class SharedOfScopes {
     this.#index = index;
   }
 
-  of(position: number): SharedMembers {
+  get isOver(): boolean {
+    return this.#weight > MAX_MEASURED_WEIGHT;
+  }
+
+  /** The name of a field of the span that is above the limit. */
+  fieldOf(position: number): PayloadField | undefined {
+    this.#weight += spanField(this.#index, position, OtlpField.WEIGHT);
+    return measuredTooLarge(spanAt(this.#index, position), this.shared(position));
+  }
+
+  /** The members that the span has of its resource and its scope. */
+  shared(position: number): SharedMembers {
     const number = spanField(this.#index, position, OtlpField.SCOPE);
     if (this.#scope?.number !== number) {
       const resource = this.#resourceOf(position);
+      this.#weight += scopeField(this.#index, number, ScopeField.WEIGHT);
       const members = sharedMembers(resource, scopeAt(this.#index, number));
       this.#scope = { number, members };
     }
@@ -142,6 +166,7 @@ class SharedOfScopes {
     const number = spanField(this.#index, position, OtlpField.RESOURCE);
     if (this.#resource?.number !== number) {
       const members = resourceMembers(resourceAt(this.#index, number));
+      this.#weight += resourceField(this.#index, number, ResourceField.WEIGHT);
       this.#resource = { number, members };
     }
     return this.#resource.members;
@@ -149,26 +174,30 @@ class SharedOfScopes {
 }
 
 /**
- * The name of a field above the limit. Fields are made and measured only if an upper bound of their size is above
+ * The reason to refuse a span with a field above the limit. Fields are made and measured only if an upper bound of their size is above
  * the limit, which it is for few spans. The lower bound of its events and links refuses a span unread.
  */
-function tooLargeField(
-  index: OtlpIndex,
-  position: number,
-  sharedOfScopes: SharedOfScopes,
-): PayloadField | undefined {
+function tooLarge(index: OtlpIndex, position: number, measuring: Measuring): string | undefined {
   const events = spanField(index, position, OtlpField.EVENTS);
   const links = spanField(index, position, OtlpField.LINKS);
   // To make the JSON of millions of them takes minutes, and gigabytes of memory.
-  if (events * LEAST_EVENT_BYTES > MAX_FIELD_BYTES) return 'events';
-  if (links * LEAST_LINK_BYTES > MAX_FIELD_BYTES) return 'metadata';
+  if (events * LEAST_EVENT_BYTES > MAX_FIELD_BYTES) return above(index, position, 'events');
+  if (links * LEAST_LINK_BYTES > MAX_FIELD_BYTES) return above(index, position, 'metadata');
   const growth = GROWTH[index.type];
   const own = growth * lengthOfSpan(index, position) + partBytes(events + links);
   if (own + growth * lengthAround(index, position) <= MAX_FIELD_BYTES) return undefined;
-  const shared = sharedOfScopes.of(position);
+  if (measuring.isOver) {
+    return `${pathOfSpan(index, position)}: the large spans of the request have more than ${OF_MEASURED}`;
+  }
+  const shared = measuring.shared(position);
   const prefixes = shared.resource.values.size * RESOURCE_PREFIX.length;
   if (own + shared.bytes + prefixes <= MAX_FIELD_BYTES) return undefined;
-  return measuredTooLarge(spanAt(index, position), shared);
+  const field = measuring.fieldOf(position);
+  return field === undefined ? undefined : above(index, position, field);
+}
+
+function above(index: OtlpIndex, position: number, field: PayloadField): string {
+  return `${pathOfSpan(index, position)}: its ${field} are larger than ${MAX_FIELD_BYTES} bytes as JSON`;
 }
 
 function measuredTooLarge(span: OtlpSpan, shared: SharedMembers): PayloadField | undefined {
@@ -203,14 +232,4 @@ function lengthAround(index: OtlpIndex, position: number): number {
 
 function partBytes(parts: number): number {
   return FIXED_BYTES + PART_BYTES * parts;
-}
-
-/** The path of a span in its request. */
-function pathOf(index: OtlpIndex, position: number): string {
-  const resource = spanField(index, position, OtlpField.RESOURCE);
-  const scope = spanField(index, position, OtlpField.SCOPE);
-  const place = position - scopeField(index, scope, ScopeField.FIRST_SPAN);
-  const outer = resourceField(index, resource, ResourceField.PLACE);
-  const inner = scopeField(index, scope, ScopeField.PLACE);
-  return `resourceSpans[${outer}].scopeSpans[${inner}].spans[${place}]`;
 }

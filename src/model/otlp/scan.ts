@@ -2,7 +2,7 @@ import type { OtlpIndex } from '../batch-index.ts';
 import { Refusal } from '../errors.ts';
 import type { ScanLimits } from '../format-module.ts';
 import { mayHoldCustomFields } from './custom-fields.ts';
-import { OtlpField, OtlpFlag } from './fields.ts';
+import { FREE_FIELDS, OtlpField, OtlpFlag, WEIGHT_OF_KEY } from './fields.ts';
 import { Recorder } from './recorder.ts';
 import { MAX_GROUP_DEPTH, MAX_VALUE_DEPTH, MAX_VARINT_BYTES } from './wire.ts';
 
@@ -61,6 +61,7 @@ function scanResourceItems(
   let resourceStart = 0;
   let resourceEnd = 0;
   let flags = 0;
+  let ofResource = 0;
   let p = start;
   while (p < end) {
     const tag = readTag(bytes, p, end);
@@ -71,12 +72,14 @@ function scanResourceItems(
       p = enter(bytes, next, end);
       resourceStart = next;
       resourceEnd = p;
+      weight = 0;
       flags = scanResource(bytes, next, p);
+      ofResource = weight;
     } else {
       p = skip(bytes, tag, next, end);
     }
   }
-  recorder.leaveResource(end, resourceStart, resourceEnd, flags);
+  recorder.leaveResource(end, resourceStart, resourceEnd, flags, ofResource);
 }
 
 /** Returns the resource's `OtlpFlag`s. */
@@ -105,6 +108,7 @@ function scanScopeItems(
   recorder.enterScope(start);
   let scopeStart = 0;
   let scopeEnd = 0;
+  let ofScope = 0;
   let p = start;
   while (p < end) {
     const tag = readTag(bytes, p, end);
@@ -115,16 +119,19 @@ function scanScopeItems(
       p = enter(bytes, next, end);
       scopeStart = next;
       scopeEnd = p;
+      weight = 0;
       scanAttributed(bytes, next, p, 26);
+      ofScope = weight;
     } else {
       p = skip(bytes, tag, next, end);
     }
   }
-  recorder.leaveScope(end, scopeStart, scopeEnd);
+  recorder.leaveScope(end, scopeStart, scopeEnd, ofScope);
 }
 
 /** An InstrumentationScope, Event, Link or Status, whose only nested messages are attributes with this tag. */
 function scanAttributed(bytes: Buffer, start: number, end: number, attributesTag: number): void {
+  let fields = 0;
   let p = start;
   while (p < end) {
     const tag = readTag(bytes, p, end);
@@ -132,9 +139,11 @@ function scanAttributed(bytes: Buffer, start: number, end: number, attributesTag
       p = enter(bytes, next, end);
       scanKeyValue(bytes, next, p, 0);
     } else {
+      fields++;
       p = skip(bytes, tag, next, end);
     }
   }
+  if (fields > FREE_FIELDS) weight += fields - FREE_FIELDS;
 }
 
 function scanSpan(bytes: Buffer, start: number, end: number, recorder: Recorder | undefined): void {
@@ -146,6 +155,8 @@ function scanSpan(bytes: Buffer, start: number, end: number, recorder: Recorder 
   let events = 0;
   let links = 0;
   let flags = 0;
+  let fields = 0;
+  weight = 0;
   let p = start;
   while (p < end) {
     const tag = readTag(bytes, p, end);
@@ -184,13 +195,16 @@ function scanSpan(bytes: Buffer, start: number, end: number, recorder: Recorder 
         scanAttributed(bytes, next, p, 34);
         break;
       case 122:
+        fields++;
         p = enter(bytes, next, end);
         scanAttributed(bytes, next, p, 0);
         break;
       default:
+        fields++;
         p = skip(bytes, tag, next, end);
     }
   }
+  if (fields > FREE_FIELDS) weight += fields - FREE_FIELDS;
   if (recorder === undefined) return;
   const { spans, base } = recorder;
   spans[base + OtlpField.START] = start;
@@ -205,6 +219,7 @@ function scanSpan(bytes: Buffer, start: number, end: number, recorder: Recorder 
   spans[base + OtlpField.EVENTS] = events;
   spans[base + OtlpField.LINKS] = links;
   spans[base + OtlpField.FLAGS] = flags;
+  spans[base + OtlpField.WEIGHT] = weight;
 }
 
 function scanLogRecord(
@@ -244,6 +259,7 @@ function scanLogRecord(
 
 /** Returns true if the attribute may hold `custom_fields`. */
 function scanKeyValue(bytes: Buffer, start: number, end: number, depth: number): boolean {
+  weight += WEIGHT_OF_KEY;
   // The usual form: a key of less than 128 bytes, then the value.
   const keyLength = bytes[start + 1] as number;
   const keyEnd = start + 2 + keyLength;
@@ -271,8 +287,10 @@ function isPlainText(bytes: Buffer, start: number, end: number): boolean {
 function scanUnusualKeyValue(bytes: Buffer, start: number, end: number, depth: number): boolean {
   let keyStart = 0;
   let keyEnd = 0;
+  let fields = 0;
   let p = start;
   while (p < end) {
+    fields++;
     const tag = readTag(bytes, p, end);
     if (tag === 10) {
       p = enter(bytes, next, end);
@@ -285,6 +303,7 @@ function scanUnusualKeyValue(bytes: Buffer, start: number, end: number, depth: n
       p = skip(bytes, tag, next, end);
     }
   }
+  if (fields > FREE_FIELDS) weight += fields - FREE_FIELDS;
   if (keyEnd > 0 && (keyEnd === end || bytes[keyEnd] !== 18)) hasLateKeys = true;
   return mayHoldCustomFields(bytes, keyStart, keyEnd);
 }
@@ -292,10 +311,15 @@ function scanUnusualKeyValue(bytes: Buffer, start: number, end: number, depth: n
 /** A key of the request that is scanned has its value elsewhere than behind it. A module variable, as `next`. */
 let hasLateKeys = false;
 
+/** The weight of the message that is scanned. A module variable, as `next`. */
+let weight = 0;
+
 /** `depth` is the number of arrays and kvlists around the value. */
 function scanValue(bytes: Buffer, start: number, end: number, depth: number): void {
   let p = start;
   while (p < end) {
+    // The last of several values counts.
+    if (p > start) weight++;
     const tag = readTag(bytes, p, end);
     if (tag === 42 || tag === 50) {
       p = enter(bytes, next, end);
@@ -322,6 +346,7 @@ function scanValues(
   }
   let p = start;
   while (p < end) {
+    if (!keyed) weight++;
     const tag = readTag(bytes, p, end);
     if (tag === 10) {
       p = enter(bytes, next, end);

@@ -208,6 +208,18 @@ t.test('compares names by equality, prefix and pattern', async (t) => {
   t.same(await names({ name_matches: 'health' }), ['health', 'healthcheck', 'a health']);
 });
 
+t.test('patterns read the first 16,384 characters of a text', async (t) => {
+  const text = (length: number) => `${'x'.repeat(length - 5)}livez`;
+  const kept = async (condition: object, event: object) =>
+    (await keptOf({ include: [condition] }, [{ name: 'a', ...event }])).length;
+  const ofName = { name_matches: 'l.vez' };
+  t.equal(await kept(ofName, { name: text(16_384) }), 1);
+  t.equal(await kept(ofName, { name: text(16_385) }), 0);
+  const ofAttribute = { attributes: { route: { matches: 'l.vez' } } };
+  t.equal(await kept(ofAttribute, { metadata: { route: text(16_384) } }), 1);
+  t.equal(await kept(ofAttribute, { metadata: { route: text(16_385) } }), 0);
+});
+
 t.test('compares kind, status and attributes', async (t) => {
   const events = [
     { name: 'a', kind: 'llm', status: 'error', metadata: { 'http.route': '/livez', code: 200 } },

@@ -2,6 +2,7 @@ import fc from 'fast-check';
 import t from 'tap';
 import { Refusal } from '../../../../src/model/errors.ts';
 import { decodeResource } from '../../../../src/model/otlp/decode.ts';
+import { RESOURCE_STRIDE } from '../../../../src/model/otlp/fields.ts';
 import type { ConvertedLogs } from '../../../../src/model/otlp/log-request.ts';
 import { convertLogs } from '../../../../src/model/otlp/log-request.ts';
 import { lengthDelimited } from '../../../../src/model/otlp/wire.ts';
@@ -235,7 +236,7 @@ t.test('leaves out resources and scopes whose records make no spans', async (t) 
     }),
   );
   t.equal(index.count, 1);
-  t.equal(index.resources.length / 6, 1);
+  t.equal(index.resources.length / RESOURCE_STRIDE, 1);
   const [, , start = 0, end = 0] = index.resources;
   t.match(decodeResource(index.bytes, start, end).attributes, [
     { key: 'service.name', value: { stringValue: 'agent' } },

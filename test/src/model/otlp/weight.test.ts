@@ -1,0 +1,174 @@
+import t from 'tap';
+import { otlpJson, otlpProto } from '../../../../src/model/otlp/format.ts';
+import { otlpCustomFieldRejections, otlpRejections } from '../../../../src/model/otlp/rules.ts';
+import { encodeRequest, requestOf, spanOf } from '../../../helper/otlp-proto.ts';
+import { jsonIndex, LIMITS, protoIndex, read } from './reading.ts';
+
+const KEYS = 32_768;
+const SHARED_KEYS = 8_192;
+const VALUES_OF_A_KEY = 8;
+/** Fields of a message that may repeat without effect. */
+const FREE_FIELDS = 24;
+
+const keys = (count: number) => Array(count).fill({ key: 'a' });
+const kvlist = (values: object[]) => ({ key: 'a', value: { kvlistValue: { values } } });
+const array = (count: number) => ({
+  key: 'a',
+  value: { arrayValue: { values: Array(count).fill({}) } },
+});
+
+t.test('a span has at most 32,768 keys at any depth, and others are not read', async (t) => {
+  const shapes: readonly (readonly [string, (count: number) => object])[] = [
+    ['attributes', (count) => ({ attributes: keys(count) })],
+    ['a kvlist', (count) => ({ attributes: [kvlist(keys(count - 1))] })],
+    ['a kvlist in a kvlist', (count) => ({ attributes: [kvlist([kvlist(keys(count - 2))])] })],
+    ['an event', (count) => ({ events: [{ attributes: keys(count) }] })],
+    ['a link', (count) => ({ links: [{ attributes: keys(count) }] })],
+    ['all', (count) => ({ attributes: keys(count - 9), links: [{ attributes: keys(9) }] })],
+  ];
+  for (const [shape, fields] of shapes) {
+    for (const indexOf of [protoIndex, jsonIndex]) {
+      const rejected = (count: number) =>
+        otlpRejections(indexOf(requestOf([spanOf(0, fields(count)), spanOf(1)])));
+      t.same(rejected(KEYS), [], shape);
+      t.match(rejected(KEYS + 1), [
+        { index: 0, code: 'payload_too_large', reason: /spans\[0\] has more than 32768 keys/ },
+      ]);
+    }
+  }
+});
+
+t.test('eight values of arrays count as a key', async (t) => {
+  const most = VALUES_OF_A_KEY * (KEYS - 1);
+  for (const indexOf of [protoIndex, jsonIndex]) {
+    const rejected = (count: number) =>
+      otlpRejections(indexOf(requestOf([spanOf(0, { attributes: [array(count)] })])));
+    t.same(rejected(most), []);
+    t.match(rejected(most + 1), [{ code: 'payload_too_large', reason: /more than 32768 keys/ }]);
+  }
+});
+
+t.test('a resource and a scope have at most 8,192 keys', async (t) => {
+  for (const part of ['resource', 'scope'] as const) {
+    for (const indexOf of [protoIndex, jsonIndex]) {
+      const index = (count: number) =>
+        indexOf(requestOf([spanOf(0), spanOf(1)], { [part]: { attributes: keys(count) } }));
+      t.same(otlpRejections(index(SHARED_KEYS)), [], part);
+      const reason = new RegExp(`${part} has more than 8192 keys`);
+      const all = [0, 1].map((position) => ({
+        index: position,
+        code: 'payload_too_large',
+        reason,
+      }));
+      t.match(otlpRejections(index(SHARED_KEYS + 1)), all, part);
+      t.match(otlpCustomFieldRejections(index(SHARED_KEYS + 1)), all, part);
+    }
+  }
+});
+
+t.test('a field that a message repeats although it has one of it counts as a value', async (t) => {
+  const most = VALUES_OF_A_KEY * KEYS + FREE_FIELDS;
+  // Its name, kind and two times.
+  const ofSpan = 4;
+  for (const [name, field, others] of [
+    ['name', [0x2a, 0], ofSpan],
+    ['status', [0x7a, 0], ofSpan],
+  ] as const) {
+    const rejected = (count: number) => {
+      const repeated = Buffer.alloc(field.length * count, Buffer.from(field));
+      return otlpRejections(otlpProto.scan(withFields(repeated), LIMITS));
+    };
+    t.same(rejected(most - others), [], name);
+    t.match(rejected(most - others + 1), [{ code: 'payload_too_large' }], name);
+  }
+  const rejected = (members: string[]) => {
+    const span = JSON.stringify(spanOf(0)).replace(
+      '{',
+      `{${members.map((each) => `${each},`).join('')}`,
+    );
+    const body = `{"resourceSpans":[{"scopeSpans":[{"spans":[${span}]}]}]}`;
+    return otlpRejections(otlpJson.scan(Buffer.from(body), LIMITS));
+  };
+  const names = (count: number) => Array<string>(count).fill('"name":"a"');
+  const own = Object.keys(spanOf(0)).length;
+  t.same(rejected(names(most - own)), []);
+  t.match(rejected(names(most - own + 1)), [{ code: 'payload_too_large' }]);
+  t.same(rejected([`"x":[${'[],'.repeat(1_000_000)}[]]`]), [], 'an unknown member of 3 MB');
+  t.match(rejected([`"x":[${'[],'.repeat(1_500_000)}[]]`]), [{ code: 'payload_too_large' }]);
+});
+
+t.test('large spans of a request have at most 262,144 keys together', async (t) => {
+  // Longer than the limit of a field if each byte becomes six in JSON, and shorter in fact.
+  const large = { key: 'large', value: { stringValue: 'x'.repeat(3_000_000) } };
+  const spans = (last: number) =>
+    Array.from({ length: 8 }, (_, i) =>
+      spanOf(i, { attributes: [large, ...keys((i < 7 ? KEYS : last) - 1)] }),
+    );
+  const rejected = (last: number) => otlpRejections(protoIndex(requestOf(spans(last))));
+  t.same(rejected(KEYS), []);
+  const ninth = (more: object) =>
+    otlpRejections(protoIndex(requestOf([...spans(KEYS), spanOf(8, more), spanOf(9)])));
+  t.same(ninth({ attributes: [] }), [], 'small spans are not measured');
+  t.same(ninth({ attributes: [large] }), [], 'the weight of the spans before is at the limit');
+  const two = [
+    ...spans(KEYS),
+    spanOf(8, { attributes: [large] }),
+    spanOf(9, { attributes: [large] }),
+  ];
+  t.match(otlpRejections(protoIndex(requestOf(two))), [
+    {
+      index: 9,
+      code: 'payload_too_large',
+      reason: /large spans of the request have more than 262144 keys/,
+    },
+  ]);
+});
+
+t.test('a span with more keys has no facts but its ids', async (t) => {
+  for (const [module, index] of [
+    [otlpProto, protoIndex(requestOf([spanOf(0, { attributes: keys(KEYS + 1) })]))],
+    [otlpJson, jsonIndex(requestOf([spanOf(0, { attributes: keys(KEYS + 1) })]))],
+  ] as const) {
+    const head = module.head(index, 0);
+    t.equal(head.traceId, head.id?.slice(0, 32));
+    t.same([head.parentId, head.name, head.kind, head.status, head.scope], Array(5).fill(null));
+    t.equal(head.attribute('a'), undefined);
+  }
+});
+
+t.test('a JSON text above 1 MiB gives no counts and no tags', async (t) => {
+  const observed = (key: string, text: string) => {
+    const attributes = [{ key, value: { stringValue: text } }];
+    return read(spanOf(0, { attributes })).observation;
+  };
+  const most = 1_048_576;
+  const counts = (length: number) => `{"input":7${' '.repeat(length - 11)}}`;
+  t.same(
+    observed('langfuse.observation.usage_details', counts(most)).usage,
+    observed('langfuse.observation.usage_details', '{"input":7}').usage,
+  );
+  t.equal(observed('langfuse.observation.usage_details', counts(most + 1)).usage, null);
+  const tags = (length: number) => `["a"${' '.repeat(length - 5)}]`;
+  t.same(observed('langfuse.trace.tags', tags(most)).details?.tags, ['a']);
+  t.equal(observed('langfuse.trace.tags', tags(most + 1)).details?.tags, undefined);
+});
+
+/** A request with one span that has these fields, too. */
+function withFields(fields: Buffer): Buffer {
+  const body = encodeRequest(requestOf([spanOf(0)]));
+  const { spans } = otlpProto.scan(body, LIMITS);
+  const content = Buffer.concat([body.subarray(spans[0], spans[1]), fields]);
+  return message(1, message(2, message(2, content)));
+}
+
+function message(field: number, content: Buffer): Buffer {
+  return Buffer.concat([Buffer.from([8 * field + 2]), varint(content.length), content]);
+}
+
+function varint(value: number): Buffer {
+  const bytes: number[] = [];
+  for (let rest = value; ; rest = Math.floor(rest / 128)) {
+    bytes.push(rest > 127 ? (rest & 127) | 128 : rest);
+    if (rest <= 127) return Buffer.from(bytes);
+  }
+}
