@@ -1,6 +1,7 @@
 import type { Clock } from '../component/component.ts';
 import type { Exchange } from '../http/exchange.ts';
 import type { Query } from '../query/query.ts';
+import { UNNAMED } from '../store/changes.ts';
 import { traceJson } from '../store/observation-json.ts';
 import { MATCHED_IDS } from '../store/plan/match.ts';
 import { answerHead, clientDrained } from './answer.ts';
@@ -31,7 +32,7 @@ const HEADERS = {
  *
  *   write ─▶ ids ─▶ Gathered (each id once) ─▶ turn: rows that match ─▶ events, at the pace of the client
  *                      │                         └ the other ids ─▶ event: left
- *                      └ more than MOST_WAITING ─▶ counted ─▶ event: lagged
+ *                      └ more than MOST_WAITING, or without an id ─▶ counted ─▶ event: lagged
  */
 export const STREAM_TRACES: StoredRequest = {
   path: '/traces/stream',
@@ -134,13 +135,13 @@ export class Gathered {
   add(ids: readonly string[]): void {
     for (const id of ids) {
       if (this.#ids.has(id)) continue;
-      if (this.#ids.size < MOST_WAITING) this.#ids.add(id);
+      if (id !== UNNAMED && this.#ids.size < MOST_WAITING) this.#ids.add(id);
       else this.#missed++;
     }
     this.#wake?.();
   }
 
-  /** Takes the first ids, and the number of those that were left out since the last time. */
+  /** Takes the first ids, and the number of changes that were left out since the last time. */
   take(most: number): { readonly ids: readonly string[]; readonly missed: number } {
     const ids = [...this.#ids].slice(0, most);
     for (const id of ids) this.#ids.delete(id);

@@ -4,6 +4,9 @@ export type TraceChanges = {
   watch(projectId: string, listener: ChangeListener): () => void;
 };
 
+/** In the place of the id of a changed trace that is not known. No trace has it. */
+export const UNNAMED = '';
+
 export type ChangeListener = (traceIds: readonly string[]) => void;
 
 /** The changes of this process. */

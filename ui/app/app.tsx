@@ -6,7 +6,7 @@ import { Failure } from '../parts/failure.tsx';
 import { Loading } from '../parts/loading.tsx';
 import { Toasts } from '../parts/toasts.tsx';
 import { loadProjects, projects } from '../state/projects.ts';
-import { session, startSession } from '../state/session.ts';
+import { session, signInsElsewhere, startSession } from '../state/session.ts';
 import { Navigation } from './navigation.tsx';
 import { Page } from './page.tsx';
 import { SignIn } from './sign-in.tsx';
@@ -38,6 +38,10 @@ export function App(): JSX.Element {
     };
     void run();
   }, []);
+
+  useEffect(() => {
+    if (signInsElsewhere.value > 0) void start();
+  }, [signInsElsewhere.value]);
 
   const isReady = session.value === 'in' && projects.value !== undefined;
   return (

@@ -5,9 +5,15 @@ import { dropKept } from './kept.ts';
 /** `unknown` until the first answer of the daemon. */
 export const session = signal<'unknown' | 'in' | 'out'>('unknown');
 
+/** Sign-ins in other tabs while this one was signed out. */
+export const signInsElsewhere = signal(0);
+
 /** Other tabs of the browser have the same session. */
 const tabs = new BroadcastChannel('tracectl.session');
-tabs.onmessage = end;
+tabs.onmessage = ({ data }) => {
+  if (data === 'ended') end();
+  else if (session.value === 'out') signInsElsewhere.value += 1;
+};
 onSignedOut(end);
 
 function end(): void {
@@ -36,6 +42,7 @@ export async function signIn(
 ): Promise<void> {
   await send('POST', '/session', { body: credential });
   session.value = 'in';
+  tabs.postMessage('begun');
 }
 
 export async function signOut(): Promise<void> {

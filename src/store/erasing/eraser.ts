@@ -4,6 +4,7 @@ import type { Query } from '../../query/query.ts';
 import { DeliveryUnderWay } from '../../queue/queue.ts';
 import type { ProjectStore } from '../../tenancy/contract.ts';
 import type { ChangeFeed } from '../changes.ts';
+import { UNNAMED } from '../changes.ts';
 import type { ErasureReceipt } from '../erasures.ts';
 import type { Key } from '../rows/observation-row.ts';
 import { idOfKey, keyOfId } from '../rows/observation-row.ts';
@@ -238,7 +239,7 @@ export class Eraser {
       // A list that follows the stream of the project removes them.
       changes.publish(
         row.project,
-        keys.map(idOfKey).filter((id) => id !== undefined),
+        keys.map((key) => idOfKey(key) ?? UNNAMED),
       );
       after = keys.at(-1) ?? null;
     }

@@ -50,6 +50,22 @@ t.test('opens the first trace of a project whose client sends all the time', asy
   await ui.open(`/?project=${projects[0]?.id}`);
 });
 
+t.test('a trace of another key does not take a new key from the page', async (t) => {
+  const { id } = await ui.admin<{ id: string }>('POST', '/projects', { name: 'two keys' });
+  const { token } = await ui.admin<{ token: string }>('POST', `/projects/${id}/keys`, {});
+  await ui.open(`/start?project=${id}`);
+  await page.getByRole('button', { name: 'Create key' }).click();
+  const created = await page.getByLabel('New API key').innerText();
+  const event = { operation: 'finish', kind: 'llm', status: 'success' };
+  await ui.sendEvents([{ ...event, id: 'x', trace_id: 'of-another', name: 'of another' }], token);
+  await page.getByRole('link', { name: 'of another' }).waitFor();
+  await page.getByText('It works.', { exact: true }).waitFor();
+  await ui.sendEvents([{ ...event, id: 'y', trace_id: 'of-its-own', name: 'of its own' }], created);
+  await page.waitForURL(/\/traces\/of-its-own/);
+  t.notMatch(page.url(), /of-another/);
+  await ui.open(`/?project=${projects[0]?.id}`);
+});
+
 t.test('the page stays reachable, and lists what arrives without leaving', async (t) => {
   await ui.open('/start');
   await page.getByText('Waiting for the next trace').waitFor();

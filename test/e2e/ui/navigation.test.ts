@@ -261,5 +261,9 @@ t.test('a sign-out in another tab ends this one too, with what it keeps', async 
   await page.goBack();
   t.equal(await table.count(), 0);
   t.equal(await page.getByLabel('Admin token').count(), 1);
+  const { code } = await ui.admin<{ code: string }>('POST', '/sessions/codes');
+  await other.goto(`${ui.daemon.adminBase}/#code=${code}`);
+  await table.waitFor();
+  t.equal(await page.getByLabel('Admin token').count(), 0, 'a sign-in there opens the page again');
   await other.close();
 });

@@ -5,7 +5,7 @@ import { systemClock } from '../../../src/component/clock.ts';
 import type { Clock, Pipeline } from '../../../src/component/component.ts';
 import { Refusal } from '../../../src/model/errors.ts';
 import { Gathered, MOST_WAITING } from '../../../src/read/stream.ts';
-import { ChangeFeed } from '../../../src/store/changes.ts';
+import { ChangeFeed, UNNAMED } from '../../../src/store/changes.ts';
 import type { Store } from '../../../src/store/store.ts';
 import { STORE } from '../../../src/store/store.ts';
 import { aTenant } from '../../helper/batches.ts';
@@ -28,6 +28,8 @@ t.test('changes that wait for a slow client are kept once, and counted beyond a 
   t.equal(missed, 2, 'two more than are kept');
   t.equal(kept.length, MOST_WAITING);
   t.same(gathered.take(9), { ids: [], missed: 0 });
+  gathered.add([UNNAMED, 'a', UNNAMED]);
+  t.same(gathered.take(9), { ids: ['a'], missed: 2 }, 'traces whose id is not known');
   t.end();
 });
 

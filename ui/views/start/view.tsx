@@ -30,17 +30,21 @@ function Start({ of }: { readonly of: Project }): JSX.Element {
   // The value of the moment when the page opened: the first trace changes it.
   const [wasEmpty] = useState(of.retained_traces === 0);
   const { traces, isListening } = useArrivals(of.id, wasEmpty);
+  const [created, setCreated] = useState<CreatedKey | undefined>(undefined);
   const hasTrace = traces.length > 0;
+  // A key of the page that did not send it may not be saved yet, and no other page shows it.
+  const first = traces.findLast(({ key_id }) => created === undefined || key_id === created.id);
+  const isOpening = wasEmpty && first !== undefined;
   useEffect(() => {
-    const first = traces.at(-1);
-    if (first === undefined || !wasEmpty) return undefined;
-    // The key of the page is in use.
+    if (first === undefined || !isOpening) return undefined;
     const open = (): void => navigate(hrefOf(traceHref(first)), { isAsked: false });
     const timer = setTimeout(open, OPEN_MS);
-    // The page that opens at `/` depends on the number of traces.
-    loadProjects().catch(failed);
     return () => clearTimeout(timer);
     // Not at each trace: a client that sends all the time would put off the opening.
+  }, [isOpening]);
+  useEffect(() => {
+    // The page that opens at `/` depends on the number of traces.
+    if (hasTrace && wasEmpty) loadProjects().catch(failed);
   }, [hasTrace, wasEmpty]);
   const note = (
     <>
@@ -50,25 +54,30 @@ function Start({ of }: { readonly of: Project }): JSX.Element {
   return (
     <div class="start">
       <PageHead title="Is it working?" note={note} />
-      <Sending of={of} />
+      <Sending of={of} token={created?.token} onCreated={setCreated} />
       <section class="card" aria-labelledby="start-see">
         <h2 id="start-see">3. See it here</h2>
-        <Waiting isFirst={wasEmpty} isListening={isListening} traces={traces} />
+        <Waiting isFirst={wasEmpty} {...{ isListening, isOpening, traces }} />
         <Refused projectId={of.id} />
       </section>
     </div>
   );
 }
 
-function Sending({ of }: { readonly of: Project }): JSX.Element {
-  const [token, setToken] = useState<string | undefined>(undefined);
+type SendingProps = {
+  readonly of: Project;
+  /** That of the key that the page created. */
+  readonly token: string | undefined;
+  readonly onCreated: (key: CreatedKey) => void;
+};
+
+function Sending({ of, token, onCreated }: SendingProps): JSX.Element {
   const [isBusy, setBusy] = useState(false);
   const create = async (): Promise<void> => {
     setBusy(true);
     try {
       const body = { name: 'Get started' };
-      const created = await send<CreatedKey>('POST', at`/projects/${of.id}/keys`, { body });
-      setToken(created.token);
+      onCreated(await send<CreatedKey>('POST', at`/projects/${of.id}/keys`, { body }));
     } catch (error) {
       failed(error);
     }
@@ -103,10 +112,11 @@ function Sending({ of }: { readonly of: Project }): JSX.Element {
 type WaitingProps = {
   readonly isFirst: boolean;
   readonly isListening: boolean;
+  readonly isOpening: boolean;
   readonly traces: readonly Trace[];
 };
 
-function Waiting({ isFirst, isListening, traces }: WaitingProps): JSX.Element {
+function Waiting({ isFirst, isListening, isOpening, traces }: WaitingProps): JSX.Element {
   if (traces.length === 0) {
     const text = isFirst ? 'Waiting for the first trace' : 'Waiting for the next trace';
     return (
@@ -120,7 +130,7 @@ function Waiting({ isFirst, isListening, traces }: WaitingProps): JSX.Element {
     <div role="status">
       <p class="good start-wait">
         <Icon name="check" />
-        {isFirst ? 'It works. The first trace opens now.' : 'It works.'}
+        {isOpening ? 'It works. The first trace opens now.' : 'It works.'}
       </p>
       <ul class="start-traces">
         {traces.map((trace) => (
