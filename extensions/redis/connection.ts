@@ -5,7 +5,7 @@ import { backoff } from '../../src/component/backoff.ts';
 import type { Clock, Logger } from '../../src/component/component.ts';
 import { RetryableError } from '../../src/model/errors.ts';
 import type { RedisClient, RedisConnection, RedisScript } from '../../src/redis/redis.ts';
-import { watchState } from './state-watch.ts';
+import { isAnswer, watchState } from './state-watch.ts';
 
 /** Options of the library's constructors. */
 type Options = Omit<RedisOptions, 'replyMapping'>;
@@ -79,6 +79,7 @@ export async function openRedis(settings: RedisSettings): Promise<OpenRedis> {
     script: (lua) => scriptOf(lua, run),
     duplicate: () => make(waitForRedis()),
     subscribe: (channel, listener) => subscriptions.add(key(channel), listener),
+    failed: watch.failed,
     state: watch.state,
     onState: watch.onState,
     async close() {
@@ -281,6 +282,9 @@ function redisError(error: unknown): RetryableError {
   const message = error instanceof Error ? error.message : String(error);
   const options = { retryAfterMs: RETRY_AFTER_MS, cause: error };
   if (/\bOOM\b/.test(message)) return new RetryableError('redis_full', 'Redis is full', options);
+  if (isAnswer(error)) {
+    return new RetryableError('redis_failed', 'Redis refuses the command', options);
+  }
   return new RetryableError('redis_failed', 'Redis cannot be reached', options);
 }
 
