@@ -5,7 +5,7 @@ import { backoff } from '../../src/component/backoff.ts';
 import type { Clock, Logger } from '../../src/component/component.ts';
 import { RetryableError } from '../../src/model/errors.ts';
 import type { RedisClient, RedisConnection, RedisScript } from '../../src/redis/redis.ts';
-import { watchState } from './state-watch.ts';
+import { isAnswer, watchState } from './state-watch.ts';
 
 /** Options of the library's constructors. */
 type Options = Omit<RedisOptions, 'replyMapping'>;
@@ -54,7 +54,7 @@ export async function openRedis(settings: RedisSettings): Promise<OpenRedis> {
   const client = make(failFast(settings));
   const prefix = `{${keyPrefix}}`;
   const watch = watchState(client, clock, logger);
-  const subscriptions = subscriptionsOf(() => make(waitForRedis()));
+  const subscriptions = subscriptionsOf(() => make(waitForRedis(clock)));
   const stopReviving = reviveAfterEnd(client, clock);
 
   async function run<T>(work: (client: RedisClient) => Promise<T>): Promise<T> {
@@ -77,8 +77,9 @@ export async function openRedis(settings: RedisSettings): Promise<OpenRedis> {
     run,
     client,
     script: (lua) => scriptOf(lua, run),
-    duplicate: () => make(waitForRedis()),
+    duplicate: () => make(waitForRedis(clock)),
     subscribe: (channel, listener) => subscriptions.add(key(channel), listener),
+    failed: watch.failed,
     state: watch.state,
     onState: watch.onState,
     async close() {
@@ -121,9 +122,9 @@ type ClientMaker = {
 /** Loads the library only if a configuration needs it. */
 async function clientMaker(settings: RedisSettings): Promise<ClientMaker> {
   const { Cluster, Redis } = await import('ioredis');
-  const { url, tls, sentinel, cluster } = settings;
+  const { url, tls, sentinel, cluster, clock } = settings;
   const address = addressOf(url, tls);
-  if (sentinel !== undefined) return sentinelClients(Redis, address, sentinel, tls);
+  if (sentinel !== undefined) return sentinelClients(Redis, address, sentinel, { tls, clock });
   if (!cluster) {
     return { make: (options) => new Redis({ ...address, ...options }), failovers: undefined };
   }
@@ -144,7 +145,7 @@ function sentinelClients(
   Redis: typeof RedisClass,
   { host: _host, port: _port, ...credentials }: Options,
   { name, addresses, password, isSecure }: Sentinel,
-  tls: TlsOptions | undefined,
+  { tls, clock }: Pick<RedisSettings, 'tls' | 'clock'>,
 ): ClientMaker {
   const clients = new Set<RedisClient>();
   const named: Options = {
@@ -164,7 +165,7 @@ function sentinelClients(
   const failovers = watchFailovers(
     name,
     watched,
-    (options) => new Redis({ ...options, ...waitForRedis() }),
+    (options) => new Redis({ ...options, ...waitForRedis(clock) }),
     () => {
       for (const client of clients) reconnect(client);
     },
@@ -231,20 +232,36 @@ function addressOf(url: string, tls: TlsOptions | undefined): Options {
   };
 }
 
-const common: Options = {
-  lazyConnect: true,
-  connectTimeout: 1500,
-  disconnectTimeout: 5,
-  keepAlive: 10_000,
-  retryStrategy: reconnectDelay,
-  // The server was the primary until a failover, or is still loading its data.
-  reconnectOnError: (error) => /^(READONLY|LOADING)/.test(error.message),
-};
+function common(clock: Clock): Options {
+  return {
+    lazyConnect: true,
+    connectTimeout: 1500,
+    disconnectTimeout: 5,
+    keepAlive: 10_000,
+    retryStrategy: reconnectDelay,
+    reconnectOnError: reconnectWhenMoved(clock),
+  };
+}
+
+/**
+ * The server was the primary until a failover, or is still loading its data. If the address still leads there, a reconnect for each error
+ * would break the commands between them, such as reads.
+ */
+function reconnectWhenMoved(clock: Clock): (error: Error) => boolean {
+  let last = Number.NEGATIVE_INFINITY;
+  return (error) => {
+    if (!/^(READONLY|LOADING)/.test(error.message)) return false;
+    const now = clock.now();
+    if (Math.abs(now - last) < LONGEST_RECONNECT_MS) return false;
+    last = now;
+    return true;
+  };
+}
 
 /** Options of a client whose commands fail instead of waiting for Redis. */
-function failFast({ commandTimeout }: RedisSettings): Options {
+function failFast({ commandTimeout, clock }: RedisSettings): Options {
   return {
-    ...common,
+    ...common(clock),
     commandTimeout,
     socketTimeout: commandTimeout + 500,
     enableOfflineQueue: false,
@@ -257,9 +274,9 @@ function failFast({ commandTimeout }: RedisSettings): Options {
  * Options of a client whose commands wait for Redis. It connects eagerly, because BullMQ gives up after a failed lazy
  * connection.
  */
-function waitForRedis(): Options {
+function waitForRedis(clock: Clock): Options {
   return {
-    ...common,
+    ...common(clock),
     lazyConnect: false,
     maxRetriesPerRequest: null,
     socketTimeout: SILENCE_MS,
@@ -281,6 +298,9 @@ function redisError(error: unknown): RetryableError {
   const message = error instanceof Error ? error.message : String(error);
   const options = { retryAfterMs: RETRY_AFTER_MS, cause: error };
   if (/\bOOM\b/.test(message)) return new RetryableError('redis_full', 'Redis is full', options);
+  if (isAnswer(error)) {
+    return new RetryableError('redis_failed', 'Redis refuses the command', options);
+  }
   return new RetryableError('redis_failed', 'Redis cannot be reached', options);
 }
 

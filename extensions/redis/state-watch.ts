@@ -4,7 +4,7 @@ import type { RedisClient, RedisState } from '../../src/redis/redis.ts';
 const CHECK_MS = 30_000;
 /** Milliseconds to the next check while Redis does not answer. */
 const RECHECK_MS = 2_000;
-/** How long the refusal of one write counts as the state of Redis. */
+/** How long the refusal of one command counts as the state of Redis. */
 const REFUSING_MS = 5_000;
 
 type StateWatch = {
@@ -16,7 +16,7 @@ type StateWatch = {
   stop(): void;
 };
 
-/** The last refused write. Reads may succeed while writes fail, so a refusal ends only with time. */
+/** The last refused command. Others may succeed, such as reads of a full Redis, so a refusal ends only with time. */
 function watchRefusals(
   clock: Clock,
   logger: Logger,
@@ -33,7 +33,7 @@ function watchRefusals(
     note(error) {
       const message = refusalIn(error);
       if (message === undefined) return;
-      if (current() !== message) logger.warn({ reason: reasonOf(error) }, 'Redis refuses writes');
+      if (current() !== message) logger.warn({ reason: reasonOf(error) }, 'Redis refuses commands');
       last = { message, at: clock.now() };
     },
   };
@@ -131,11 +131,17 @@ function isSame(reason: string, before: string | undefined): boolean {
   return before !== undefined && words(reason) === words(before);
 }
 
-/** The refusals that concern every write; undefined for any other error. */
+/** Whether Redis answered the command, with an error. */
+export function isAnswer(error: unknown): boolean {
+  return error instanceof Error && error.name === 'ReplyError';
+}
+
+/** Why Redis refused the command, as a sentence; undefined if it gave no answer. */
 function refusalIn(error: unknown): string | undefined {
   const message = error instanceof Error ? error.message : '';
   if (/\bOOM\b/.test(message)) return 'Redis is full.';
   if (/\bREADONLY\b/.test(message)) return 'Redis is a replica and refuses writes.';
   if (/\b(MISCONF|NOREPLICAS)\b/.test(message)) return 'Redis refuses writes: see its log.';
-  return undefined;
+  if (/\bNOPERM\b/.test(message)) return 'Redis denies a command to its user: see its ACL.';
+  return isAnswer(error) ? 'Redis answers a command with an error: see the log.' : undefined;
 }

@@ -13,8 +13,8 @@ export function progressHealth(
 ): ComponentHealth {
   const progress = worker.progress();
   const { backlog, running, lastStartedAt, restarts } = progress;
-  const { connected } = redis.state();
-  const message = messageOf(connected, progress);
+  const { connected, refuses } = redis.state();
+  const message = messageOf(connected, refuses, progress);
   return {
     ...ofQueue,
     healthy: ofQueue.healthy !== false && message === undefined,
@@ -41,9 +41,11 @@ function olderOf(
 
 function messageOf(
   connected: boolean,
+  refuses: string | undefined,
   { isStalled, isHung }: Pick<WorkerProgress, 'isStalled' | 'isHung'>,
 ): string | undefined {
   if (!connected) return 'Redis cannot be reached: the worker gets no jobs.';
+  if (refuses !== undefined) return `${refuses} The worker gets no jobs.`;
   if (isStalled) return 'Jobs wait, and the worker starts none.';
   return isHung ? 'Jobs or deliveries are in flight, and none ends.' : undefined;
 }

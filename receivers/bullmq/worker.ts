@@ -7,6 +7,7 @@ import type { Waits } from '../../src/component/waits.ts';
 import { PermanentError } from '../../src/model/errors.ts';
 import type { RedisClient, RedisConnection } from '../../src/redis/redis.ts';
 import type { Progress } from './progress.ts';
+import { restAfterRefusals } from './refusals.ts';
 import type { WorkerProgress } from './watchdog.ts';
 import { startWatchdog } from './watchdog.ts';
 
@@ -50,7 +51,12 @@ const RETURN_JOBS_MS = 500;
 /** BullMQ fails a job that stalled more often than this; a job is never given up. */
 const UNLIMITED = 2_147_483_647;
 
-type ConnectedWorker = { readonly worker: Worker; readonly connection: RedisClient };
+type ConnectedWorker = {
+  readonly worker: Worker;
+  readonly connection: RedisClient;
+  /** Ends the pauses after refusals: the worker is not resumed. */
+  readonly endRests: () => void;
+};
 
 /**
  * Starts a BullMQ worker and watches it. A worker that is connected but takes no jobs, as happens after Redis lost its
@@ -58,7 +64,7 @@ type ConnectedWorker = { readonly worker: Worker; readonly connection: RedisClie
  */
 export async function startWorker(options: WorkerOptions): Promise<JobWorker> {
   const { DelayedError, UnrecoverableError, WaitingError, Worker } = await import('bullmq');
-  const { redis, jobs, clock, logger } = options;
+  const { redis, jobs, clock } = options;
   /** Running jobs with their lock tokens. */
   const running = new Map<Job, string | undefined>();
   let onFinished = ignore;
@@ -78,8 +84,8 @@ export async function startWorker(options: WorkerOptions): Promise<JobWorker> {
       skipVersionCheck: true,
       skipWaitingForReady: true,
     });
-    worker.on('error', (error) => logger.debug({ err: error }, 'BullMQ worker failed'));
-    return { worker, connection };
+    const endRests = restAfterRefusals(worker, options);
+    return { worker, connection, endRests };
   }
 
   async function run(job: Job, token?: string): Promise<void> {
@@ -127,6 +133,7 @@ export async function startWorker(options: WorkerOptions): Promise<JobWorker> {
     progress: watchdog.progress,
     async stop(deadline) {
       watchdog.stop();
+      current.endRests();
       // Takes no further jobs. `close` would wait for the running jobs without a deadline.
       current.worker.pause(true).catch(ignore);
       await Promise.race([finished(), aborted(deadline)]);
@@ -157,7 +164,8 @@ function close(worker: Worker): Promise<void> {
 }
 
 /** Waits neither for jobs nor for Redis. */
-function end({ worker, connection }: ConnectedWorker): void {
+function end({ worker, connection, endRests }: ConnectedWorker): void {
+  endRests();
   worker.close(true).catch(ignore);
   worker.disconnect().catch(ignore);
   connection.disconnect();

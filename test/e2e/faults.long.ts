@@ -1,12 +1,11 @@
-import { execFileSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
-import { chownSync, mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { chownSync, rmSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import type { PostgresServer } from '../helper/postgres-server.ts';
 import type { Relay } from '../helper/relay.ts';
 import { relay } from '../helper/relay.ts';
+import { fill, smallDisk } from '../helper/small-disk.ts';
 import { type Answer, eventually, json, list, record, send } from './client.ts';
 import type { Cluster, ClusterOptions } from './cluster.ts';
 import { sql, startCluster } from './cluster.ts';
@@ -157,32 +156,6 @@ async function isNowhere(t: Test, database: string, traces: readonly string[]): 
   t.equal(Number(row?.count), 0, 'nothing of what was refused is there');
 }
 
-/** A small file system for a database; undefined if none can be mounted. */
-function smallDisk(t: Test): string | undefined {
-  const directory = mkdtempSync(join(tmpdir(), 'tracectl-small-'));
-  t.teardown(() => rmSync(directory, { recursive: true, force: true }));
-  try {
-    execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=64m', 'tmpfs', directory], { stdio: 'pipe' });
-  } catch {
-    return undefined;
-  }
-  t.teardown(() => execFileSync('umount', ['-l', directory]));
-  return directory;
-}
-
-/** Fills the file system. */
-function fill(file: string): void {
-  for (const bytes of [1 << 20, 4096]) {
-    for (;;) {
-      try {
-        writeFileSync(file, Buffer.alloc(bytes), { flag: 'a' });
-      } catch {
-        break;
-      }
-    }
-  }
-}
-
 /** A database of a role that is not a superuser, so that the role can be locked out. */
 async function ownDatabase(postgres: PostgresServer, disk: string | undefined): Promise<string> {
   const url = new URL(await postgres.database());
@@ -202,7 +175,7 @@ async function ownDatabase(postgres: PostgresServer, disk: string | undefined): 
 }
 
 t.test('survives unreachable, silent, slow, full and refusing servers', async (t) => {
-  const disk = smallDisk(t);
+  const disk = smallDisk(t, '64m');
   const place = await setup(t, { database: (postgres) => ownDatabase(postgres, disk) });
   const { cluster, postgresRelay, redisRelay } = place;
   const { redis, postgres } = cluster;

@@ -39,7 +39,8 @@ type Unsettled = {
   readonly at: number;
   /** Reserved against limits; the caller of `reserve` settles it. */
   readonly isReserved: boolean;
-  state: 'unwritten' | 'written' | 'returned';
+  /** `recording`: it is durable in another file, and its ledger entry waits to be written. */
+  state: 'unwritten' | 'recording' | 'written' | 'returned';
 };
 
 /** The usage of an organization or project in the current windows. */
@@ -237,14 +238,19 @@ export class UsageLedger implements UsageCounters {
 
   settle({ batchId }: Reservation, isDurable: boolean): void {
     const entry = this.#unsettled.get(batchId);
-    if (entry === undefined) return;
+    if (entry === undefined || entry.state === 'recording') return;
+    if (entry.state === 'unwritten' && isDurable) {
+      this.#writeLater(entry);
+      return;
+    }
     this.#unsettled.delete(batchId);
-    if (entry.state !== 'unwritten') return;
-    if (isDurable) this.#writeLater(entry);
-    else this.#change(entry, -1);
+    if (entry.state === 'unwritten') this.#change(entry, -1);
   }
 
-  #writeLater({ reservation, at }: Unsettled): void {
+  /** The batch stays known until then: this file may get it before its ledger entry. */
+  #writeLater(entry: Unsettled): void {
+    entry.state = 'recording';
+    const { reservation, at } = entry;
     const { batchId, tenant, usage } = reservation;
     const { organizationId: organization, projectId: project, keyId: key } = tenant;
     this.#unwritten.push({ batchId, organization, project, key, at, ...usage });
@@ -261,6 +267,7 @@ export class UsageLedger implements UsageCounters {
       this.#unwritten = [];
       try {
         await this.#database.write('usage.record', [entries]);
+        for (const { batchId } of entries) this.#unsettled.delete(batchId);
       } catch (err) {
         this.#unwritten = [...entries, ...this.#unwritten];
         this.#logger.warn(
@@ -359,7 +366,8 @@ export class UsageLedger implements UsageCounters {
     const sums = this.#countedAt(organization, at);
     for (const { reservation, at: countedAt, state } of this.#unsettled.values()) {
       const { tenant, usage } = reservation;
-      if (state !== 'unwritten' || tenant.organizationId !== organization) continue;
+      const isInFile = state === 'written' || state === 'returned';
+      if (isInFile || tenant.organizationId !== organization) continue;
       for (const name of [organization, scopeOf(organization, tenant.projectId)]) {
         const sum = sums.get(name);
         if (sum === undefined) continue;

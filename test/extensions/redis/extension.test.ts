@@ -71,6 +71,47 @@ t.test('fails a command within its time-out if Redis does not answer', async (t)
   await stateOf(redis, ({ connected }) => connected);
 });
 
+t.test('reconnects once for many refusals of a replica, and writes after a failover', async (t) => {
+  const server = await redisServer(t);
+  const { redis, health, settings } = await startRedis(t, { url: server.url });
+  const connections = async () => {
+    const stats = await server.client.info('stats');
+    return Number(/total_connections_received:(\d+)/.exec(stats)?.[1]);
+  };
+  await server.client.replicaof('127.0.0.1', 1);
+  const before = await connections();
+  const isRefused = () => redis.run((client) => client.set('a', 'b')).catch(() => 'refused');
+  for (let refusals = 0; refusals < 100; ) {
+    await isRefused();
+    const stats = await server.client.info('errorstats');
+    refusals = Number(/errorstat_READONLY:count=(\d+)/.exec(stats)?.[1] ?? 0);
+  }
+  const made = (await connections()) - before;
+  t.ok(made > 0 && made < 20, `${made} connections for 100 refusals`);
+  t.match(health.report(true).components[0], { message: /is a replica and refuses writes/ });
+  const refused = settings.logger.lines.filter(({ message }) => /refuses/.test(message));
+  t.match(refused, [{ fields: { reason: /READONLY/ } }]);
+  await server.client.replicaof('NO', 'ONE');
+  while ((await isRefused()) !== 'OK');
+});
+
+t.test('names a refusal of a command', async (t) => {
+  const server = await redisServer(t);
+  const { redis, health } = await startRedis(t, { url: server.url });
+  for (const [rule, message] of [
+    ['-set', /denies a command to its user/],
+    ['+set', /answers a command with an error/],
+  ] as const) {
+    await server.client.call('ACL', 'SETUSER', 'default', rule);
+    await server.client.rpush('list', 'a');
+    await t.rejects(
+      redis.run((client) => (rule === '-set' ? client.set('a', 'b') : client.hget('list', 'a'))),
+      { code: 'redis_failed', message: 'Redis refuses the command' },
+    );
+    t.match(health.report(true).components[0], { healthy: false, message });
+  }
+});
+
 t.test('reports a full Redis with a code of its own', async (t) => {
   const server = await redisServer(t);
   const { redis } = await startRedis(t, { url: server.url });
