@@ -7,6 +7,7 @@ import t, { type Test } from 'tap';
 import { makeToken } from '../../src/tenancy/token.ts';
 import { otlpProtoBody } from '../helper/batches.ts';
 import { grpcClient } from '../helper/grpc.ts';
+import { until } from '../helper/until.ts';
 import { send } from './client.ts';
 import { type Daemon, freePorts, startDaemon } from './daemon.ts';
 import { treeAt } from './shipped.ts';
@@ -145,6 +146,7 @@ t.test('refuses a missing or late header of a trusted proxy, and only of it', as
       }
     }),
   );
+  await until(() => refused(/missing or malformed/) >= listeners.length);
   t.equal(refused(/missing or malformed/), listeners.length, 'one line for each listener');
   await Promise.all(listeners.map((base) => answerTo(base, 'PROXY ')));
   t.equal((await send(daemon.health, { path: '/livez' })).status, 200, 'a peer without a header');

@@ -18,8 +18,10 @@ import type { ErasingTables, ErasureCounts, ErasureRow, ErasureScope, Stepping }
 
 /** Traces that one step of the search lists. */
 const FOUND_TRACES = 100;
-/** How often a pass looks, between two pauses, for entries that are on their way into the store before it goes on without them. */
-const SETTLE_LOOKS = 6000;
+/** Pauses in which an erasure waits for entries that are on their way into the store, before it goes on without them. */
+const SETTLE_PAUSES = 6000;
+/** A look reads the heads of all queues, so most pauses pass without one. */
+const PAUSES_PER_LOOK = 20;
 /** The longest wait for a delivery of another queue, before other erasures go on. */
 const DELIVERY_MS = 5 * 60_000;
 /** How often an erasure that such a delivery holds up is tried again, and how long it waits then. */
@@ -164,8 +166,9 @@ export class Eraser {
 
   /** Entries that were accepted before the request can be on their way from a queue into the store. */
   async *#untilStored(scope: ErasureScope): Steps {
-    for (let looks = 0; looks < SETTLE_LOOKS; looks++) {
-      if (!(await this.#parts.tables.hasUnstored(scope))) return;
+    for (let pauses = 0; pauses < SETTLE_PAUSES; pauses++) {
+      const looks = pauses % PAUSES_PER_LOOK === 0;
+      if (looks && !(await this.#parts.tables.hasUnstored(scope))) return;
       yield;
     }
   }

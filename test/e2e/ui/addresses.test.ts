@@ -27,10 +27,10 @@ const NAMES = { '/traces': 'Traces', '/sessions': 'Sessions', '/users': 'Users' 
 
 for (const [path, name] of Object.entries(NAMES)) {
   t.test(`${path} opens every id, from the list and from the address`, async (t) => {
+    await ui.open(path);
+    const table = page.getByRole('table', { name, exact: true });
     for (const id of IDS) {
       const title = path === '/traces' ? `named ${id}` : id;
-      await ui.open(path);
-      const table = page.getByRole('table', { name, exact: true });
       await table.getByRole('link', { name: title, exact: true }).first().click();
       await page.waitForURL((url) => url.pathname.startsWith(`${path}/`));
       await heading.filter({ hasNotText: new RegExp(`^${name}$`) }).waitFor();
@@ -39,6 +39,7 @@ for (const [path, name] of Object.entries(NAMES)) {
       await page.reload();
       await page.getByText(`input of ${id}`, { exact: true }).first().waitFor();
       t.equal(await heading.textContent(), title, 'by its address');
+      await page.goBack();
     }
   });
 }

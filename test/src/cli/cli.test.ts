@@ -21,6 +21,8 @@ import { runCli } from '../../../src/cli/program.ts';
 import { table } from '../../../src/cli/table.ts';
 import { workerCount } from '../../../src/cli/worker.ts';
 import { createLogger } from '../../../src/telemetry/logger.ts';
+import { daemonEntry } from '../../helper/daemon-bundle.ts';
+import { PLAIN } from '../../helper/plain-process.ts';
 
 // It starts whole daemons, which takes long where many tests run at once.
 t.setTimeout(90_000);
@@ -288,7 +290,7 @@ t.test('validate finds two listeners on one address, including the admin API', a
 t.test('a daemon starts, runs commands and stops', async (t) => {
   const cwd = workDirectory(t);
   writeFileSync(join(cwd, 'tracectl.yaml'), readFileSync(EMBEDDED));
-  const daemon = startDaemon(t, cwd);
+  const daemon = startMeasured(t, cwd);
   await daemon.says(/Read it back:\s+curl .*\n/);
   const file = join(cwd, 'data', 'first-key');
   t.match(daemon.stdout(), `  ${file}\n`, 'stdout is no terminal: it names the file of the key');
@@ -501,9 +503,23 @@ async function failingStart(t: Test, cwd: string) {
 }
 
 function startDaemon(t: Test, cwd: string, ...more: readonly string[]) {
-  const argv = [join(ROOT, 'src/main.ts'), 'run', ...ANYWHERE, ...more];
-  const child = spawn(process.execPath, argv, {
-    cwd,
+  return startFrom(t, cwd, daemonEntry(), { ...process.env, ...PLAIN }, more);
+}
+
+/** With coverage, which a start from the bundles does not have, for twice the CPU. */
+function startMeasured(t: Test, cwd: string) {
+  return startFrom(t, cwd, join(ROOT, 'src/main.ts'), process.env, []);
+}
+
+function startFrom(
+  t: Test,
+  cwd: string,
+  entry: string,
+  env: NodeJS.ProcessEnv,
+  more: readonly string[],
+) {
+  const child = spawn(process.execPath, [entry, 'run', ...ANYWHERE, ...more], {
+    ...{ cwd, env },
     stdio: ['ignore', 'pipe', 'pipe'],
   });
   t.teardown(() => child.kill('SIGKILL'));

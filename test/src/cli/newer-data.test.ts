@@ -14,7 +14,9 @@ import { runCli } from '../../../src/cli/program.ts';
 import type { Terminal } from '../../../src/cli/terminal.ts';
 import { openDirectoryStorage } from '../../../src/sqlite/queue/directory-storage.ts';
 import { fakeClock } from '../../helper/clock.ts';
+import { daemonEntry } from '../../helper/daemon-bundle.ts';
 import { newerVersion } from '../../helper/newer-file.ts';
+import { PLAIN } from '../../helper/plain-process.ts';
 import { postgresDatabases } from '../../helper/postgres-server.ts';
 import { recordingLogger } from '../../helper/settings.ts';
 
@@ -97,8 +99,10 @@ t.test('one worker and several refuse queues of a newer version', async (t) => {
   writeFileSync(join(cwd, 'tracectl.yaml'), queueConfig(directory, await freePort()));
   const one = await cli(cwd, ['run'], {});
   t.match(one, { status: 65, err: /data\/queue\.db was written by a newer version/ });
-  const argv = [join(ROOT, 'src/main.ts'), 'run', '--set=service.workers=2'];
-  const several = spawn(process.execPath, argv, { cwd, stdio: 'ignore' });
+  const several = spawn(process.execPath, [daemonEntry(), 'run', '--set=service.workers=2'], {
+    ...{ cwd, env: { ...process.env, ...PLAIN } },
+    stdio: 'ignore',
+  });
   t.same(await once(several, 'close'), [65, null]);
 });
 

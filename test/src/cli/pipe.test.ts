@@ -3,15 +3,14 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
-import { fileURLToPath } from 'node:url';
 import type { Command } from 'commander';
 import t from 'tap';
 import { createProgram, runCli } from '../../../src/cli/program.ts';
+import { daemonEntry } from '../../helper/daemon-bundle.ts';
 import { PLAIN } from '../../helper/plain-process.ts';
 
 t.setTimeout(300_000);
 
-const MAIN = fileURLToPath(new URL('../../../src/main.ts', import.meta.url));
 /** Bytes that a pipe takes before its reader reads. */
 const PIPE_BYTES = 65_536;
 
@@ -49,7 +48,7 @@ async function inProcess(argv: readonly string[]) {
 }
 
 async function throughPipe(argv: readonly string[]) {
-  const child = spawn(process.execPath, [MAIN, ...argv], {
+  const child = spawn(process.execPath, [daemonEntry(), ...argv], {
     cwd: directory,
     env: { ...process.env, ...PLAIN },
     stdio: ['ignore', 'pipe', 'ignore'],
@@ -95,7 +94,7 @@ t.test('an output larger than the buffer of a pipe is not cut', async (t) => {
 });
 
 t.test('a reader that closes early ends the command without an error', async (t) => {
-  const child = spawn(process.execPath, [MAIN, 'schema'], {
+  const child = spawn(process.execPath, [daemonEntry(), 'schema'], {
     cwd: directory,
     env: { ...process.env, ...PLAIN },
     stdio: ['ignore', 'pipe', 'pipe'],
@@ -111,7 +110,7 @@ const needsFull = process.platform !== 'linux' && 'only Linux has /dev/full';
 
 t.test('a command whose output cannot be written fails', { skip: needsFull }, async (t) => {
   const outcome = async (script: string) => {
-    const child = spawn('bash', ['-c', script, 'bash', process.execPath, MAIN], {
+    const child = spawn('bash', ['-c', script, 'bash', process.execPath, daemonEntry()], {
       cwd: directory,
       env: { ...process.env, ...PLAIN },
       stdio: ['ignore', 'ignore', 'pipe'],
