@@ -22,7 +22,7 @@ export type TextBytes = {
   readonly isEscaped: boolean;
 };
 
-/** Bytes of a window in which the end of a value is looked for. */
+/** The most bytes of a window in which the end of a value is looked for, but for those up to the next delimiter. */
 const MAX_OPEN = 262_144;
 
 /**
@@ -124,8 +124,9 @@ export class Search {
     for (;;) {
       const { matches, open } = this.#inWindow(bytes, text, current);
       const size = current.end - current.start;
-      if (open !== undefined && size <= MAX_OPEN) {
-        current = withEnd(bytes, text, current, current.end + 3 * size, candidates);
+      if (open !== undefined && size < MAX_OPEN) {
+        const end = Math.min(current.end + 3 * size, current.start + MAX_OPEN);
+        current = withEnd(bytes, text, current, end, candidates);
         yield [];
         continue;
       }

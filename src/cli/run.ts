@@ -150,10 +150,18 @@ class Daemon {
     this.#shutdownTimeout = parts.config.service.shutdown_timeout;
   }
 
-  /** Resolves with the exit status of the process, at the latest a time after a signal, whatever is in progress then. */
+  /**
+   * Resolves with the exit status of the process, at the latest a time after a signal or the end of the supervisor, whatever is in progress
+   * then.
+   */
   async run(events: Ending): Promise<number> {
+    const { channel } = this.#parts;
     let cancel = (): void => {};
-    const late = events.ended.then((status) => {
+    const ended = Promise.race([
+      ...[events.ended, this.#broken.promise],
+      ...(channel === undefined ? [] : [channel.gone]),
+    ]);
+    const late = ended.then((status) => {
       const { promise, resolve } = Promise.withResolvers<number>();
       cancel = systemClock.after(this.#shutdownTimeout + PATIENCE_MS, () => {
         this.#parts.logger.error({}, 'Daemon did not stop in time; stopping at once');
@@ -162,14 +170,14 @@ class Daemon {
       return promise;
     });
     try {
-      return await Promise.race([this.#run(events), events.cutShort, late]);
+      return await Promise.race([this.#run(events, ended), events.cutShort, late]);
     } finally {
       cancel();
       if (!this.#isAnnounced) await this.#sayFirstKey();
     }
   }
 
-  async #run(events: Ending): Promise<number> {
+  async #run(events: Ending, ended: Promise<number>): Promise<number> {
     const { service, options, logger, channel } = this.#parts;
     // A signal lets the start go on, because the daemon can then stop in order.
     await service.start();
@@ -184,8 +192,7 @@ class Daemon {
     }
     // A terminal sends SIGHUP to every process; the supervisor reloads its workers in order.
     events.onReload(channel === undefined ? () => this.#reload().catch(() => {}) : () => {});
-    const endings = [events.ended, this.#broken.promise, ...(channel ? [channel.gone] : [])];
-    const status = await Promise.race(endings);
+    const status = await ended;
     logger.info({}, 'Stopping');
     return this.#stop(status);
   }

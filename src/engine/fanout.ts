@@ -3,7 +3,7 @@ import type { Batch } from '../model/batch.ts';
 import { itemsOf } from '../model/batch.ts';
 import { PermanentError, Refusal, RetryableError } from '../model/errors.ts';
 import { hasItems } from '../model/formats.ts';
-import type { RequestContext } from '../model/request-context.ts';
+import { isImplicitKey, type RequestContext } from '../model/request-context.ts';
 import type { ExporterEdge } from './edges.ts';
 
 /** An exporter of a pipeline behind its counted edge. */
@@ -54,7 +54,8 @@ export async function fanOut(
   const keeper = keeperOf(sinks, request);
   if (!hasItems(batch)) {
     // An implicit key keeps an answer only if something was counted: a repetition may be judged again.
-    if (request?.answer?.keptFor === undefined) await keeper?.consume(batch, request);
+    const isImplicit = request?.answer !== undefined && isImplicitKey(request.answer.key);
+    if (!isImplicit) await keeper?.consume(batch, request);
     return;
   }
   if (sinks.length === 1) {

@@ -17,11 +17,13 @@ import {
   RepeatedRequest,
   RetryableError,
   refusalOf,
+  sameInProgress,
 } from '../model/errors.ts';
 import { freeInflated, MAX_BODY_BYTES } from '../model/formats.ts';
 import { inflatedSizeHint } from '../model/inflate.ts';
 import type { AnswerClaim, StoredAnswer } from '../model/request-context.ts';
 import {
+  feedbackKey,
   implicitKey,
   requestContext,
   wholeAnswer,
@@ -223,19 +225,16 @@ async function take(work: RequestInProgress): Promise<Outcome> {
   const prepared = preparing instanceof Promise ? await preparing : preparing;
   stopIfPassed(deadline);
   const beside = besideOf(ingestion, store, admission.tenant, prepared);
-  if (claim?.isUnclaimed === true && beside.feedback !== undefined) {
+  if (earlier === undefined && claim?.keptFor !== undefined && beside.feedback !== undefined) {
     // Feedback is stored before the batch is appended, where a request without a claim is recognized.
-    claim = { ...claim, isUnclaimed: false };
+    work.releaseClaim?.();
+    work.releaseClaim = undefined;
+    claim = { ...claim, key: feedbackKey(claim.key), isUnclaimed: false };
     earlier = await earlierAnswer(work, admission.tenant, claim);
   }
   if (earlier !== undefined) return { answer: answerAgain(work, earlier, prepared) };
-  if (prepared.index.count === 0) {
-    if (beside.feedback !== undefined) await deadline.wait(beside.feedback.store());
-    stopIfPassed(deadline);
-    const hasFeedback = beside.feedback !== undefined && beside.feedback.stored > 0;
-    if (!hasFeedback) return { answer: protocol.renderEmpty(head, prepared.logs) };
-    noteLeftOut(protocol, prepared, beside);
-    return { answer: ONLY_FEEDBACK };
+  if (prepared.index.count === 0 && beside.feedback === undefined) {
+    return { answer: protocol.renderEmpty(head, prepared.logs) };
   }
   const batch = receivedBatch(head, admission.tenant, prepared);
   for (const { item, code, reason, path } of prepared.faults ?? []) {
@@ -353,8 +352,11 @@ async function accept(
 ): Promise<Outcome> {
   let rendered: Answer | undefined;
   let ownSeal: SealedBatch | undefined;
+  const isFeedbackOnly = batch.requestItems === 0;
   const render = (sealed: SealedBatch): Answer => {
-    rendered ??= protocol.renderAccepted(sealed, batch.index, head, logs);
+    rendered ??= isFeedbackOnly
+      ? ONLY_FEEDBACK
+      : protocol.renderAccepted(sealed, batch.index, head, logs);
     return rendered;
   };
   const renderKept = (sealed: SealedBatch): StoredAnswer => {
@@ -369,6 +371,8 @@ async function accept(
     ...((attachments ?? feedback) && {
       async storeBeside(sealed) {
         await feedback?.store();
+        // Throws: then no answer is kept either.
+        if (isFeedbackOnly && feedback?.stored === 0) protocol.renderEmpty(head, logs);
         await attachments?.store(sealed);
       },
     }),
@@ -476,10 +480,7 @@ async function claimKey(
         'This Idempotency-Key was used for another request.',
       );
     case 'in_progress':
-      if (keptFor !== undefined) {
-        const message = 'The same request is in progress. Try again.';
-        throw new Refusal('unavailable', message, { retryAfterMs: 1000 });
-      }
+      if (keptFor !== undefined) throw sameInProgress();
       throw new Refusal(
         'idempotency_in_progress',
         'A request with this Idempotency-Key is in progress.',

@@ -122,8 +122,21 @@ function withoutSlashes(path: string): string {
   return path.slice(0, end);
 }
 
-/** A path that is served for other methods, and what follows its 405. */
-const WRONG_METHODS = [
+type WrongMethod = {
+  /** By default, POST. */
+  readonly methods?: readonly string[];
+  readonly pattern: RegExp;
+  readonly hint: string;
+};
+
+/** A path that is served for other methods than these, and what follows its 405. */
+const WRONG_METHODS: readonly WrongMethod[] = [
+  {
+    // `delete_project` and `update_project` of LangSmith's clients.
+    methods: ['DELETE', 'PATCH'],
+    pattern: /^(?:\/api\/v1)?\/sessions\/[^/]+$/,
+    hint: ' Projects are not changed here: `tracectl projects` deletes and renames them.',
+  },
   {
     // An exporter whose base URL ends in `/api` sends spans to the path that lists traces.
     pattern: /^\/api\/v1\/traces$/,
@@ -148,6 +161,8 @@ const WRONG_METHODS = [
 
 /** The hint behind a 405, if a client is known that sends the request. */
 export function wrongMethodHint(method: string, path: string): string {
-  if (method !== 'POST') return '';
-  return WRONG_METHODS.find(({ pattern }) => pattern.test(path))?.hint ?? '';
+  const found = WRONG_METHODS.find(
+    ({ methods = ['POST'], pattern }) => methods.includes(method) && pattern.test(path),
+  );
+  return found?.hint ?? '';
 }

@@ -275,7 +275,7 @@ function headTimeout({ readHeaderTimeout: head, readTimeout: whole }: ServerLimi
   return Math.min(head || whole, whole || head);
 }
 
-/** Milliseconds between two checks of the time-outs. */
+/** Milliseconds between two checks of the time-outs. Node fixes it with the server: after a reload to a shorter time-out, one is up to 2 s late. */
 export function checkInterval(limits: ServerLimits): number {
   const fifth = (headTimeout(limits) || Infinity) / 5;
   return Math.min(MOST_INTERVAL_MS, Math.max(LEAST_INTERVAL_MS, fifth));

@@ -34,6 +34,12 @@ export function tooLate(): RetryableError {
   return new RetryableError('too_late', 'the request was already answered with a failure');
 }
 
+/** For a request without an `Idempotency-Key`: the same one has no answer yet, and may still fail. */
+export function sameInProgress(): Refusal {
+  const message = 'The same request is in progress. Try again.';
+  return new Refusal('unavailable', message, { retryAfterMs: 1000 });
+}
+
 /** A request that was accepted before: the store appended and counted nothing, and its client gets the first answer. */
 export class RepeatedRequest extends Error {
   override readonly name = 'RepeatedRequest';

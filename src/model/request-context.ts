@@ -43,12 +43,20 @@ export function isImplicitKey(key: string): boolean {
   return key.startsWith('\0');
 }
 
+/**
+ * The key of a request with feedback and without an `Idempotency-Key`. Its answer is kept like that to such a key, because a request whose
+ * feedback is stored may have no items. No header may contain this control character either.
+ */
+export function feedbackKey(implicit: string): string {
+  return `\u0001${implicitTag(implicit)}`;
+}
+
 /** The answer to a request with an `Idempotency-Key`, or with an implicit key. */
 export type KeyedAnswer = StoredAnswer & {
   readonly key: string;
   /** Over route, content type, encoding and body as received; of an implicit key always the same. */
   readonly requestHash: Buffer;
-  /** Milliseconds for which the answer is kept, if the key is implicit, that is made of the request itself. */
+  /** Milliseconds for which the answer is kept, if the key is made of the request itself. */
   readonly keptFor?: number | undefined;
   /**
    * The key is implicit and was not claimed: the store looks for it when it appends the batch, and throws

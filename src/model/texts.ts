@@ -40,6 +40,11 @@ export type TextPlace = {
 export const Mark = { NONE: 0, TEXTS: 1, ALL: 2 } as const;
 export type Mark = (typeof Mark)[keyof typeof Mark];
 
+/** Of a key with the mark `own`, in a value with the mark `around`: that which takes more. */
+export function higherMark(own: Mark | undefined, around: Mark): Mark {
+  return own !== undefined && own > around ? own : around;
+}
+
 export type TextVisitor = {
   /**
    * Called for every text in the order of the bytes. `place` is one object that the walk reuses: a visitor

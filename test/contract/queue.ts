@@ -1,6 +1,7 @@
 import type { Test } from 'tap';
 import type { SealedBatch } from '../../src/model/batch.ts';
 import { requestIndexOf } from '../../src/model/formats.ts';
+import { feedbackKey } from '../../src/model/request-context.ts';
 import type { DurableQueue, QueueEntry, QueueLeases, QueueStorage } from '../../src/queue/queue.ts';
 import { answered, aTenant, nativeBatch, rawBatch } from '../helper/batches.ts';
 import type { FakeClock } from '../helper/clock.ts';
@@ -355,6 +356,25 @@ export function queueContract(t: Test, place: (t: Test) => Promise<QueuePlace>):
       name: 'RepeatedRequest',
       answer: { ...answer, body: Buffer.from('{"ok":3}') },
     });
+  });
+
+  t.test('keeps the answer to feedback without an item for its time', async (t) => {
+    const { queue, clock } = await open(t);
+    const answer = { status: 202, contentType: 'application/json', body: Buffer.from('{}') };
+    const requestHash = Buffer.alloc(32, 1);
+    const key = feedbackKey('\0a');
+    const empty = nativeBatch(1, {
+      rejections: [{ index: 0, code: 'invalid_event', reason: 'events[0]' }],
+    });
+    const claim = () => queue.idempotency.claim(empty.tenant, key, requestHash);
+    const first = await claim();
+    await queue.append(empty, answered({ ...answer, key, requestHash, keptFor: 600_000 }));
+    if (first.state === 'new') first.release();
+    clock.advance(599_999);
+    t.same(await claim(), { state: 'replay', answer });
+    clock.advance(1);
+    t.equal((await claim()).state, 'new');
+    t.equal(queue.stats().branches[0]?.entries, 0);
   });
 
   t.test('keeps the answer to a claimed implicit key for its time', async (t) => {

@@ -1,3 +1,5 @@
+import { fork } from 'node:child_process';
+import { once } from 'node:events';
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
@@ -5,6 +7,7 @@ import { setTimeout } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { gunzipSync } from 'node:zlib';
 import t from 'tap';
+import { MAX_YOUNG_FLAG } from '../../src/cli/heap.ts';
 import { prepareDaemon, startDaemon, type Tree } from './daemon.ts';
 
 // It starts whole daemons, which takes long where many tests run at once.
@@ -71,4 +74,31 @@ t.test('one signal ends a reload whose migration does not end', async (t) => {
   await untilEndless(data);
   t.same(await daemon.end('SIGTERM'), KILLED);
   t.match(daemon.stderr(), 'Daemon did not stop in time; stopping at once');
+});
+
+t.test('a worker whose supervisor is gone ends a start whose migration does not end', async (t) => {
+  const daemon = await prepareDaemon({ config: SHORT });
+  t.teardown(() => daemon.remove());
+  const data = join(daemon.directory, 'data');
+  makeEndless(data);
+  const main = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
+  const worker = fork(main, ['run', '--config', daemon.configPath], {
+    cwd: daemon.directory,
+    // As the supervisor starts it: a process without these settings of memory would replace itself, without the channel.
+    env: { ...process.env, MALLOC_ARENA_MAX: '2', TRACECTL_WORKER: '1/2' },
+    stdio: ['ignore', 'ignore', 'pipe', 'ipc'],
+    execArgv: [MAX_YOUNG_FLAG],
+  });
+  t.teardown(() => worker.kill('SIGKILL'));
+  let logged = '';
+  worker.stderr?.setEncoding('utf8').on('data', (text: string) => {
+    logged += text;
+  });
+  worker.send({ type: 'configuration', files: {} });
+  await untilEndless(data);
+  const ended = Promise.all([once(worker, 'exit'), worker.stderr && once(worker.stderr, 'end')]);
+  worker.disconnect();
+  const [exit] = await ended;
+  t.same(exit, [null, 'SIGKILL']);
+  t.match(logged, 'Daemon did not stop in time; stopping at once');
 });

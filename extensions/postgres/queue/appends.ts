@@ -1,7 +1,13 @@
 import type { Clock, Logger } from '../../../src/component/component.ts';
 import type { SealedBatch } from '../../../src/model/batch.ts';
 import { itemsOf } from '../../../src/model/batch.ts';
-import { RetryableError, tooLate } from '../../../src/model/errors.ts';
+import {
+  Refusal,
+  RepeatedRequest,
+  RetryableError,
+  sameInProgress,
+  tooLate,
+} from '../../../src/model/errors.ts';
 import type { StoredAnswer } from '../../../src/model/request-context.ts';
 import type { PostgresTransaction } from '../connection/pool.ts';
 import { ask, rowsIn } from '../connection/statement.ts';
@@ -43,14 +49,29 @@ export type EnteredRow = {
 
 /**
  * The new entries of a batch; `deleted` if its project is, `refused` if its usage was; the earlier answer if its request
- * repeats one, so that nothing was stored.
+ * repeats one, so that nothing was stored; `in_progress` if that request has no answer yet.
  */
 export type Appended =
   | { readonly entered: readonly EnteredRow[] }
   | { readonly earlier: StoredAnswer }
   | 'deleted'
-  | 'refused';
+  | 'refused'
+  | 'in_progress';
 type Outcome = Appended | Failed;
+
+/** The new entries. Throws the error for a batch that was not stored. */
+export function enteredOf(appended: Appended): readonly EnteredRow[] {
+  if (appended === 'deleted') throw new Refusal('unauthorized', 'The project was deleted.');
+  if (appended === 'refused') {
+    throw new RetryableError(
+      'quota_counters',
+      'The quota counters were lost before the batch was stored. Try again.',
+    );
+  }
+  if (appended === 'in_progress') throw sameInProgress();
+  if ('earlier' in appended) throw new RepeatedRequest(appended.earlier);
+  return appended.entered;
+}
 
 export type AppendParts = {
   readonly queue: string;
@@ -162,6 +183,7 @@ async function storeGroup(
   return calls.map(({ batch, answer }) => {
     if (deleted.has(batch.tenant.projectId)) return 'deleted';
     const first = repeats(answer);
+    if (first === 'in_progress') return first;
     if (answer !== undefined && first !== undefined) {
       return voided.has(answer.hash.toString('latin1')) ? 'refused' : { earlier: first };
     }

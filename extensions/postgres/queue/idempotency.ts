@@ -60,7 +60,8 @@ const KEEP = `
   RETURNING 1`;
 
 /**
- * Keeps answers whose keys were not claimed, unless the key has an answer already. In the order of the hashes, so that
+ * Keeps answers whose keys were not claimed, unless the key has an answer already, or another process has claimed it: one whose pipeline has
+ * several exporters, or feedback before a new version of it. A claim of a dead process counts as none. In the order of the hashes, so that
  * transactions that share keys wait for each other and do not deadlock. Returns the hashes that are new.
  */
 const KEEP_NEW = `
@@ -70,9 +71,10 @@ const KEEP_NEW = `
     AS g (hash, request_hash, project, status, content_type, body, expires_at)
   ORDER BY hash
   ON CONFLICT (hash) DO UPDATE SET
-    status = excluded.status, content_type = excluded.content_type, body = excluded.body,
-    expires_at = excluded.expires_at
+    claim = '', holder = NULL, status = excluded.status, content_type = excluded.content_type,
+    body = excluded.body, expires_at = excluded.expires_at
   WHERE i.expires_at <= $8
+    OR (i.status IS NULL AND NOT EXISTS (SELECT 1 FROM queue_holders h WHERE h.id = i.holder))
   RETURNING hash`;
 
 const EARLIER = `
@@ -111,12 +113,12 @@ export type PostgresIdempotency = IdempotencyLedger & {
   keep(client: PostgresTransaction, answers: readonly AnswerToKeep[]): Promise<void>;
   /**
    * Keeps the answers whose keys were not claimed. Resolves with the earlier answers of the others, whose batches are not to be
-   * stored. Waits for a transaction in flight that keeps the same key.
+   * stored; `in_progress` if the request of a claim has no answer yet. Waits for a transaction in flight that keeps the same key.
    */
   keepNew(
     client: PostgresTransaction,
     answers: readonly AnswerToKeep[],
-  ): Promise<ReadonlyMap<AnswerToKeep, StoredAnswer>>;
+  ): Promise<ReadonlyMap<AnswerToKeep, StoredAnswer | 'in_progress'>>;
   /** Takes back answers of this transaction whose batches were refused. */
   forget(client: PostgresTransaction, answers: readonly AnswerToKeep[]): Promise<void>;
   /** Removes a bounded number of expired answers; resolves with whether there may be more. */
@@ -214,8 +216,8 @@ export function postgresIdempotency(
 async function keepNew(
   client: PostgresTransaction,
   answers: readonly AnswerToKeep[],
-): Promise<ReadonlyMap<AnswerToKeep, StoredAnswer>> {
-  const earlier = new Map<AnswerToKeep, StoredAnswer>();
+): Promise<ReadonlyMap<AnswerToKeep, StoredAnswer | 'in_progress'>> {
+  const earlier = new Map<AnswerToKeep, StoredAnswer | 'in_progress'>();
   const alike = Map.groupBy(answers, ({ hash }) => hash.toString('latin1'));
   const firsts = [...alike.values()].flatMap(([first]) => first ?? []);
   const [one] = firsts;
@@ -242,7 +244,8 @@ async function keepNew(
   ]);
   for (const { hash, status, content_type: contentType, body } of found) {
     for (const answer of alike.get(hash.toString('latin1')) ?? []) {
-      earlier.set(answer, { status, contentType, body });
+      const isKept = status !== null && contentType !== null && body !== null;
+      earlier.set(answer, isKept ? { status, contentType, body } : 'in_progress');
     }
   }
   return earlier;
@@ -250,9 +253,10 @@ async function keepNew(
 
 type AnswerRow = {
   readonly hash: Buffer;
-  readonly status: number;
-  readonly content_type: string;
-  readonly body: Buffer;
+  /** Null in a claim. */
+  readonly status: number | null;
+  readonly content_type: string | null;
+  readonly body: Buffer | null;
 };
 
 function answerOf({ status, contentType, body }: AnswerToKeep): StoredAnswer {

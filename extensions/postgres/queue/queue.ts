@@ -1,7 +1,7 @@
 import type { Clock, IdempotencyLedger, Logger } from '../../../src/component/component.ts';
 import type { SealedBatch } from '../../../src/model/batch.ts';
 import { itemsOf } from '../../../src/model/batch.ts';
-import { Refusal, RepeatedRequest, RetryableError } from '../../../src/model/errors.ts';
+import { RetryableError } from '../../../src/model/errors.ts';
 import type { RequestContext } from '../../../src/model/request-context.ts';
 import type {
   DeadLetter,
@@ -20,7 +20,7 @@ import type { ShrunkEntry } from '../erasing/cleaning.ts';
 import { Failed, grouped } from '../grouping.ts';
 import { toStoredText } from '../tenancy/stored-text.ts';
 import type { Append, Appended, EnteredRow } from './appends.ts';
-import { groupedAppends } from './appends.ts';
+import { enteredOf, groupedAppends } from './appends.ts';
 import { LeasedBodies } from './bodies.ts';
 import { QueueCounts } from './counts.ts';
 import type { Holder } from './holder.ts';
@@ -141,16 +141,9 @@ export class PostgresQueue implements SharedQueue {
     this.#counts.changeBytes(size);
     try {
       const appended = await this.#append({ batch, answer, signal: request?.signal });
-      if (appended === 'deleted') throw new Refusal('unauthorized', 'The project was deleted.');
-      if (appended === 'refused') {
-        throw new RetryableError(
-          'quota_counters',
-          'The quota counters were lost before the batch was stored. Try again.',
-        );
-      }
-      if ('earlier' in appended) throw new RepeatedRequest(appended.earlier);
+      const entered = enteredOf(appended);
       if (request !== undefined) request.isUsageEntered = true;
-      this.#entered(batch, appended.entered, size);
+      this.#entered(batch, entered, size);
     } catch (error) {
       this.#counts.changeBytes(-size);
       throw error;

@@ -1,5 +1,6 @@
 import type { JsonIndex } from '../batch-index.ts';
 import {
+  higherMark,
   Mark,
   MEMBERS_PER_STEP,
   type MutablePlace,
@@ -202,8 +203,7 @@ export class TextWalk {
 
   /** The mark of a key in a value whose mark is `around`. */
   marks(keyStart: number, keyEnd: number, around: Mark, isFixed: boolean): Mark {
-    const own = this.#visitor.marks?.(keyStart, keyEnd, isFixed) ?? Mark.NONE;
-    return own > around ? own : around;
+    return higherMark(this.#visitor.marks?.(keyStart, keyEnd, isFixed), around);
   }
 
   *#array(

@@ -1,5 +1,6 @@
 import type { OtlpIndex } from '../batch-index.ts';
 import {
+  higherMark,
   Mark,
   MEMBERS_PER_STEP,
   type MutablePlace,
@@ -95,8 +96,7 @@ class WireTexts {
   ): TextSteps {
     const keyStart = this.#keyStart;
     const keyEnd = this.#keyEnd;
-    const own = this.#visitor.marks?.(keyStart, keyEnd, false) ?? Mark.NONE;
-    const mark = own > markAround ? own : markAround;
+    const mark = higherMark(this.#visitor.marks?.(keyStart, keyEnd, false), markAround);
     let p = start;
     while (p < end) {
       const number = this.#read(p);

@@ -3,6 +3,7 @@ import { formatInstant, parseInstant } from '../../model/instant.ts';
 import type { Instant } from '../../model/observation.ts';
 import { printQuery } from '../../query/print.ts';
 import type { Query } from '../../query/query.ts';
+import { groupTerm } from '../../store/plan/groups.ts';
 import type { StoredObservation } from '../../store/store.ts';
 import { answerJson } from '../answer.ts';
 import type { ExportPosition } from '../export/position.ts';
@@ -67,6 +68,7 @@ type RunQuery = {
   readonly isRoot: boolean | undefined;
   readonly runType: string | undefined;
   readonly hasError: boolean | undefined;
+  readonly threadId: string | undefined;
   /** The time from which runs start. */
   readonly since: Instant | undefined;
   readonly isAscending: boolean;
@@ -88,7 +90,7 @@ async function queryRuns(reading: StoreReading): Promise<void> {
 
 /** Conditions in LangSmith's own language would be another answer than the client expects if they were ignored. */
 const UNSUPPORTED = [
-  ...['filter', 'trace_filter', 'tree_filter', 'query', 'search_filter'],
+  ...['trace_filter', 'tree_filter', 'query', 'search_filter'],
   ...['reference_example', 'end_time', 'execution_order'],
 ];
 
@@ -108,11 +110,7 @@ async function resolved(
 
 function runQuery(given: Members): GivenQuery {
   for (const name of UNSUPPORTED) {
-    if (given[name] === undefined || given[name] === null) continue;
-    throw new Refusal(
-      'invalid_request',
-      `${name} is not served here. Search with GET /api/v1/traces?q=, and list the runs of a trace by trace_id.`,
-    );
+    if (given[name] !== undefined && given[name] !== null) throw notServed(name);
   }
   const { id, is_root: isRoot, error, limit, order } = given;
   if (order !== undefined && order !== null && order !== 'asc' && order !== 'desc') {
@@ -125,6 +123,7 @@ function runQuery(given: Members): GivenQuery {
     isRoot: typeof isRoot === 'boolean' ? isRoot : undefined,
     runType: textIn(given, 'run_type'),
     hasError: typeof error === 'boolean' ? error : undefined,
+    threadId: threadOf(given.filter),
     since: timeIn(given, 'start_time'),
     isAscending: order === 'asc',
     limit:
@@ -133,6 +132,33 @@ function runQuery(given: Members): GivenQuery {
         : DEFAULT_RUNS,
     cursor: textIn(given, 'cursor'),
   };
+}
+
+function notServed(name: string): Refusal {
+  return new Refusal(
+    'invalid_request',
+    `${name} is not served here. Search with GET /api/v1/traces?q=, and list the runs of a trace by trace_id.`,
+  );
+}
+
+/** The filter of `read_thread`, which has the thread as a text in JSON. */
+const OF_THREAD = /^eq\(thread_id, ("(?:[^"\\]|\\.)*")\)$/;
+
+/** Undefined without a filter. Throws a `Refusal` (400) for another one. */
+function threadOf(filter: unknown): string | undefined {
+  if (filter === undefined || filter === null) return undefined;
+  const [, written] = (typeof filter === 'string' && OF_THREAD.exec(filter)) || [];
+  const thread = written === undefined ? undefined : parsedJson(written);
+  if (typeof thread !== 'string') throw notServed('filter');
+  return thread;
+}
+
+function parsedJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
 }
 
 /** Undefined if the member is absent. Throws a `Refusal` (400) for another text. */
@@ -206,8 +232,8 @@ class RunPage {
   /** The runs of all traces, in the order of the traces. */
   async #ofTraces(): Promise<string | null> {
     const { store, tenant, read } = this.#reading;
-    const { since, limit, isAscending } = this.#asked;
-    const query = startingFrom(since);
+    const { since, threadId, limit, isAscending } = this.#asked;
+    const query = tracesOf(since, threadId);
     const order = isAscending ? ['asc'] : [];
     const cursors = listCursors('langsmith-runs', tenant.projectId, printQuery(query), ...order);
     const given = cursors.read(this.#asked.cursor);
@@ -264,7 +290,8 @@ class RunPage {
   }
 
   #matches(stored: StoredObservation): boolean {
-    const { isRoot, hasError, parent, runType, traceId, since } = this.#asked;
+    const { isRoot, hasError, parent, runType, traceId, threadId, since } = this.#asked;
+    if (threadId !== undefined && stored.sessionId !== threadId) return false;
     if (isRoot !== undefined && (stored.parentId === null) !== isRoot) return false;
     if (hasError !== undefined && (stored.error !== null) !== hasError) return false;
     if (parent !== undefined && stored.parentId !== parent?.id) return false;
@@ -300,10 +327,14 @@ async function ancestorsOf(
   return [...above].reverse();
 }
 
-function startingFrom(since: Instant | undefined): Query {
+function tracesOf(since: Instant | undefined, threadId: string | undefined): Query {
   return {
-    terms:
-      since === undefined ? [] : [startTerm({ from: since, to: null, text: formatInstant(since) })],
+    terms: [
+      ...(threadId === undefined ? [] : [groupTerm('session', threadId)]),
+      ...(since === undefined
+        ? []
+        : [startTerm({ from: since, to: null, text: formatInstant(since) })]),
+    ],
   };
 }
 

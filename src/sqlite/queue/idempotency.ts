@@ -13,14 +13,14 @@ const KEPT_MS = 24 * 3_600_000;
 
 /** The answer to the request of a batch as a row. */
 export function answerRecord(batch: SealedBatch, answer: KeyedAnswer, now: number): AnswerRecord {
-  const { key, requestHash, status, contentType, body } = answer;
+  const { key, requestHash, status, contentType, body, keptFor = KEPT_MS } = answer;
   return {
     hash: keyHash(batch.tenant.projectId, key),
     requestHash: new Uint8Array(requestHash),
     status,
     contentType,
     body: new Uint8Array(body),
-    expiresAt: now + KEPT_MS,
+    expiresAt: now + keptFor,
     project: batch.tenant.projectId,
   };
 }

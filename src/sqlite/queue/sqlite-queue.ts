@@ -3,6 +3,7 @@ import type { Clock, IdempotencyLedger, Logger } from '../../component/component
 import type { SealedBatch } from '../../model/batch.ts';
 import { Refusal, RetryableError } from '../../model/errors.ts';
 import type { KeyedAnswer, RequestContext } from '../../model/request-context.ts';
+import { isImplicitKey } from '../../model/request-context.ts';
 import { type BodyCache, bodyCache } from '../../queue/body-cache.ts';
 import type {
   DeadLetter,
@@ -125,7 +126,8 @@ export class SqliteQueue implements DurableQueue {
 
   append(batch: SealedBatch, request?: RequestContext): Promise<void> {
     const given = request?.answer;
-    if (given?.keptFor === undefined) return this.#append(batch, given);
+    if (given?.keptFor === undefined || !isImplicitKey(given.key))
+      return this.#append(batch, given);
     if (batch.items === 0) return Promise.resolve();
     const recent = recentRequest(batch, given, given.keptFor, this.#clock.now());
     if (given.isUnclaimed !== true) return this.#appendClaimed(batch, recent);

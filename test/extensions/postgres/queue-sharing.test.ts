@@ -1,3 +1,4 @@
+import pg from 'pg';
 import t from 'tap';
 import { systemClock } from '../../../src/component/clock.ts';
 import { eventually } from '../../e2e/client.ts';
@@ -201,3 +202,32 @@ t.test(
     t.same(rows, []);
   },
 );
+
+t.test('refuses an unclaimed request whose key another process has claimed', async (t) => {
+  const url = await server.database();
+  const place = await queueDatabase(t, url);
+  const options = { name: 'queue', branches: ['a'], maxBytes: 1e9 };
+  const first = await (await place.open(systemClock)).openQueue(options);
+  const second = await (await place.open(systemClock)).openQueue(options);
+  const requestHash = Buffer.alloc(16);
+  const answer = { status: 202, contentType: 'application/json', body: Buffer.from('{}') };
+  const unclaimed = () =>
+    answered({ ...answer, key: '\0a', requestHash, keptFor: 600_000, isUnclaimed: true });
+  const batch = nativeBatch(1);
+  const claim = await first.idempotency.claim(batch.tenant, '\0a', requestHash);
+  t.equal(claim.state, 'new');
+  const [refused, other] = await Promise.allSettled([
+    second.append(batch, unclaimed()),
+    second.append(nativeBatch(1)),
+  ]);
+  t.match(refused, { status: 'rejected', reason: { name: 'Refusal', status: 503 } });
+  t.equal(other.status, 'fulfilled', 'others of its group are stored');
+  t.equal(second.stats().branches[0]?.entries, 1);
+
+  const client = new pg.Client({ connectionString: url });
+  await client.connect();
+  await client.query("UPDATE idempotency SET holder = 'gone'");
+  await client.end();
+  await second.append(batch, unclaimed());
+  await t.rejects(second.append(nativeBatch(1), unclaimed()), { name: 'RepeatedRequest', answer });
+});

@@ -150,6 +150,19 @@ t.test('a value without an end goes on to the end of the text, however long it i
   t.match(after, /^\{"token":"\*+","b":"keep"\}$/);
 });
 
+t.test('the end of a value is looked for within 256 KiB', async (t) => {
+  for (const [size, isKept] of [
+    [200_000, true],
+    [261_000, true],
+    [262_200, false],
+    [600_000, false],
+  ] as const) {
+    const text = redactedText(`{"token":"${'x'.repeat(size)}","b":"keep"}`, ONLY_KEYS);
+    t.equal(text.includes('"b":"keep"'), isKept, `${size}`);
+    t.notMatch(text, /xx/);
+  }
+});
+
 t.test('no part of a long value behind a name is left in a long text', async () => {
   const separator = fc.constantFrom(...[' ', '", "', '\\', '\\\\', '\n', '/', '}', ']', 'é', '🙂']);
   const secret = fc.nat(1e9).map((n) => `s3cr${n}x`);

@@ -4,6 +4,7 @@ import { config as runsConfig } from '../../../receivers/runs/config.ts';
 import { createReceiver } from '../../../receivers/runs/receiver.ts';
 import { offer } from '../../../src/component/capability.ts';
 import { LISTENERS } from '../../../src/http/listener.ts';
+import type { ReceivedBatch } from '../../../src/model/batch.ts';
 import { Refusal } from '../../../src/model/errors.ts';
 import { reject } from '../../../src/model/verbs.ts';
 import type { NewScore, ScoreEditor } from '../../../src/store/scores.ts';
@@ -59,14 +60,17 @@ async function receiving(
     await listeners.close();
     await close();
   });
-  const send = async (parts: Readonly<Record<string, unknown>>) => {
+  const send = async (
+    parts: Readonly<Record<string, unknown>>,
+    more: Record<string, string> = {},
+  ) => {
     const pieces = Object.entries(parts).flatMap(([name, content]) => {
       const text = typeof content === 'string' ? content : JSON.stringify(content);
       return `--b\r\nContent-Disposition: form-data; name="${name}"\r\n\r\n${text}\r\n`;
     });
     const answer = await fetch(`${listeners.served()[0]?.url}/runs/multipart`, {
       method: 'POST',
-      headers: { 'content-type': 'multipart/form-data; boundary=b' },
+      headers: { 'content-type': 'multipart/form-data; boundary=b', ...more },
       body: `${pieces.join('')}--b--\r\n`,
     });
     return answer.status;
@@ -104,7 +108,7 @@ t.test('a request may have feedback only', async (t) => {
   t.equal(await send({ 'feedback.f': { run_id: 'a', key: 'k', score: true } }), 202);
   t.match(await scores('a'), [{ id: 'f', name: 'k', value: true }]);
   t.equal(await send({ 'feedback.f': '{}' }), 400, 'nothing of it can be stored');
-  t.equal(sink.batches.length, 0);
+  t.match(sink.batches, [{ items: 0 }], 'the keeper of answers gets it');
 });
 
 t.test('malformed feedback costs the feedback only', async (t) => {
@@ -170,6 +174,38 @@ t.test('a repetition of an accepted request stores its feedback no second time',
   t.equal(await send(parts), 202);
   t.match(await scores('a'), [{ id: 'f', value: 2 }], 'the later change stays');
   t.equal(sink.batches.length, 1);
+});
+
+t.test('a repetition without an accepted run stores its feedback no second time', async (t) => {
+  const feedback = { 'feedback.f': { run_id: 'a', key: 'k', score: 1 } };
+  const decide = (batch: ReceivedBatch) => {
+    if (batch.requestItems > 0) reject(batch, 0, 'invalid_field', 'is not valid');
+  };
+  const cases = [feedback, { ...RUN, ...feedback }].flatMap((parts) =>
+    [{}, { 'idempotency-key': 'k' }].map((headers) => ({ parts, headers })),
+  );
+  for (const { parts, headers } of cases) {
+    const { send, scores, store, projectId } = await receiving(t, { decide });
+    const status = await send(parts, headers);
+    const [score] = await scores('a');
+    t.match(score, { id: 'f', value: 1 });
+    const changed = { ...score, value: 2, at: score?.createdAt } as NewScore;
+    await store.scores.put(projectId, 'a', changed, 3);
+    t.equal(await send(parts, headers), status);
+    t.match(await scores('a'), [{ id: 'f', value: 2 }], 'the later change stays');
+  }
+});
+
+t.test('feedback that cannot be stored keeps no answer', async (t) => {
+  const { send, scores, store, projectId } = await receiving(t);
+  const more = (id: string) =>
+    ({ id, observationId: null, name: 'k', value: 1, comment: null, source: null, at: 1 }) as const;
+  for (const id of ['1', '2', '3']) await store.scores.put(projectId, 'a', more(id), 3);
+  const parts = { 'feedback.f': { run_id: 'a', key: 'k', score: 1 } };
+  t.equal(await send(parts), 400, 'the trace is full');
+  await store.scores.remove(projectId, '1');
+  t.equal(await send(parts), 202);
+  t.match((await scores('a')).at(-1), { id: 'f' });
 });
 
 t.test('feedback beside runs that are all rejected is stored', async (t) => {

@@ -193,6 +193,26 @@ t.test('refuses a start_time that is no time', async (t) => {
   t.match(await call('POST', '/runs/query', naive), { json: { runs: { length: 3 } } });
 });
 
+t.test('lists the runs of a thread, as read_thread asks for them', async (t) => {
+  const { list, call } = await withTraces(t, 3);
+  const thread = (id: string, more: object = {}) =>
+    list({ filter: `eq(thread_id, ${JSON.stringify(id)})`, ...more });
+  const ids = async (found: Promise<{ id: string }[]>) => (await found).map(({ id }) => id);
+  t.same(await ids(thread('session-2', { isRoot: true })), [uuid(20)]);
+  t.same(await ids(thread('session-2')), [uuid(20)], 'runs without the thread are none of it');
+  t.same(await ids(thread('session-4', { isRoot: true })), []);
+  t.same(await ids(thread('session-2', { traceId: uuid(10) })), []);
+  t.same(await ids(thread('session-1', { id: [uuid(10), uuid(20)] })), [uuid(10)]);
+  const late = new Date(T0 + 2500);
+  t.same(await ids(thread('session-2', { startTime: late })), []);
+  t.same(await ids(thread('session-3', { startTime: late })), [uuid(30)]);
+  t.same(await ids(thread('a "quoted" \\ one')), []);
+  const filters = [1, 'eq(thread_id, 5)', 'eq(thread_id, "\\x")', 'and(eq(thread_id, "a"), b)'];
+  for (const filter of filters) {
+    t.match(await call('POST', '/runs/query', { filter }), { status: 400 }, String(filter));
+  }
+});
+
 t.test('refuses a filter, whose answer would be another one than the client expects', async (t) => {
   const { call } = await withTraces(t, 0);
   for (const name of ['filter', 'trace_filter', 'tree_filter', 'query', 'end_time']) {
