@@ -674,6 +674,33 @@ t.test('OpenInference: messages precede JSON of printed objects', async (t) => {
   t.same(withAttributes(sent).payload.inputs, printed, 'without messages');
 });
 
+t.test('LlamaIndex: messages precede the text of a printed message', async (t) => {
+  const message = 'llm.output_messages.0.message';
+  const call = `${message}.tool_calls.0.tool_call`;
+  const sent = { 'openinference.span.kind': 'LLM', 'output.value': 'assistant: ' };
+  const asking = {
+    [`${message}.role`]: 'assistant',
+    [`${message}.contents.0.message_content.type`]: 'text',
+    [`${call}.id`]: 'call_1',
+    [`${call}.function.name`]: 'get_weather',
+    [`${call}.function.arguments`]: '{"city":"Oslo"}',
+  };
+  const asked = withAttributes({ ...sent, ...asking });
+  t.match(asked.payload.outputs, [
+    {
+      role: 'assistant',
+      tool_calls: [{ id: 'call_1', function: { name: 'get_weather' } }],
+    },
+  ]);
+  t.same(asked.payload.metadata, { ...sent, 'otel.span.kind': 'INTERNAL' });
+  const answer = { 'output.value': 'assistant: 4', [`${message}.role`]: 'assistant' };
+  const answered = withAttributes({ ...answer, [`${message}.content`]: '4' });
+  t.same(answered.payload.outputs, [{ role: 'assistant', content: '4' }]);
+  t.equal(withAttributes({ 'output.value': 'assistant: 4' }).payload.outputs, 'assistant: 4');
+  const other = { ...answer, 'output.value': 'user: 4' };
+  t.equal(withAttributes(other).payload.outputs, 'user: 4', 'a text of another role');
+});
+
 t.test('OpenInference: a text with the type of JSON is a value of JSON', async (t) => {
   const inputOf = (type: string, text: string) =>
     withAttributes({ 'input.value': text, 'input.mime_type': type }).payload.inputs;
