@@ -287,6 +287,40 @@ t.test('Haystack: pipelines, components, agents and tools', async (t) => {
   t.match(withAttributes(tool).observation, { kind: 'tool', details: { tool: 'weather' } });
 });
 
+t.test('Amazon Bedrock: the input excludes the tokens of its cache', async (t) => {
+  const sent = {
+    ...{ 'gen_ai.usage.input_tokens': 13, 'gen_ai.usage.output_tokens': 9 },
+    'gen_ai.usage.cache_read.input_tokens': 5,
+    'gen_ai.usage.cache_creation.input_tokens': 3,
+  };
+  const usageIn = (name: string, values: Record<string, unknown>) =>
+    read(spanOf(0, { attributes: attributesOf(values) }), { scope: { name } }).observation.usage;
+  const parts = { cached_tokens: 5, cache_write_tokens: 3 };
+  const whole = { input_tokens: 21, output_tokens: 9, total_tokens: 30, ...parts };
+  const botocore = 'opentelemetry.instrumentation.botocore.bedrock-runtime';
+  const openllmetry = 'opentelemetry.instrumentation.bedrock';
+  t.same(usageIn(botocore, sent), whole);
+  for (const total of [22, 30]) {
+    t.same(usageIn(openllmetry, { ...sent, 'gen_ai.usage.total_tokens': total }), whole);
+  }
+  t.same(usageIn('strands.telemetry.tracer', { ...sent, 'gen_ai.usage.total_tokens': 30 }), whole);
+  t.same(usageIn('another', sent), {
+    ...{ input_tokens: 13, output_tokens: 9, total_tokens: 22, ...parts },
+  });
+  const { 'gen_ai.usage.input_tokens': _, ...withoutInput } = sent;
+  t.match(usageIn(botocore, withoutInput), { output_tokens: 9, ...parts });
+});
+
+t.test('more tokens of a cache than of the input are beside the input', async (t) => {
+  const of = (cached: number) =>
+    usageOf({
+      ...{ 'gen_ai.usage.input_tokens': 12, 'gen_ai.usage.output_tokens': 40 },
+      'gen_ai.usage.cache_read.input_tokens': cached,
+    });
+  t.match(of(12), { input_tokens: 12, cached_tokens: 12, total_tokens: 52 });
+  t.match(of(13), { input_tokens: 25, cached_tokens: 13, total_tokens: 65 });
+});
+
 t.test('Haystack: the model and the tokens of a call are in its outputs', async (t) => {
   const usage = {
     ...{ completion_tokens: 9, prompt_tokens: 21, total_tokens: 30 },
