@@ -311,6 +311,27 @@ t.test('Amazon Bedrock: the input excludes the tokens of its cache', async (t) =
   t.match(usageIn(botocore, withoutInput), { output_tokens: 9, ...parts });
 });
 
+t.test('LiveKit Agents: turns, and the spans around model calls', async (t) => {
+  const turn = { 'gen_ai.operation.name': 'invoke_agent', 'lk.pii.user_input': 'How warm?' };
+  const { observation, payload } = withAttributes({ ...turn, 'lk.pii.response.text': '4' });
+  t.equal(observation.kind, 'agent');
+  t.match(payload, { inputs: 'How warm?', outputs: '4' });
+  const items = [{ type: 'message', role: 'user', content: ['How warm?'] }];
+  const calls = [{ name: 'get_weather', arguments: '{}' }];
+  const asking = withAttributes({
+    'lk.pii.chat_ctx': JSON.stringify({ items }),
+    'lk.pii.response.text': '',
+    'lk.pii.response.function_calls': JSON.stringify(calls),
+  });
+  t.match(asking.payload, { inputs: { items }, outputs: calls });
+  const call = { 'gen_ai.output.messages': '[{"role":"assistant"}]', 'lk.pii.response.text': '4' };
+  t.match(withAttributes(call).payload, { outputs: [{ role: 'assistant' }] });
+  t.match(withAttributes({ 'lk.pii.user_transcript': 'How warm?' }).payload, {
+    outputs: 'How warm?',
+  });
+  t.match(withAttributes({ 'lk.pii.input_text': '4' }).payload, { inputs: '4' });
+});
+
 t.test('more tokens of a cache than of the input are beside the input', async (t) => {
   const of = (cached: number) =>
     usageOf({
