@@ -69,6 +69,9 @@ export const INPUTS = [
   'haystack.agent.input',
   'haystack.agent.step.llm.input',
   'haystack.agent.step.tool.input',
+  // LiveKit Agents.
+  ...(['lk.pii.user_input', 'lk.user_input', 'lk.pii.chat_ctx', 'lk.chat_ctx'] as const),
+  ...(['lk.pii.input_text', 'lk.input_text'] as const),
   ...MASTRA_TYPES.map((type) => `mastra.${type}.input`),
   'langfuse.trace.input',
 ] as const;
@@ -112,6 +115,9 @@ export const OUTPUTS = [
   'haystack.agent.output',
   'haystack.agent.step.llm.output',
   'haystack.agent.step.tool.output',
+  ...(['lk.pii.response.text', 'lk.response.text'] as const),
+  ...(['lk.pii.response.function_calls', 'lk.response.function_calls'] as const),
+  ...(['lk.pii.user_transcript', 'lk.user_transcript'] as const),
   ...MASTRA_TYPES.map((type) => `mastra.${type}.output`),
   'langfuse.trace.output',
 ] as const;

@@ -252,6 +252,15 @@ export const CALLS_IN_OUTPUTS = {
   'haystack.agent.step.llm.output': { places: HAYSTACK_META, form: 'anthropic' },
 } as const;
 
+/**
+ * The beginnings of scopes whose input excludes the tokens of the cache, because they pass on the counts of Amazon Bedrock: those of
+ * OpenTelemetry and OpenLLMetry.
+ */
+export const CACHE_APART = [
+  'opentelemetry.instrumentation.botocore.bedrock',
+  'opentelemetry.instrumentation.bedrock',
+] as const;
+
 /** Attributes with the details of one side, as JSON or as Python prints them, by the name of their object. */
 export const USAGE_DETAILS = {
   'gen_ai.usage.input_token_details': 'input_token_details',

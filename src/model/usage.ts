@@ -272,6 +272,20 @@ const ANTHROPIC_NAMES: ReadonlySet<string> = new Set([
   'cache_creation_input_tokens',
 ]);
 
+/**
+ * The usage with an input that includes the tokens of the cache. They are apart if a client counts so (`isApart`), if the total has room
+ * for them, or if they are more than the input.
+ */
+export function withCacheInInput(usage: TokenUsage, isApart: boolean): TokenUsage {
+  const { input_tokens: input, output_tokens: output = 0, total_tokens: total } = usage;
+  const cache = (usage.cached_tokens ?? 0) + (usage.cache_write_tokens ?? 0);
+  if (input === undefined || cache === 0) return usage;
+  const whole = input + cache + output;
+  if (!isApart && cache <= input && total !== whole) return usage;
+  const counted = { ...usage, input_tokens: input + cache };
+  return total === undefined ? counted : { ...counted, total_tokens: Math.max(total, whole) };
+}
+
 /** The usage with a total: the one that was sent, else the sum of input and output. */
 export function withTotal(usage: TokenUsage): TokenUsage {
   const { input_tokens: input, output_tokens: output, total_tokens: total } = usage;

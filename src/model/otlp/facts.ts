@@ -19,8 +19,8 @@ import type { IgnoredReason, IgnoredValue } from '../ignored.ts';
 import { IgnoredValues, ignoredNotesIn } from '../ignored.ts';
 import type { Instant, ObservationError, ObservationKind, TokenUsage } from '../observation.ts';
 import type { TracingVariables } from '../sent-twice.ts';
-import { LANGFUSE_USAGE } from '../token-conventions.ts';
-import { type TokenKind, UsageCounts, withTotal } from '../usage.ts';
+import { CACHE_APART, LANGFUSE_USAGE } from '../token-conventions.ts';
+import { type TokenKind, UsageCounts, withCacheInInput, withTotal } from '../usage.ts';
 import { type CallOutput, callOutputIn } from './call-output.ts';
 import { DetailFacts } from './detail-facts.ts';
 import { decodeEmbedded, type EmbeddedFields } from './embedded-observation.ts';
@@ -377,12 +377,14 @@ export class SpanFacts {
     return this.#callOutput ?? undefined;
   }
 
-  get usage(): TokenUsage | null {
+  /** `scope`: the name of the span's instrumentation scope. */
+  usageOf(scope: string | null): TokenUsage | null {
     const { tokens } = this;
     if (tokens === undefined) return null;
     const usage: Record<string, number> = {};
     for (const { kind, count } of tokens) usage[kind] = count;
-    return withTotal(usage);
+    const isCacheApart = CACHE_APART.some((begin) => scope?.startsWith(begin));
+    return withTotal(withCacheInInput(usage, isCacheApart));
   }
 
   /** Merged from those of the resource and those of the span, which override them. */

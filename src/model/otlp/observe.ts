@@ -74,7 +74,7 @@ export function observationOfSpan(
     endTime: head.endTime,
     ended: ended || head.status !== 0 || facts.isFailed,
     model: facts.model?.text ?? null,
-    usage: facts.usage,
+    usage: facts.usageOf(head.scope),
     sessionId: facts.session?.text ?? resource?.session?.text ?? null,
     userId: facts.user?.text ?? resource?.user?.text ?? null,
     error: facts.error(),

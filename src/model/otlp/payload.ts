@@ -110,14 +110,17 @@ function content(span: OtlpSpan, facts: SpanFacts, role: 'input' | 'output'): st
 
 /**
  * The numbered family that has the messages in place of an attribute. LlamaIndex has JSON there whose messages are texts as Python prints
- * objects.
+ * objects, or a printed message, `assistant: ` and its text, without the tools that it asks for.
  */
 function familyInstead(span: OtlpSpan, key: string): string | undefined {
   const found = REPEATED_FAMILIES.find(({ of }) => of === key);
   if (found === undefined) return undefined;
   const attributes = span.attributes ?? [];
   const text = attributes.findLast((attribute) => attribute.key === key)?.value?.stringValue ?? '';
-  if (!CONTAINER.test(text) || !hasPrintedMessage(text)) return undefined;
+  const isPrinted = CONTAINER.test(text)
+    ? hasPrintedMessage(text)
+    : isPrintedMessage(text, attributes, found.family);
+  if (!isPrinted) return undefined;
   return attributes.some((attribute) => isOfFamily(attribute, found.family))
     ? found.family
     : undefined;
@@ -125,6 +128,16 @@ function familyInstead(span: OtlpSpan, key: string): string | undefined {
 
 function isOfFamily({ key = '', value }: OtlpKeyValue, family: string): boolean {
   return key.startsWith(family) && attributeKey(key).rules.length > 0 && hasValue(value);
+}
+
+function isPrintedMessage(
+  text: string,
+  attributes: readonly OtlpKeyValue[],
+  family: string,
+): boolean {
+  const roleKey = `${family}0.message.role`;
+  const role = attributes.findLast(({ key }) => key === roleKey)?.value?.stringValue;
+  return typeof role === 'string' && role !== '' && text.startsWith(`${role}: `);
 }
 
 const CONTAINER = /^[^\S\t\n\v\f\r]*[{[]/;
@@ -232,7 +245,7 @@ export function addOwnEntries(
   for (const [key, value] of own) {
     if (key === input || key === output) continue;
     const isLeftOut = isRepeated(key, facts) && !replaced.includes(key);
-    if (isLeftOut || isOfRepeatedFamily(key, own)) continue;
+    if (isLeftOut || isOfRepeatedFamily(key, own, replaced)) continue;
     entries.set(key, metadataText(key, value));
   }
 }
@@ -278,11 +291,15 @@ function metadataText(key: string, value: OtlpValue | null | undefined): string 
   return contentText(value, text?.startsWith('"') === true ? 'values' : form);
 }
 
-/** The attribute is one of a numbered family that repeats the JSON of another attribute. */
-function isOfRepeatedFamily(key: string, own: OwnAttributes): boolean {
+/** The attribute is one of a numbered family that repeats the JSON of another attribute, or takes the place of one. */
+function isOfRepeatedFamily(
+  key: string,
+  own: OwnAttributes,
+  replaced: readonly (string | undefined)[],
+): boolean {
   const found = REPEATED_FAMILIES.find(({ family }) => key.startsWith(family));
   if (found === undefined) return false;
-  return CONTAINER.test(own.get(found.of)?.stringValue ?? '');
+  return replaced.includes(found.of) || CONTAINER.test(own.get(found.of)?.stringValue ?? '');
 }
 
 /** The attribute became inputs, outputs, model, usage, context metadata or an external id. */

@@ -287,6 +287,61 @@ t.test('Haystack: pipelines, components, agents and tools', async (t) => {
   t.match(withAttributes(tool).observation, { kind: 'tool', details: { tool: 'weather' } });
 });
 
+t.test('Amazon Bedrock: the input excludes the tokens of its cache', async (t) => {
+  const sent = {
+    ...{ 'gen_ai.usage.input_tokens': 13, 'gen_ai.usage.output_tokens': 9 },
+    'gen_ai.usage.cache_read.input_tokens': 5,
+    'gen_ai.usage.cache_creation.input_tokens': 3,
+  };
+  const usageIn = (name: string, values: Record<string, unknown>) =>
+    read(spanOf(0, { attributes: attributesOf(values) }), { scope: { name } }).observation.usage;
+  const parts = { cached_tokens: 5, cache_write_tokens: 3 };
+  const whole = { input_tokens: 21, output_tokens: 9, total_tokens: 30, ...parts };
+  const botocore = 'opentelemetry.instrumentation.botocore.bedrock-runtime';
+  const openllmetry = 'opentelemetry.instrumentation.bedrock';
+  t.same(usageIn(botocore, sent), whole);
+  for (const total of [22, 30]) {
+    t.same(usageIn(openllmetry, { ...sent, 'gen_ai.usage.total_tokens': total }), whole);
+  }
+  t.same(usageIn('strands.telemetry.tracer', { ...sent, 'gen_ai.usage.total_tokens': 30 }), whole);
+  t.same(usageIn('another', sent), {
+    ...{ input_tokens: 13, output_tokens: 9, total_tokens: 22, ...parts },
+  });
+  const { 'gen_ai.usage.input_tokens': _, ...withoutInput } = sent;
+  t.match(usageIn(botocore, withoutInput), { output_tokens: 9, ...parts });
+});
+
+t.test('LiveKit Agents: turns, and the spans around model calls', async (t) => {
+  const turn = { 'gen_ai.operation.name': 'invoke_agent', 'lk.pii.user_input': 'How warm?' };
+  const { observation, payload } = withAttributes({ ...turn, 'lk.pii.response.text': '4' });
+  t.equal(observation.kind, 'agent');
+  t.match(payload, { inputs: 'How warm?', outputs: '4' });
+  const items = [{ type: 'message', role: 'user', content: ['How warm?'] }];
+  const calls = [{ name: 'get_weather', arguments: '{}' }];
+  const asking = withAttributes({
+    'lk.pii.chat_ctx': JSON.stringify({ items }),
+    'lk.pii.response.text': '',
+    'lk.pii.response.function_calls': JSON.stringify(calls),
+  });
+  t.match(asking.payload, { inputs: { items }, outputs: calls });
+  const call = { 'gen_ai.output.messages': '[{"role":"assistant"}]', 'lk.pii.response.text': '4' };
+  t.match(withAttributes(call).payload, { outputs: [{ role: 'assistant' }] });
+  t.match(withAttributes({ 'lk.pii.user_transcript': 'How warm?' }).payload, {
+    outputs: 'How warm?',
+  });
+  t.match(withAttributes({ 'lk.pii.input_text': '4' }).payload, { inputs: '4' });
+});
+
+t.test('more tokens of a cache than of the input are beside the input', async (t) => {
+  const of = (cached: number) =>
+    usageOf({
+      ...{ 'gen_ai.usage.input_tokens': 12, 'gen_ai.usage.output_tokens': 40 },
+      'gen_ai.usage.cache_read.input_tokens': cached,
+    });
+  t.match(of(12), { input_tokens: 12, cached_tokens: 12, total_tokens: 52 });
+  t.match(of(13), { input_tokens: 25, cached_tokens: 13, total_tokens: 65 });
+});
+
 t.test('Haystack: the model and the tokens of a call are in its outputs', async (t) => {
   const usage = {
     ...{ completion_tokens: 9, prompt_tokens: 21, total_tokens: 30 },
@@ -672,6 +727,33 @@ t.test('OpenInference: messages precede JSON of printed objects', async (t) => {
   t.same(payload.inputs, [{ role: 'user', content: 'hi' }]);
   t.same(payload.metadata, { ...sent, 'otel.span.kind': 'INTERNAL' });
   t.same(withAttributes(sent).payload.inputs, printed, 'without messages');
+});
+
+t.test('LlamaIndex: messages precede the text of a printed message', async (t) => {
+  const message = 'llm.output_messages.0.message';
+  const call = `${message}.tool_calls.0.tool_call`;
+  const sent = { 'openinference.span.kind': 'LLM', 'output.value': 'assistant: ' };
+  const asking = {
+    [`${message}.role`]: 'assistant',
+    [`${message}.contents.0.message_content.type`]: 'text',
+    [`${call}.id`]: 'call_1',
+    [`${call}.function.name`]: 'get_weather',
+    [`${call}.function.arguments`]: '{"city":"Oslo"}',
+  };
+  const asked = withAttributes({ ...sent, ...asking });
+  t.match(asked.payload.outputs, [
+    {
+      role: 'assistant',
+      tool_calls: [{ id: 'call_1', function: { name: 'get_weather' } }],
+    },
+  ]);
+  t.same(asked.payload.metadata, { ...sent, 'otel.span.kind': 'INTERNAL' });
+  const answer = { 'output.value': 'assistant: 4', [`${message}.role`]: 'assistant' };
+  const answered = withAttributes({ ...answer, [`${message}.content`]: '4' });
+  t.same(answered.payload.outputs, [{ role: 'assistant', content: '4' }]);
+  t.equal(withAttributes({ 'output.value': 'assistant: 4' }).payload.outputs, 'assistant: 4');
+  const other = { ...answer, 'output.value': 'user: 4' };
+  t.equal(withAttributes(other).payload.outputs, 'user: 4', 'a text of another role');
 });
 
 t.test('OpenInference: a text with the type of JSON is a value of JSON', async (t) => {
