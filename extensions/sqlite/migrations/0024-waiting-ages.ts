@@ -1,7 +1,7 @@
 import type { FileMigration } from '../../../src/sqlite/migrate.ts';
 
 /** Updates and children that wait for a run expire by their age: without the indexes each look reads all rows of a project. */
-export const waitingAges: FileMigration = {
+export const agesOfWaiting: FileMigration = {
   name: '0024-waiting-ages',
   apply(db) {
     db.exec('CREATE INDEX pending_updates_by_age ON pending_updates (project, received_at)');
