@@ -19,29 +19,37 @@ export type Match = {
  */
 export class OverlappingMatches {
   #matches: Match[] = [];
+  #isSorted = true;
 
   add(match: Match): void {
+    this.#isSorted = false;
     this.#matches.push(match);
   }
 
   /** Takes the joined matches that end at or before `limit`, if no further match starts before it. */
   takeUntil(limit: number): Match[] {
+    if (!this.#isSorted) this.#matches.sort((a, b) => a.start - b.start);
+    this.#isSorted = true;
     const taken: Match[] = [];
     const left: Match[] = [];
-    for (const group of groupsOf(this.#matches)) {
+    // There may be many more matches behind the limit.
+    const behind = this.#matches.findIndex(({ start }) => start >= limit);
+    const some = behind === -1 ? this.#matches : this.#matches.slice(0, behind);
+    for (const group of groupsOf(some)) {
       if (group.end > limit) left.push(...group.matches);
       else taken.push(joined(group));
     }
-    this.#matches = left;
+    if (some.length > 0) this.#matches = [...left, ...this.#matches.slice(some.length)];
     return taken;
   }
 }
 
 type Group = { readonly start: number; end: number; readonly matches: Match[] };
 
+/** `matches` are in order. */
 function groupsOf(matches: readonly Match[]): Group[] {
   const groups: Group[] = [];
-  for (const match of matches.toSorted((a, b) => a.start - b.start)) {
+  for (const match of matches) {
     const last = groups.at(-1);
     if (last !== undefined && match.start < last.end) {
       last.end = Math.max(last.end, match.end);

@@ -212,6 +212,8 @@ function hasLateKeys(index: BatchIndex): boolean {
 }
 
 function hasBackslash(bytes: Buffer, start: number, end: number): boolean {
+  // A loop over a short text costs less than a view of it.
+  if (end - start > 64) return bytes.subarray(start, end).includes(BACKSLASH);
   for (let at = start; at < end; at++) if (bytes[at] === BACKSLASH) return true;
   return false;
 }

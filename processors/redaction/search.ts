@@ -3,10 +3,11 @@ import type { RedactionConfig } from './config.ts';
 import { type Match, OverlappingMatches } from './match.ts';
 import { namedValueFinder } from './named-values.ts';
 import { literalPrefix, type PatternFinder, patternFinder } from './patterns.ts';
+import { piecesOf, type TextPiece } from './pieces.ts';
 import type { Finding } from './rules/finding.ts';
 import { CLOUD_NAMES, type RedactionRule, RULES } from './rules.ts';
 import { type SecretNames, secretNames } from './secret-names.ts';
-import { byteAt, formsOf, outsideEscapes, type TextForm } from './text-forms.ts';
+import { byteAt, decodedText, formsOf, outsideEscapes, type TextForm } from './text-forms.ts';
 import { MAX_BEFORE, type TextWindow, windowsOf, withEnd } from './windows.ts';
 
 /** Whose match it is, and what happens to it. */
@@ -28,7 +29,7 @@ const MAX_OPEN = 262_144;
 /**
  * Searches texts for everything that one configuration redacts.
  *
- *   text ─┬─ as a whole ── each form (text-forms.ts) ── patterns
+ *   text ─┬─ piece by piece (pieces.ts) ── each form (text-forms.ts) ── patterns
  *         └─ windows around candidates ── each form ─┬─ built-in rules that the candidates name
  *                                                    └─ values behind secret names
  */
@@ -72,9 +73,10 @@ export class Search {
 
   /** A text below a secret name; `group` is that of the name. */
   wholeText(bytes: Buffer, { start, end, isEscaped }: TextBytes, group: number): Match {
-    const [form] = formsOf(bytes, start, end, isEscaped);
     const { rule, action } = this.#nameVerdicts[group] ?? KEYS;
-    return { start, end, rule, action, text: form?.text ?? '', isNumber: false };
+    // Only a hash is made of the characters, and a text may have as many as a body.
+    const text = action === 'hash' ? decodedText(bytes, start, end, isEscaped) : '';
+    return { start, end, rule, action, text, isNumber: false };
   }
 
   /**
@@ -85,28 +87,39 @@ export class Search {
     const found = new OverlappingMatches();
     const hasLiteral = (candidates.causesIn(text.start, text.end) & Cause.PATTERN) !== 0;
     const hasPatterns = this.#patterns.length > 0 && (this.needsEveryText || hasLiteral);
-    if (hasPatterns) yield* this.#patternMatches(bytes, text, found);
+    const pieces = piecesOf(bytes, text, hasPatterns);
+    let piece = pieces.next();
+    /** Patterns were searched for in front of it. */
+    const unsearched = () => (piece.done === true ? text.end : piece.value.start);
     let last = { start: text.start, end: text.start };
     for (const window of windowsOf(bytes, text, candidates)) {
       if (window.start >= last.start && window.end <= last.end) continue;
-      yield found.takeUntil(Math.min(window.start, last.start) - MAX_BEFORE);
+      for (; piece.done !== true && piece.value.start <= window.start; piece = pieces.next()) {
+        yield* this.#patternMatches(bytes, piece.value, found);
+      }
+      yield found.takeUntil(Math.min(window.start, last.start, unsearched()) - MAX_BEFORE);
       const end = yield* this.#windowMatches(bytes, text, window, found, candidates);
       if (end > last.end) last = { start: window.start, end };
+    }
+    while (piece.done !== true) {
+      yield* this.#patternMatches(bytes, piece.value, found);
+      piece = pieces.next();
+      yield found.takeUntil(unsearched());
     }
     yield found.takeUntil(text.end);
   }
 
   *#patternMatches(
     bytes: Buffer,
-    text: TextBytes,
+    { start, end, isEscaped, firstMatch }: TextPiece,
     found: OverlappingMatches,
   ): Generator<readonly Match[]> {
-    for (const form of formsOf(bytes, text.start, text.end, text.isEscaped)) {
+    for (const form of formsOf(bytes, start, end, isEscaped)) {
       for (const pattern of this.#patterns) {
         for (const range of pattern.find(form.text)) {
           const match = range && matchOf(form, range, pattern);
-          if (match !== undefined) found.add(match);
-          else yield [];
+          if (match !== undefined && match.start >= firstMatch) found.add(match);
+          else if (range === undefined) yield [];
         }
       }
     }

@@ -78,6 +78,12 @@ export function* formsOf(
   if (form === undefined) yield encoded;
 }
 
+/** The characters of a text as a whole: the first of its forms. */
+export function decodedText(bytes: Buffer, start: number, end: number, isJson: boolean): string {
+  if (isJson) return String(JSON.parse(`"${bytes.toString('utf8', start, end)}"`));
+  return bytes.toString(isUtf8(bytes.subarray(start, end)) ? 'utf8' : 'latin1', start, end);
+}
+
 /** Bytes that are no UTF-8 are read as Latin-1: the ASCII in them is searched all the same. */
 function plainForm(bytes: Buffer, start: number, end: number): TextForm {
   const part = bytes.subarray(start, end);

@@ -93,10 +93,7 @@ export function metadataText(index: JsonIndex, position: number, key: string): s
   const slot = metadataSlot(index, position);
   if (typeAt(index, position, slot) !== 'object') return undefined;
   const { bytes } = index;
-  let found: Member | undefined;
-  for (const member of membersOf(bytes, startOf(index, position, slot))) {
-    if (member.key === key) found = member;
-  }
+  const { [key]: found } = findMembers(bytes, startOf(index, position, slot), [key]);
   if (found === undefined || typeOfByte(bytes[found.start]) === 'null') return undefined;
   return bytes[found.start] === QUOTE
     ? stringIn(bytes, found.start, found.end)

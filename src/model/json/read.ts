@@ -157,19 +157,50 @@ export function keyIn(bytes: Buffer, start: number, end: number): string {
     : repeatedTextAt(bytes, start + 1, end - 1);
 }
 
-/** The last member with each name. */
+/** The last member with each name. It makes no text of other keys, of which an object may have a million. */
 export function findMembers<Name extends string>(
   bytes: Buffer,
   start: number,
   names: readonly Name[],
 ): Partial<Record<Name, Member>> {
-  const found: Partial<Record<Name, Member>> = {};
-  for (const member of membersOf(bytes, start)) {
-    const name = member.key as Name;
-    if (names.includes(name)) found[name] = member;
+  // Without a prototype, because a name may be that of one of its members.
+  const found: Partial<Record<Name, Member>> = Object.create(null);
+  const text = textOf(bytes);
+  let at = spaceFrom(text, start + 1);
+  while (bytes[at] === QUOTE) {
+    const { escapes } = text;
+    const keyEnd = skipString(text, at + 1);
+    const isEscaped = text.escapes !== escapes;
+    const valueStart = skipColon(text, keyEnd);
+    const end = skipValue(text, valueStart, 1);
+    for (const name of names) {
+      const isNamed = isEscaped
+        ? stringIn(bytes, at, keyEnd) === name
+        : isTextAt(bytes, at + 1, keyEnd - 1, name);
+      if (isNamed) found[name] = { key: name, start: valueStart, end };
+    }
+    at = spaceFrom(text, end);
+    if (bytes[at] === CLOSE_BRACE) break;
+    if (bytes[at] === COMMA) at = spaceFrom(text, at + 1);
   }
   return found;
 }
+
+/** Whether the UTF-8 at [start, end) is this text. */
+function isTextAt(bytes: Buffer, start: number, end: number, wanted: string): boolean {
+  const length = end - start;
+  if (wanted.length > length) return false;
+  if (wanted.length < length) {
+    return NOT_ASCII.test(wanted) && bytes.toString('utf8', start, end) === wanted;
+  }
+  for (let at = 0; at < length; at++) {
+    const byte = bytes[start + at] as number;
+    if (byte > 0x7f || byte !== wanted.charCodeAt(at)) return false;
+  }
+  return true;
+}
+
+const NOT_ASCII = /\P{ASCII}/u;
 
 type Element = { readonly start: number; readonly end: number };
 

@@ -398,6 +398,13 @@ t.test('lists the members of an object in order, with their ranges', (t) => {
   t.equal(bytes.toString('utf8', last?.start, last?.end), '"x,}"', 'the last one with the name');
   t.equal(none, undefined);
   t.same([...membersOf(Buffer.from('{}'), 0)], []);
+  const keys = Buffer.from('{"é":1,"Ã©":2,"\\u00c3\\u00a9x":3,"éa":4,"__proto__":5}');
+  const values = { é: '1', 'Ã©': '2', 'Ã©x': '3', éa: '4' };
+  for (const [name, value] of [...Object.entries(values), ['__proto__', '5'] as const]) {
+    const { [name]: member } = findMembers(keys, 0, [name]);
+    t.equal(keys.toString('utf8', member?.start, member?.end), value, name);
+  }
+  t.equal(findMembers(keys, 0, ['__proto__x', 'x'])['x'], undefined);
   t.end();
 });
 
