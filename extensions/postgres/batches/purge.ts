@@ -46,7 +46,7 @@ export async function expireTracesStep(
 export type ExpiryWindow = readonly [project: string, since: number, before?: number];
 
 /**
- * The projects with expired rows, and the hidden one if it holds rows. The oldest trace is asked for: of any trace, the planner
+ * The projects with expired rows, and the hidden one if it holds rows. The oldest row is asked for: of any trace, the planner
  * expects many, and reads all by their number until it finds one.
  */
 export async function dueProjects(
@@ -56,16 +56,10 @@ export async function dueProjects(
   const windows: readonly ExpiryWindow[] = [...projects, [HIDDEN, Number.MAX_SAFE_INTEGER]];
   const due = await rows<{ place: number }>(
     client,
-    `WITH updates AS (
-       SELECT project, min(received_at) AS at FROM pending_updates GROUP BY project
-     ), children AS (
-       SELECT project, min(received_at) AS at FROM waiting_children GROUP BY project
-     )
-     SELECT place FROM unnest($1::text[], $2::bigint[], $3::bigint[])
+    `SELECT place FROM unnest($1::text[], $2::bigint[], $3::bigint[])
        WITH ORDINALITY AS w (project, since, before, place)
-     LEFT JOIN updates u ON u.project = w.project AND u.at < since
-     LEFT JOIN children c ON c.project = w.project AND c.at < since
-     WHERE u.at IS NOT NULL OR c.at IS NOT NULL
+     WHERE (SELECT min(received_at) FROM pending_updates u WHERE u.project = w.project) < since
+       OR (SELECT min(received_at) FROM waiting_children c WHERE c.project = w.project) < since
        OR (SELECT min(updated_at) FROM scores s WHERE s.project = w.project) < since
        OR (SELECT t.updated_hour FROM traces t WHERE t.project = w.project
             AND t.updated_hour <= since / ${HOUR_MS} AND t.n < w.before

@@ -24,6 +24,7 @@ import { attachmentContents } from './0022-attachments.ts';
 import { copyKeys } from './0023-copies.ts';
 import { giveBackOrder } from './0024-give-back-order.ts';
 import { hourBound } from './0025-hour-bound.ts';
+import { waitingAges } from './0026-waiting-ages.ts';
 
 /** In the order they are applied. */
 export const MIGRATIONS: readonly Migration[] = [
@@ -52,4 +53,5 @@ export const MIGRATIONS: readonly Migration[] = [
   copyKeys,
   giveBackOrder,
   hourBound,
+  waitingAges,
 ];

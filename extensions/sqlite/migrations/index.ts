@@ -22,6 +22,7 @@ import { copyColumn } from './0020-copies.ts';
 import { postedTraces } from './0021-posted-traces.ts';
 import { groupedTraces } from './0022-grouped-traces.ts';
 import { updatesByBatch } from './0023-updates-by-batch.ts';
+import { agesOfWaiting } from './0024-waiting-ages.ts';
 
 /** The migrations of a store, in their order. */
 export const STORE_MIGRATIONS: readonly FileMigration[] = [
@@ -48,4 +49,5 @@ export const STORE_MIGRATIONS: readonly FileMigration[] = [
   postedTraces,
   groupedTraces,
   updatesByBatch,
+  agesOfWaiting,
 ];

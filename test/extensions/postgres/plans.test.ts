@@ -1,6 +1,6 @@
 import { inspect } from 'node:util';
 import t from 'tap';
-import { dueProjects } from '../../../extensions/postgres/batches/purge.ts';
+import { dueProjects, expireTracesStep } from '../../../extensions/postgres/batches/purge.ts';
 import type { Result } from '../../../extensions/postgres/connection/statement.ts';
 import { erasedItems } from '../../../extensions/postgres/erasing/cleaning.ts';
 import { postgresTextDialect } from '../../../extensions/postgres/search/dialect.ts';
@@ -139,6 +139,36 @@ t.test('the projects with expired traces are found by an index over the age', as
   t.match(plans[0], /Index Cond: \(\(project = .*\) AND \(updated_hour <= /);
   t.notMatch(plans[0], /Index Scan using traces\w*_pkey/);
   t.notMatch(plans[0], /Filter: .*updated_hour/);
+});
+
+t.test('updates and children that wait are found by their age', async (t) => {
+  const { postgres, traces } = await traceDatabase(t, await server.database());
+  const children = Array.from({ length: 3000 }, (_, i) =>
+    anObservation({ traceId: null, parentId: `p${i}`, id: `c${i}` }),
+  );
+  const updates = Array.from({ length: 3000 }, (_, i) =>
+    anObservation({ traceId: null, parentId: null, id: `u${i}` }),
+  );
+  await traces.write(batchWith([...children, ...updates]));
+  await postgres.query('ANALYZE pending_updates, waiting_children');
+  const plans: string[] = [];
+  const explaining = {
+    async query(sql: string, values: readonly unknown[] = []) {
+      const { rows } = await postgres.query(`EXPLAIN ${sql}`, values);
+      plans.push(rows.map((row) => String(row['QUERY PLAN'])).join('\n'));
+      return postgres.query(sql, values);
+    },
+  };
+  t.same(await dueProjects(explaining, [['proj_test', 1, 1e9]]), []);
+  const database = { transaction: <T>(run: (client: never) => T) => run(explaining as never) };
+  t.equal(await expireTracesStep(database as never, 'proj_test', 1, 1), false);
+  t.match(plans[0], /using pending_updates_by_age/);
+  t.match(plans[0], /using waiting_children_by_age/);
+  for (const table of ['pending_updates', 'waiting_children']) {
+    const removing = plans.find((plan) => plan.includes(`Delete on ${table}`)) ?? '';
+    t.match(removing, `using ${table}_by_age`);
+    t.notMatch(removing, 'Seq Scan');
+  }
 });
 
 t.test('copies of runs are looked up by their index', async (t) => {
