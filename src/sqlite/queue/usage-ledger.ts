@@ -27,11 +27,14 @@ type Windows = {
   events: number;
   hour: number;
   bytes: number;
-  /** The count of the month before: in force again if it turns out that the clock was ahead across the end of that month. */
-  past: { readonly month: number; readonly events: number } | undefined;
+  /** Counts of the months before, newest first: one is in force again if it turns out that the clock was ahead across the end of its month. */
+  past: readonly { readonly month: number; readonly events: number }[];
   /** Before the last move by more than an hour: in force again if it turns out that the clock was ahead. */
   before: Windows | undefined;
 };
+
+/** A clock that is set in steps may be ahead across the ends of several months, and have counted in each. */
+const PAST_MONTHS = 3;
 
 /** A batch that is counted and not settled. */
 type Unsettled = {
@@ -108,7 +111,8 @@ export class UsageLedger implements UsageCounters {
     if (hour > this.#lastTrusted()) return windows;
     if (hour > windows.hour + 1) windows.before = { ...windows, before: undefined };
     if (month > windows.month) {
-      windows.past = { month: windows.month, events: windows.events };
+      const { events, past } = windows;
+      windows.past = [{ month: windows.month, events }, ...past].slice(0, PAST_MONTHS);
       windows.month = month;
       windows.events = 0;
     }
@@ -130,9 +134,10 @@ export class UsageLedger implements UsageCounters {
     const [month, hour] = [monthStart(now), Math.floor(now / HOUR_MS)];
     const before = windows.before?.hour ?? Number.POSITIVE_INFINITY;
     const restored = before <= last ? windows.before : newWindows(month, hour);
-    const present = [windows, windows.past].find((counted) => counted?.month === month);
-    const events = present?.events;
-    return Object.assign(windows, restored, events === undefined ? {} : { month, events });
+    const past = windows.past.filter((counted) => counted.month < month);
+    const present = [windows, ...windows.past].find((counted) => counted.month === month);
+    const counts = present === undefined ? {} : { month, events: present.events };
+    return Object.assign(windows, restored, { past }, counts);
   }
 
   /** The clock may be behind by no more than this. */
@@ -400,11 +405,11 @@ export class UsageLedger implements UsageCounters {
     return next !== null;
   }
 
-  /** The clock may be ahead, so that the newest month of an organization, and the month before, stay. */
+  /** The clock may be ahead, so that the newest month of an organization, and the months before that it counted in, stay. */
   #forgetPastMonths(): void {
     for (const [name, { month }] of this.#windows) {
       const newest = this.#windows.get(organizationOf(name));
-      if (newest === undefined || month >= (newest.past ?? newest).month) continue;
+      if (newest === undefined || month >= (newest.past.at(-1) ?? newest).month) continue;
       this.#windows.delete(name);
     }
   }
@@ -453,5 +458,5 @@ function organizationOf(name: string): string {
 }
 
 function newWindows(month: number, hour: number): Windows {
-  return { month, events: 0, hour, bytes: 0, past: undefined, before: undefined };
+  return { month, events: 0, hour, bytes: 0, past: [], before: undefined };
 }
