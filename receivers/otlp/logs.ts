@@ -3,6 +3,7 @@ import { hourly } from '../../src/component/hourly.ts';
 import type { Answer } from '../../src/http/exchange.ts';
 import type { Protocol } from '../../src/http/ingest.ts';
 import type { Prepared } from '../../src/http/prepare.ts';
+import { MAX_DECODED_WEIGHT, MAX_WEIGHT, WEIGHT_OF_KEY } from '../../src/model/otlp/fields.ts';
 import { messageOf, renderPartialSuccess } from '../../src/model/otlp/response.ts';
 import type { Rejection } from '../../src/model/rejection.ts';
 
@@ -49,7 +50,7 @@ function renderLogs(
   logs: LogCounts | undefined,
   contentType: string,
 ): Answer {
-  let rejected = (logs?.unsupported ?? 0) + (logs?.detached ?? 0);
+  let rejected = (logs?.unsupported ?? 0) + (logs?.detached ?? 0) + (logs?.heavy ?? 0);
   for (const { index } of rejections) rejected += logs?.recordsOf[index] ?? 0;
   const texts = sentences(logs);
   if (rejections.length > 0) texts.push(messageOf(rejections.map((each) => named(each, logs))));
@@ -67,6 +68,11 @@ function sentences(logs: LogCounts | undefined): string[] {
   if (logs !== undefined && logs.detached > 0) {
     texts.push(
       `${logs.detached} gen_ai events have no valid trace id and span id to join them to.`,
+    );
+  }
+  if (logs !== undefined && logs.heavy > 0) {
+    texts.push(
+      `${logs.heavy} have more than ${MAX_WEIGHT / WEIGHT_OF_KEY} keys of attributes, or are behind ${MAX_DECODED_WEIGHT / WEIGHT_OF_KEY} keys in the request.`,
     );
   }
   return texts;

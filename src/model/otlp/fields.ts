@@ -38,6 +38,8 @@ export const WEIGHT_OF_KEY = 8;
 export const MAX_WEIGHT = 32_768 * WEIGHT_OF_KEY;
 /** The same for a resource and for a scope, which are decoded beside a span. */
 export const MAX_SHARED_WEIGHT = MAX_WEIGHT / 4;
+/** The most that the spans of a request which are decoded on its arrival, or its log records, weigh together. */
+export const MAX_DECODED_WEIGHT = 8 * MAX_WEIGHT;
 /** Fields of a message, beside those that it may repeat, that have no weight. */
 export const FREE_FIELDS = 24;
 

@@ -4,13 +4,14 @@ import { EVALUATION_RESULT, GENAI_PREFIX } from '../log-events.ts';
 import { resourceAt, scopeAt, scopeField, scopeName, spanField } from './context.ts';
 import type { OtlpRequest } from './encode.ts';
 import { encodeOtlp } from './encode.ts';
-import { OTLP_STRIDE, OtlpField, SCOPE_STRIDE, ScopeField } from './fields.ts';
+import { MAX_DECODED_WEIGHT, OTLP_STRIDE, OtlpField, SCOPE_STRIDE, ScopeField } from './fields.ts';
 import { scanJsonLogs } from './json-scan.ts';
 import { spansOfAgentEvent } from './log-agents.ts';
 import { JoinedSpan, spanOfGenAiEvent } from './log-genai.ts';
 import { logRecordAt } from './log-record.ts';
 import { scanProto, scanProtoLogs } from './scan.ts';
 import type { OtlpSpan } from './span.ts';
+import { tooHeavy } from './weight.ts';
 
 /** The spans that the records of a request became. */
 export type ConvertedLogs = {
@@ -25,6 +26,8 @@ export type LogCounts = {
   readonly unsupported: number;
   /** Messages without the ids of a span that they could be joined to. */
   readonly detached: number;
+  /** Records with too many keys, or behind those that have as many as a request may have. */
+  readonly heavy: number;
   /** The number of records of each item, and the place of its first one in the request. */
   readonly recordsOf: readonly number[];
   readonly firstOf: readonly number[];
@@ -66,6 +69,9 @@ class Conversion {
   readonly #items: Item[] = [];
   #unsupported = 0;
   #detached = 0;
+  #heavy = 0;
+  /** Of the records that were decoded. */
+  #weight = 0;
 
   constructor(index: OtlpIndex) {
     this.#index = index;
@@ -75,6 +81,7 @@ class Conversion {
     return {
       unsupported: this.#unsupported,
       detached: this.#detached,
+      heavy: this.#heavy,
       recordsOf: this.#items.map(({ records }) => records),
       firstOf: this.#items.map(({ first }) => first),
     };
@@ -116,6 +123,11 @@ class Conversion {
   }
 
   #take(position: number, scope: number, joined: Map<string, Item>): void {
+    this.#weight += spanField(this.#index, position, OtlpField.WEIGHT);
+    if (tooHeavy(this.#index, position) !== undefined || this.#weight > MAX_DECODED_WEIGHT) {
+      this.#heavy++;
+      return;
+    }
     const record = logRecordAt(this.#index, position, scopeName(this.#index, scope));
     const { event, traceId, spanId } = record;
     if (event === undefined) {

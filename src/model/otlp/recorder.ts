@@ -98,7 +98,7 @@ export class Recorder {
   }
 
   /** Fills in the current record of a log record. */
-  setRange(start: number, end: number, traceId: number, spanId: number): void {
+  setRange(start: number, end: number, traceId: number, spanId: number, weight: number): void {
     const { spans, base } = this;
     spans[base + OtlpField.START] = start;
     spans[base + OtlpField.END] = end;
@@ -106,6 +106,7 @@ export class Recorder {
     spans[base + OtlpField.SPAN_ID] = spanId;
     spans[base + OtlpField.RESOURCE] = this.#resource;
     spans[base + OtlpField.SCOPE] = this.#scope;
+    spans[base + OtlpField.WEIGHT] = weight;
   }
 
   /** The number of the current span's resource. */

@@ -4,7 +4,7 @@ import { PAYLOAD_FIELDS, type PayloadField } from '../observation.ts';
 import type { Rejection } from '../rejection.ts';
 import { resourceAt, resourceField, scopeAt, scopeField, spanAt, spanField } from './context.ts';
 import { wrongCustomFields } from './custom-fields.ts';
-import { MAX_WEIGHT, OtlpField, OtlpFlag, ResourceField, ScopeField } from './fields.ts';
+import { MAX_DECODED_WEIGHT, OtlpField, OtlpFlag, ResourceField, ScopeField } from './fields.ts';
 import type { ResourceMembers, SharedMembers } from './metadata-bytes.ts';
 import { compactBytes, metadataBytes, resourceMembers, sharedMembers } from './metadata-bytes.ts';
 import { factsOfSpan } from './observe.ts';
@@ -20,12 +20,6 @@ const PART_BYTES = 128;
 /** Lower bounds of the JSON of an event and of a link, each with a comma. */
 const LEAST_EVENT_BYTES = '{"name":""},'.length;
 const LEAST_LINK_BYTES = '{"trace_id":"","span_id":""},'.length;
-/**
- * The most that the spans of a request weigh together whose fields are made and measured. Only a span of some 700 KB or more is, or one
- * with a resource of that size, and clients spend more than a hundred bytes on each of its keys.
- */
-const MAX_MEASURED_WEIGHT = 8 * MAX_WEIGHT;
-
 /**
  * The index with the verdicts of the rules. They decode large spans, which takes seconds for a hostile body, so a
  * thread that scans a body also calls this.
@@ -63,7 +57,7 @@ function fieldRejections(index: OtlpIndex): Rejection[] {
   return rejections;
 }
 
-const OF_MEASURED = keysOfWeight(MAX_MEASURED_WEIGHT);
+const OF_MEASURED = keysOfWeight(MAX_DECODED_WEIGHT);
 
 /** Rejections for `custom_fields` that are no objects, and for spans with too many elements to look. Their indexes are positions. */
 export function otlpCustomFieldRejections(index: OtlpIndex): readonly Rejection[] {
@@ -140,8 +134,9 @@ class Measuring {
     this.#index = index;
   }
 
+  /** Only a span of some 700 KB or more is measured, or one with a resource of that size: clients spend more than 100 bytes on each key. */
   get isOver(): boolean {
-    return this.#weight > MAX_MEASURED_WEIGHT;
+    return this.#weight > MAX_DECODED_WEIGHT;
   }
 
   /** The name of a field of the span that is above the limit. */

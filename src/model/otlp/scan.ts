@@ -230,6 +230,8 @@ function scanLogRecord(
 ): void {
   let traceId = 0;
   let spanId = 0;
+  let fields = 0;
+  weight = 0;
   let p = start;
   while (p < end) {
     const tag = readTag(bytes, p, end);
@@ -251,10 +253,12 @@ function scanLogRecord(
         spanId = isId(bytes, next, p, 8) ? next : 0;
         break;
       default:
+        fields++;
         p = skip(bytes, tag, next, end);
     }
   }
-  recorder?.setRange(start, end, traceId, spanId);
+  if (fields > FREE_FIELDS) weight += fields - FREE_FIELDS;
+  recorder?.setRange(start, end, traceId, spanId, weight);
 }
 
 /** Returns true if the attribute may hold `custom_fields`. */

@@ -106,6 +106,19 @@ t.test('accepts events over gRPC', async (t) => {
   t.match(await call(Buffer.from('garbage')), { code: 3 });
 });
 
+t.test('rejects records with too many keys in a partial success', async (t) => {
+  const { post } = await receiving(t);
+  const attributes = Array(32_769).fill({ key: 'a' });
+  const got = await post(JSON.stringify(logsOf([{ attributes }])), JSON_TYPE);
+  t.strictSame(JSON.parse(String(got.body)), {
+    partialSuccess: {
+      rejectedLogRecords: 1,
+      errorMessage:
+        '1 have more than 32768 keys of attributes, or are behind 262144 keys in the request.',
+    },
+  });
+});
+
 t.test('rejects other records in a partial success, also if no event is among them', async (t) => {
   const { post, sink, listeners } = await receiving(t);
   for (const accepted of [1, 0]) {

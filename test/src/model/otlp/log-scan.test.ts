@@ -250,3 +250,20 @@ function deepProto(depth: number): Buffer {
   for (const tag of [42, 18, 18, 10]) inner = lengthDelimited(tag, inner);
   return inner;
 }
+
+t.test('a log record has at most 32,768 keys, and a request 262,144', async (t) => {
+  const record = (keys: number) => ({
+    attributes: Array(keys).fill({ key: 'a' }),
+    eventName: 'gen_ai.evaluation.result',
+  });
+  const heavy = (records: object[]) => {
+    const request = logsOf(records);
+    const counts = proto(encodeLogs(request)).logs;
+    t.same(json(JSON.stringify(request)).logs, counts);
+    return counts.heavy;
+  };
+  t.equal(heavy([record(32_768), record(1)]), 0);
+  t.equal(heavy([record(32_769), record(1)]), 1);
+  t.equal(heavy([...Array(8).fill(record(32_768)), record(0)]), 0);
+  t.equal(heavy([...Array(8).fill(record(32_768)), record(1)]), 1);
+});
