@@ -57,6 +57,40 @@ t.test('no statement of rollups scans a table', async (t) => {
   for (const [sql, plan] of plans) t.notMatch(plan, 'Seq Scan', `${sql}\n${plan}`);
 });
 
+t.test('a fold looks up its rows one by one in a table of any size', async (t) => {
+  const { postgres, traces } = await traceDatabase(t, await server.database());
+  const all = Array.from({ length: 400 }, (_, i) =>
+    anObservation({ traceId: `t${i}`, id: `o${i}`, userId: `u${i}` }),
+  );
+  await traces.write(batchWith(all));
+  while (await foldStep(postgres, P));
+  await postgres.query('ANALYZE rollups');
+  await traces.write(batchWith(all.map((one) => ({ ...one, status: 'error' }))));
+  const plans: string[] = [];
+  const explained = (client: PostgresTransaction): PostgresTransaction => ({
+    ...client,
+    async query(sql, values) {
+      if (sql.includes('LATERAL') && sql.includes('latencies')) {
+        const { rows } = await client.query(`EXPLAIN ${sql}`, values);
+        plans.push(rows.map((row) => String(row['QUERY PLAN'])).join('\n'));
+      }
+      return client.query(sql, values);
+    },
+  });
+  await foldStep(
+    {
+      ...postgres,
+      transaction: (work) => postgres.transaction((client) => work(explained(client))),
+    },
+    P,
+  );
+  t.ok(plans.length > 0);
+  for (const plan of plans) {
+    t.match(plan, /Nested Loop/);
+    t.notMatch(plan, /Seq Scan on rollups|Hash Join/);
+  }
+});
+
 t.test('the rows of a fold in flight are removed with their project', async (t) => {
   const { postgres, traces } = await traceDatabase(t, await server.database());
   await traces.write(batchWith([anObservation({ userId: 'u' })]));
