@@ -7,7 +7,7 @@ import { writePrivateFile } from '../control/private-file.ts';
 import type { FirstProject } from '../tenancy/bootstrap.ts';
 import { hasValidChecksum, shownPrefix } from '../tenancy/token.ts';
 import type { ConfigOptions } from './configuration.ts';
-import { controlDirectoryOf, makeControlDirectory } from './daemon.ts';
+import { makeControlDirectory } from './daemon.ts';
 import type { Terminal } from './terminal.ts';
 
 const FILE = 'first-key';
@@ -28,28 +28,35 @@ type KeyPlace = {
   readonly terminal: Terminal;
 };
 
-/** Keeps tokens as private files beside the control socket, until `showFirstKey` has shown them. */
+/** Keeps tokens as private files beside the control socket, until `showFirstKey` has shown them. No failure of that prevents a start. */
 export function firstTokens({ config, options, terminal }: KeyPlace): FirstTokens {
-  const fileOf = (directory: string, token: string): string =>
-    join(directory, `${FILE}-${shownPrefix(token)}`);
+  // Refuses a directory that another user could change.
+  const directory = (): string => makeControlDirectory(config, options, terminal);
+  const fileOf = (token: string): string => join(directory(), `${FILE}-${shownPrefix(token)}`);
   return {
     async keep(token) {
       try {
-        const directory = makeControlDirectory(config, options, terminal);
-        await writePrivateFile(fileOf(directory, token), `${token}\n`);
+        await writePrivateFile(fileOf(token), `${token}\n`);
       } catch {
         // The key is saved once more when it is shown, and that says why it cannot be.
       }
     },
     async kept() {
-      const directory = controlDirectoryOf(config, options, terminal);
-      const names = await readdir(directory).catch(() => []);
-      const files = names.filter((name) => KEPT.test(name)).map((name) => join(directory, name));
-      const tokens = await Promise.all(files.map(readToken));
-      return tokens.filter(hasValidChecksum);
+      try {
+        const place = directory();
+        const names = (await readdir(place)).filter((name) => KEPT.test(name));
+        const tokens = await Promise.all(names.map((name) => readToken(join(place, name))));
+        return tokens.filter(hasValidChecksum);
+      } catch {
+        return [];
+      }
     },
     async forget(token) {
-      await rm(fileOf(controlDirectoryOf(config, options, terminal), token), { force: true });
+      try {
+        await rm(fileOf(token), { force: true });
+      } catch {
+        // A token that stays is shown again by the next start.
+      }
     },
   };
 }
@@ -95,11 +102,7 @@ async function showIn(
     ? ({ project: first.project, place: 'output', token: first.token } as const)
     : await saveKey(first, place);
   show(key);
-  if (key.place === 'unsaved') return;
-  // A token that stays is shown again by the next start.
-  await firstTokens(place)
-    .forget(first.token)
-    .catch(() => {});
+  if (key.place !== 'unsaved') await firstTokens(place).forget(first.token);
 }
 
 async function saveKey(
