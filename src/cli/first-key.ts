@@ -15,12 +15,13 @@ const FILE = 'first-key';
 const KEPT = /^first-key-ws_[0-9A-Za-z]{8}$/;
 
 /** The project of a new store, and the place of its key. */
-export type PlacedKey = { readonly project: FirstProject['project'] } & (
+export type PlacedKey = Pick<FirstProject, 'project' | 'isRecovered'> & Place;
+
+type Place =
   | { readonly place: 'output'; readonly token: string }
   | { readonly place: 'file'; readonly file: string }
   /** The file could not be written. */
-  | { readonly place: 'unsaved'; readonly reason: string }
-);
+  | { readonly place: 'unsaved'; readonly reason: string };
 
 type KeyPlace = {
   readonly config: ServiceConfig;
@@ -86,7 +87,8 @@ export async function sayFirstKey(first: FirstProject | undefined, place: KeyPla
   await showIn(first, terminal.screen !== undefined, place, (key) => {
     if (key === undefined) return;
     const { name, id } = key.project;
-    terminal.err(`The store is new. Created the project ${name} (${id}) ${keyText(key)}`);
+    const created = key.isRecovered ? 'An earlier start created' : 'The store is new. Created';
+    terminal.err(`${created} the project ${name} (${id}) ${keyText(key)}`);
   });
 }
 
@@ -97,28 +99,28 @@ async function showIn(
   show: (key: PlacedKey | undefined) => void,
 ): Promise<void> {
   if (first === undefined) return show(undefined);
+  const { project, isRecovered, token } = first;
   const mayPrint = place.options.printKey === true || isTerminal;
-  const key = mayPrint
-    ? ({ project: first.project, place: 'output', token: first.token } as const)
-    : await saveKey(first, place);
+  const placed = mayPrint ? ({ place: 'output', token } as const) : await saveKey(first, place);
+  const key = { project, isRecovered, ...placed };
   show(key);
-  if (key.place !== 'unsaved') await firstTokens(place).forget(first.token);
+  if (key.place !== 'unsaved') await firstTokens(place).forget(token);
 }
 
 async function saveKey(
-  { project, token, isRecovered }: FirstProject,
+  { token, isRecovered }: FirstProject,
   { config, options, terminal }: KeyPlace,
-): Promise<PlacedKey> {
+): Promise<Place> {
   try {
     const usual = join(makeControlDirectory(config, options, terminal), FILE);
     const found = isRecovered ? await readToken(usual) : '';
     // The key of an earlier start replaces no other file: that has the key of another store, or is in use.
     const file = found === '' || found === token ? usual : `${usual}.${shownPrefix(token)}`;
     await writePrivateFile(file, `${token}\n`);
-    return { project, place: 'file', file };
+    return { place: 'file', file };
   } catch (error) {
     const reason = error instanceof Error ? error.message : String(error);
-    return { project, place: 'unsaved', reason };
+    return { place: 'unsaved', reason };
   }
 }
 
