@@ -96,12 +96,16 @@ t.test(
   'serves a common route through the same receiver when a reload replaces another',
   async (t) => {
     const holds: Hold[] = [];
+    const seen: (() => readonly Entrance[])[] = [];
     const add = (id: string, graph: number): Hold => {
       const name = `${id} of ${graph}`;
       const entrance = { pipeline: sinkPipeline(createSink(), { id }), fallback: undefined };
       const routes = ['/common', '/common/:id'].map((path) => ({
         ...route(path, name),
-        handler: () => handler(name),
+        handler(_entrance: Entrance, all: () => readonly Entrance[]) {
+          seen.push(all);
+          return handler(name);
+        },
       }));
       const made = holdOf(holds, graph, entrance, { routes, preference: () => 1 });
       made.state = 'open';
@@ -119,6 +123,12 @@ t.test(
     t.same(served(), ['a of 3']);
     holds.splice(0, holds.length, replaced, next);
     t.same(served(), ['a of 3']);
+    for (const all of seen) {
+      t.same(
+        all().map(({ pipeline }) => pipeline.id),
+        ['a', 'b'],
+      );
+    }
     next.state = 'closed';
     t.same(served(), ['b of 2']);
   },
