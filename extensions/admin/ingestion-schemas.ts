@@ -306,11 +306,12 @@ const traceRequest = z
   .describe('Spans have the bytes that the client sent; other observations are encoded as spans.')
   .meta({ id: 'TraceRequest' });
 
-/** An observation in `fields=tree`. */
+/** An error without its stack trace. */
 const shortError = z.strictObject({
   type: z.string().nullable(),
   message: z.string().nullable(),
 });
+/** An observation in `fields=tree`. */
 const treeNode = z
   .looseObject({
     ...observation.pick({

@@ -7,7 +7,7 @@ import { writePrivateFile } from '../control/private-file.ts';
 import type { FirstProject } from '../tenancy/bootstrap.ts';
 import { hasValidChecksum, shownPrefix } from '../tenancy/token.ts';
 import type { ConfigOptions } from './configuration.ts';
-import { controlDirectoryOf, makeControlDirectory } from './daemon.ts';
+import { makeControlDirectory } from './daemon.ts';
 import type { Terminal } from './terminal.ts';
 
 const FILE = 'first-key';
@@ -15,12 +15,13 @@ const FILE = 'first-key';
 const KEPT = /^first-key-ws_[0-9A-Za-z]{8}$/;
 
 /** The project of a new store, and the place of its key. */
-export type PlacedKey = { readonly project: FirstProject['project'] } & (
+export type PlacedKey = Pick<FirstProject, 'project' | 'isRecovered'> & Place;
+
+type Place =
   | { readonly place: 'output'; readonly token: string }
   | { readonly place: 'file'; readonly file: string }
   /** The file could not be written. */
-  | { readonly place: 'unsaved'; readonly reason: string }
-);
+  | { readonly place: 'unsaved'; readonly reason: string };
 
 type KeyPlace = {
   readonly config: ServiceConfig;
@@ -28,28 +29,35 @@ type KeyPlace = {
   readonly terminal: Terminal;
 };
 
-/** Keeps tokens as private files beside the control socket, until `showFirstKey` has shown them. */
+/** Keeps tokens as private files beside the control socket, until `showFirstKey` has shown them. No failure of that prevents a start. */
 export function firstTokens({ config, options, terminal }: KeyPlace): FirstTokens {
-  const fileOf = (directory: string, token: string): string =>
-    join(directory, `${FILE}-${shownPrefix(token)}`);
+  // Refuses a directory that another user could change.
+  const directory = (): string => makeControlDirectory(config, options, terminal);
+  const fileOf = (token: string): string => join(directory(), `${FILE}-${shownPrefix(token)}`);
   return {
     async keep(token) {
       try {
-        const directory = makeControlDirectory(config, options, terminal);
-        await writePrivateFile(fileOf(directory, token), `${token}\n`);
+        await writePrivateFile(fileOf(token), `${token}\n`);
       } catch {
         // The key is saved once more when it is shown, and that says why it cannot be.
       }
     },
     async kept() {
-      const directory = controlDirectoryOf(config, options, terminal);
-      const names = await readdir(directory).catch(() => []);
-      const files = names.filter((name) => KEPT.test(name)).map((name) => join(directory, name));
-      const tokens = await Promise.all(files.map(readToken));
-      return tokens.filter(hasValidChecksum);
+      try {
+        const place = directory();
+        const names = (await readdir(place)).filter((name) => KEPT.test(name));
+        const tokens = await Promise.all(names.map((name) => readToken(join(place, name))));
+        return tokens.filter(hasValidChecksum);
+      } catch {
+        return [];
+      }
     },
     async forget(token) {
-      await rm(fileOf(controlDirectoryOf(config, options, terminal), token), { force: true });
+      try {
+        await rm(fileOf(token), { force: true });
+      } catch {
+        // A token that stays is shown again by the next start.
+      }
     },
   };
 }
@@ -79,7 +87,8 @@ export async function sayFirstKey(first: FirstProject | undefined, place: KeyPla
   await showIn(first, terminal.screen !== undefined, place, (key) => {
     if (key === undefined) return;
     const { name, id } = key.project;
-    terminal.err(`The store is new. Created the project ${name} (${id}) ${keyText(key)}`);
+    const created = key.isRecovered ? 'An earlier start created' : 'The store is new. Created';
+    terminal.err(`${created} the project ${name} (${id}) ${keyText(key)}`);
   });
 }
 
@@ -90,32 +99,28 @@ async function showIn(
   show: (key: PlacedKey | undefined) => void,
 ): Promise<void> {
   if (first === undefined) return show(undefined);
+  const { project, isRecovered, token } = first;
   const mayPrint = place.options.printKey === true || isTerminal;
-  const key = mayPrint
-    ? ({ project: first.project, place: 'output', token: first.token } as const)
-    : await saveKey(first, place);
+  const placed = mayPrint ? ({ place: 'output', token } as const) : await saveKey(first, place);
+  const key = { project, isRecovered, ...placed };
   show(key);
-  if (key.place === 'unsaved') return;
-  // A token that stays is shown again by the next start.
-  await firstTokens(place)
-    .forget(first.token)
-    .catch(() => {});
+  if (key.place !== 'unsaved') await firstTokens(place).forget(token);
 }
 
 async function saveKey(
-  { project, token, isRecovered }: FirstProject,
+  { token, isRecovered }: FirstProject,
   { config, options, terminal }: KeyPlace,
-): Promise<PlacedKey> {
+): Promise<Place> {
   try {
     const usual = join(makeControlDirectory(config, options, terminal), FILE);
     const found = isRecovered ? await readToken(usual) : '';
     // The key of an earlier start replaces no other file: that has the key of another store, or is in use.
     const file = found === '' || found === token ? usual : `${usual}.${shownPrefix(token)}`;
     await writePrivateFile(file, `${token}\n`);
-    return { project, place: 'file', file };
+    return { place: 'file', file };
   } catch (error) {
     const reason = error instanceof Error ? error.message : String(error);
-    return { project, place: 'unsaved', reason };
+    return { place: 'unsaved', reason };
   }
 }
 

@@ -47,7 +47,8 @@ export function welcome(
 
 function keyLines(key: PlacedKey): string[] {
   const { name, id } = key.project;
-  const created = `First start: created the project ${name} (${id}) and`;
+  const start = key.isRecovered ? 'An earlier start' : 'First start:';
+  const created = `${start} created the project ${name} (${id}) and`;
   switch (key.place) {
     case 'output':
       return [`${created} this key, which is not shown again:`, '', `  ${key.token}`];

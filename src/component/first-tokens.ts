@@ -4,8 +4,9 @@ import { capability } from './capability.ts';
 export type FirstTokens = {
   /** Resolves when the token is on the disk, or cannot be kept: that prevents no store. */
   keep(token: string): Promise<void>;
-  /** Those of all starts. Their stores may be others, or none. */
+  /** Those of all starts. Their stores may be others, or none. Never rejects. */
   kept(): Promise<readonly string[]>;
+  /** Never rejects. */
   forget(token: string): Promise<void>;
 };
 

@@ -15,8 +15,9 @@ export type Hold = {
   readonly common: readonly CompiledRoute[];
   /** Those of both without parameters, by path. */
   readonly exact: Map<string, ExactRoute[]>;
-  /** Of several holds with common routes, the one with the highest preference serves them. */
+  /** Of several holds with common routes, the one with the highest preference serves them, then the one with the first place. */
   readonly preference: () => number;
+  readonly place: number;
   state: 'bound' | 'open' | 'closed';
   /** Requests in progress. */
   active: number;
@@ -52,16 +53,26 @@ export function holdOf(
     common,
     exact,
     preference: () => (entrance === undefined ? 0 : preference(entrance)),
+    place: placeIn(holds, entrance),
     state: 'bound',
     active: 0,
     onIdle: undefined,
   };
 }
 
+/** The receivers of a pipeline keep their place when a reload replaces them. */
+function placeIn(holds: readonly Hold[], entrance: Entrance | undefined): number {
+  const former = holds.find((hold) => hold.entrance?.pipeline.id === entrance?.pipeline.id);
+  return former?.place ?? Math.max(OWN, ...holds.map(({ place }) => place)) + 1;
+}
+
+/** The place of a receiver's own routes. */
+const OWN = 0;
+
+/** In the order of their places; those of one place in the order of their graphs. */
 function openEntrances(holds: readonly Hold[]): Entrance[] {
-  return holds.flatMap(({ state, entrance }) =>
-    state === 'open' && entrance !== undefined ? [entrance] : [],
-  );
+  const open = holds.filter(({ state }) => state === 'open');
+  return open.sort((a, b) => a.place - b.place).flatMap(({ entrance }) => entrance ?? []);
 }
 
 function addExact(
@@ -176,16 +187,16 @@ function openWithoutParameters(
   method: string,
   path: string,
 ): { hold: Hold; route: Route } | undefined {
-  let found: { hold: Hold; route: Route } | undefined;
+  let found: (Ranked & { readonly route: Route }) | undefined;
   let foundRank = -1;
   for (const hold of holds) {
     if (hold.state !== 'open') continue;
     for (const { route, isCommon } of hold.exact.get(path) ?? NONE) {
       if (!serves(route.method, method)) continue;
       const rank = isCommon ? hold.preference() : 0;
-      const isBetter = rank > foundRank || (rank === foundRank && isNewer(hold, found));
-      if (!isBetter) continue;
-      found = { hold, route };
+      const one = { hold, route, isCommon };
+      if (found !== undefined && (rank - foundRank || byPlace(found, one)) <= 0) continue;
+      found = one;
       foundRank = rank;
     }
   }
@@ -194,15 +205,11 @@ function openWithoutParameters(
 
 const NONE: readonly ExactRoute[] = [];
 
-function isNewer({ graph }: Hold, than: { hold: Hold } | undefined): boolean {
-  return than === undefined || graph > than.hold.graph;
-}
+type Ranked = { readonly hold: Hold; readonly isCommon: boolean };
 
-type Candidate = {
-  readonly hold: Hold;
+type Candidate = Ranked & {
   readonly route: Route;
   readonly params: Record<string, string>;
-  readonly isCommon: boolean;
 };
 
 /** In the order of precedence. */
@@ -225,9 +232,21 @@ function matching(holds: readonly Hold[], path: string): Candidate[] {
   return candidates.length < 2 ? candidates : candidates.sort(byPrecedence);
 }
 
-/** Open before closed, a path without parameters before one with them, the preference of common routes, the newest graph. */
+/** Open before closed, a path without parameters before one with them, the preference of common routes, the place, the newest graph. */
 function byPrecedence(a: Candidate, b: Candidate): number {
-  return rank(b) - rank(a) || b.hold.graph - a.hold.graph;
+  return rank(b) - rank(a) || byPlace(a, b);
+}
+
+/**
+ * Of common routes, those of the first receiver: a reload that replaces another one would else move them to its store. Then those of
+ * the newest graph.
+ */
+function byPlace(a: Ranked, b: Ranked): number {
+  return placeOf(a) - placeOf(b) || b.hold.graph - a.hold.graph;
+}
+
+function placeOf({ hold, isCommon }: Ranked): number {
+  return isCommon ? hold.place : OWN;
 }
 
 function rank({ hold, params, isCommon }: Candidate): number {

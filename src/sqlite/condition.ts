@@ -99,6 +99,10 @@ export class FileCondition implements ThreadEvents {
     this.#writes.failed(message);
   }
 
+  unreadable(message: string): void {
+    this.#writes.suspect(message);
+  }
+
   unsynced(message: string): void {
     this.#writes.unsynced(message);
   }

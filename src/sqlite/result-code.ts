@@ -1,4 +1,4 @@
-/** SQLite's primary result codes that decide how a thread goes on, and the extended codes of a failed sync. */
+/** SQLite's primary result codes that decide how a thread goes on, and the extended codes of failed reads and syncs. */
 const SQLITE_BUSY = 5;
 const SQLITE_READONLY = 8;
 export const SQLITE_IOERR = 10;
@@ -8,6 +8,8 @@ const SQLITE_CANTOPEN = 14;
 const SQLITE_TOOBIG = 18;
 const SQLITE_CONSTRAINT = 19;
 const SQLITE_NOTADB = 26;
+const IOERR_READ = 266;
+const IOERR_SHORT_READ = 522;
 const IOERR_FSYNC = 1034;
 const IOERR_DIR_FSYNC = 1290;
 const IOERR_SHMSIZE = 4874;
@@ -29,8 +31,13 @@ export function isBusy(errcode: number | undefined): boolean {
 /** The file system refuses the write for another reason than a lack of room, such as a failing disk. */
 export function isUnwritable(errcode: number | undefined): boolean {
   const code = primaryCode(errcode);
-  if (code === SQLITE_IOERR) return !isFull(errcode);
+  if (code === SQLITE_IOERR) return !isFull(errcode) && !isUnreadable(errcode);
   return code === SQLITE_READONLY || code === SQLITE_CANTOPEN;
+}
+
+/** The file system cannot read a part of the file. */
+export function isUnreadable(errcode: number | undefined): boolean {
+  return errcode === IOERR_READ || errcode === IOERR_SHORT_READ;
 }
 
 /** The file's content is not what SQLite wrote. */

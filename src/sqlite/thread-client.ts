@@ -15,7 +15,7 @@ import type {
   ThreadData,
   ThreadMessage,
 } from './operation.ts';
-import { isDamage, isFull, isRefusedRow, isUnwritable } from './result-code.ts';
+import { isDamage, isFull, isRefusedRow, isUnreadable, isUnwritable } from './result-code.ts';
 
 /** A group is closed at this weight (about bytes), so that one transaction never delays the next for long. */
 const GROUP_WEIGHT = 4 * 1024 * 1024;
@@ -64,6 +64,8 @@ export type ThreadEvents = {
   moved?(path: string): void;
   /** A write failed because the file system refused it. */
   unwritable?(message: string): void;
+  /** A call of the thread that writes failed because the file system could not read a part of the file. */
+  unreadable?(message: string): void;
   /** A sync failed: the thread writes no more. */
   unsynced?(message: string): void;
   /** The thread ended without `close` or `kill`. */
@@ -220,6 +222,8 @@ class GroupingClient implements ThreadClient {
     }
     const refused = failures?.find((failure) => isUnwritable(failure?.errcode));
     if (refused !== undefined) this.#events.unwritable?.(refused.message);
+    const unread = failures?.find((failure) => isUnreadable(failure?.errcode));
+    if (unread !== undefined) this.#events.unreadable?.(unread.message);
   }
 
   /** Rejects every call without an answer. Whether the group in flight was written is unknown. */

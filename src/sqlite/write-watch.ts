@@ -20,6 +20,7 @@ export class WriteWatch {
   #probe: (() => Promise<unknown>) | undefined;
   #failure: string | undefined;
   #unsynced: string | undefined;
+  #isSuspected = false;
   #isClosed = false;
   #cancel = (): void => {};
 
@@ -54,6 +55,24 @@ export class WriteWatch {
     const { file, logger } = this.#options;
     logger.error({ file, err: message }, 'Database cannot be written; retrying');
     this.#probeLater();
+  }
+
+  /**
+   * A write failed because the disk could not read a part of the file. A probe tells a failing disk from a part that only some calls need.
+   */
+  suspect(message: string): void {
+    const probe = this.#probe;
+    if (probe === undefined || this.#isSuspected || this.trouble !== undefined) return;
+    this.#isSuspected = true;
+    probe().then(
+      () => {
+        this.#isSuspected = false;
+      },
+      () => {
+        this.#isSuspected = false;
+        this.failed(message);
+      },
+    );
   }
 
   /** The thread writes no more, because the kernel may have dropped pages that it could not write. */

@@ -1,6 +1,7 @@
 import type { Clock, Logger, Metrics } from '../component/component.ts';
 import type { ServicePhase } from '../component/health.ts';
 import { ControlError } from '../control/protocol.ts';
+import type { FirstProject } from '../tenancy/bootstrap.ts';
 import { createWorkersHandler } from './commands.ts';
 import type { Shown } from './messages.ts';
 import type { MetricPage } from './metric-pages.ts';
@@ -115,7 +116,7 @@ export function createSupervisor(options: {
       return {
         endpoints: all[0]?.endpoints ?? [],
         managed: all.flatMap(({ managed }) => managed),
-        first: all.find(({ first }) => first !== undefined)?.first,
+        first: firstOf(all.flatMap(({ first }) => first ?? [])),
       };
     },
     async metricPages() {
@@ -132,6 +133,11 @@ export function createSupervisor(options: {
       for (const worker of workers) worker.kill();
     },
   };
+}
+
+/** As the worker that created the store tells it: workers that start beside it may find the kept token. */
+function firstOf(told: readonly FirstProject[]): FirstProject | undefined {
+  return told.find(({ isRecovered }) => !isRecovered) ?? told[0];
 }
 
 /** Kills workers that do not report. Returns a function that ends it. */

@@ -411,7 +411,7 @@ t.test('a start shows the key of a first start that was killed before it did', a
 
   const daemon = startDaemon(t, cwd);
   await daemon.says(/Read it back:\s+curl .*\n/);
-  t.match(daemon.stdout(), /First start: created the project default \(proj_\w+\) and a key/);
+  t.match(daemon.stdout(), /An earlier start created the project default \(proj_\w+\) and a key/);
   t.match(daemon.stdout(), `  ${file}\n`);
   const key = readFileSync(file, 'utf8').trim();
   const base = /^ {2}(http:\/\/\S+)$/m.exec(daemon.stdout())?.[1] ?? '';
@@ -472,6 +472,7 @@ t.test('a start that cannot save the key of a new store says how to make another
   rmSync(join(cwd, 'data', 'first-key.new'), { recursive: true });
   const list = ['keys', 'list', '--config', EMBEDDED, ...ANYWHERE];
   const next = await cli(cwd, list, { TRACECTL_DATA: join(cwd, 'data') });
+  t.match(next.err, /^An earlier start created the project default \(proj_\w+\) with a key in/);
   t.match(next.err, `a key in the file ${join(cwd, 'data', 'first-key')}.`);
 });
 

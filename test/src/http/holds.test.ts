@@ -92,6 +92,48 @@ t.test('serves a common route through the preferred receiver, then the first', a
   t.equal(found([three, hold('five', { graph: 2 })], '/common'), 'common of five');
 });
 
+t.test(
+  'serves a common route through the same receiver when a reload replaces another',
+  async (t) => {
+    const holds: Hold[] = [];
+    const seen: (() => readonly Entrance[])[] = [];
+    const add = (id: string, graph: number): Hold => {
+      const name = `${id} of ${graph}`;
+      const entrance = { pipeline: sinkPipeline(createSink(), { id }), fallback: undefined };
+      const routes = ['/common', '/common/:id'].map((path) => ({
+        ...route(path, name),
+        handler(_entrance: Entrance, all: () => readonly Entrance[]) {
+          seen.push(all);
+          return handler(name);
+        },
+      }));
+      const made = holdOf(holds, graph, entrance, { routes, preference: () => 1 });
+      made.state = 'open';
+      holds.push(made);
+      return made;
+    };
+    const served = () => [...new Set(['/common', '/common/5'].map((path) => found(holds, path)))];
+    const [first, second] = [add('a', 1), add('b', 1)];
+    const replaced = add('b', 2);
+    second.state = 'closed';
+    t.same(served(), ['a of 1']);
+    const next = add('a', 3);
+    t.same(served(), ['a of 3'], 'the newest graph of one pipeline');
+    first.state = 'closed';
+    t.same(served(), ['a of 3']);
+    holds.splice(0, holds.length, replaced, next);
+    t.same(served(), ['a of 3']);
+    for (const all of seen) {
+      t.same(
+        all().map(({ pipeline }) => pipeline.id),
+        ['a', 'b'],
+      );
+    }
+    next.state = 'closed';
+    t.same(served(), ['b of 2']);
+  },
+);
+
 t.test('a common route knows the entrances that are open', async (t) => {
   const seen: (() => readonly Entrance[])[] = [];
   const common: CommonRoute = {

@@ -9,6 +9,7 @@ import { advanceUntil } from '../../helper/until.ts';
 
 /** SQLite's extended result codes. */
 const READONLY = 8;
+const IOERR_READ = 266;
 const IOERR_WRITE = 778;
 const IOERR_FSYNC = 1034;
 const IOERR_SHMSIZE = 4874;
@@ -65,6 +66,30 @@ t.test('takes a refused row and a full disk for no failing disk', async (t) => {
     await t.rejects(database.write('failWith', [code]), { code: 'disk_full' });
   }
   t.match(database.health(), { ready: true, healthy: true });
+});
+
+t.test('takes a part of the file that cannot be read for no failing disk', async (t) => {
+  const { database, logged } = await open(t);
+  await database.write('add', [1]);
+  for (let i = 0; i < 3; i++) {
+    await t.rejects(database.write('failWith', [IOERR_READ]), { code: 'storage_failed' });
+    t.equal(database.health().ready, true);
+    await database.write('add', [2 + i]);
+  }
+  t.match(database.health(), { ready: true, healthy: true });
+  t.same(logged('Database cannot be written; retrying'), []);
+});
+
+t.test('is not ready while a disk reads nothing for a write', async (t) => {
+  const { database, clock } = await open(t);
+  await database.write('refuseWrites', [IOERR_READ]);
+  await t.rejects(database.write('add', [1]), { code: 'storage_failed' });
+  await advanceUntil(clock, 0, () => !database.health().ready);
+  const message = 'The files cannot be written: refused by the disk.';
+  t.match(database.health(), { ready: false, healthy: false, message });
+  await database.write('refuseWrites', [0]);
+  await advanceUntil(clock, 1000, () => database.health().ready);
+  t.equal(await database.write('add', [7]), 14);
 });
 
 t.test('asks for a restart after a failed sync', async (t) => {

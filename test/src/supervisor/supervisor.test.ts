@@ -5,12 +5,26 @@ import { healthOfAll } from '../../../src/supervisor/health.ts';
 import { mergePages } from '../../../src/supervisor/metric-pages.ts';
 import { Restarts } from '../../../src/supervisor/restarts.ts';
 import { createSupervisor, WorkersFailed } from '../../../src/supervisor/supervisor.ts';
+import type { FirstProject } from '../../../src/tenancy/bootstrap.ts';
 import { fakeClock } from '../../helper/clock.ts';
 import { recordingLogger, recordingMetrics } from '../../helper/settings.ts';
 import { type FakeProcess, fakeProcess } from '../../helper/worker-process.ts';
 
 const CRASH = { signal: 'SIGKILL' };
 const MINUTE = 60_000;
+const FIRST: FirstProject = {
+  project: {
+    ...{ id: 'proj_a', organizationId: 'org_a', name: 'default', retainedTraces: 0, createdAt: 0 },
+    retention: { days: 1 },
+    limits: { eventsPerMonth: null, bytesPerHour: null },
+  },
+  key: {
+    ...{ id: 'key_a', projectId: 'proj_a', organizationId: 'org_a', name: 'default', prefix: '' },
+    ...{ permissions: [], createdAt: 0, lastUsedAt: null, revokedAt: null },
+  },
+  token: 'a token',
+  isRecovered: false,
+};
 /** Lets pending answers reach their callers. */
 const soon = () => new Promise((resolve) => setImmediate(resolve));
 
@@ -75,6 +89,18 @@ t.test('start resolves when all workers are ready', async (t) => {
     [{ url: 'http://127.0.0.1:4318', routes: ['POST /v1/traces'] }],
     'shared endpoints are listed once',
   );
+});
+
+t.test('the first key is that of the worker that created the store', async (t) => {
+  const { supervisor, now } = await running(3);
+  t.equal(supervisor.shown().first, undefined);
+  const shown = { endpoints: [], managed: [] };
+  const tell = (index: number, isRecovered: boolean) =>
+    now(index).tell({ type: 'ready', shown: { ...shown, first: { ...FIRST, isRecovered } } });
+  tell(2, true);
+  t.equal(supervisor.shown().first?.isRecovered, true);
+  tell(3, false);
+  t.equal(supervisor.shown().first?.isRecovered, false, 'worker 2 found the token of worker 3');
 });
 
 t.test('restarts a worker that ended, after its delay, while the other runs on', async (t) => {
