@@ -1,7 +1,7 @@
 import type { CallOutputRule } from '../attributes.ts';
 import { decodeCheckedText } from '../json/checked.ts';
 import { UsageCounts } from '../usage.ts';
-import { membersOfJson, type NoteIgnored, takeMemberCounts } from './objects.ts';
+import { MAX_OBJECT_TEXT, membersOfJson, type NoteIgnored, takeMemberCounts } from './objects.ts';
 
 /** The model and the tokens that only the outputs of a model call name; see `CALLS_IN_OUTPUTS`. */
 export type CallOutput = {
@@ -15,6 +15,7 @@ export function callOutputIn(
   countOf: (value: unknown) => number | undefined,
   note: NoteIgnored,
 ): CallOutput | undefined {
+  if (text.length > MAX_OBJECT_TEXT) return undefined;
   const outputs = decodeCheckedText(text);
   for (const place of places) {
     const call = Object.fromEntries(membersOfJson(valueAt(outputs, place)) ?? []);

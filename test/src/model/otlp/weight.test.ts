@@ -12,7 +12,7 @@ import {
 } from '../../../../src/model/otlp/fields.ts';
 import { otlpJson, otlpProto } from '../../../../src/model/otlp/format.ts';
 import { otlpCustomFieldRejections, otlpRejections } from '../../../../src/model/otlp/rules.ts';
-import { encodeRequest, requestOf, spanOf } from '../../../helper/otlp-proto.ts';
+import { attributesOf, encodeRequest, requestOf, spanOf } from '../../../helper/otlp-proto.ts';
 import { requestForm } from './forms.ts';
 import { jsonIndex, LIMITS, protoIndex, read } from './reading.ts';
 
@@ -186,6 +186,16 @@ t.test('a JSON text above 1 MiB gives no counts and no tags', async (t) => {
   const tags = (length: number) => `["a"${' '.repeat(length - 5)}]`;
   t.same(observed('langfuse.trace.tags', tags(most)).details?.tags, ['a']);
   t.equal(observed('langfuse.trace.tags', tags(most + 1)).details?.tags, undefined);
+  const ofCall = (length: number) => {
+    const output = `{"usage":{"inputTokens":7${' '.repeat(length - 27)}}}`;
+    const attributes = attributesOf({
+      'genkit:metadata:subtype': 'model',
+      'genkit:output': output,
+    });
+    return read(spanOf(0, { attributes })).observation.usage;
+  };
+  t.same(ofCall(most), { input_tokens: 7, total_tokens: 7 });
+  t.equal(ofCall(most + 1), null);
 });
 
 /** A request with one span that has these fields, too. */
