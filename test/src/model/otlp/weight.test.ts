@@ -14,7 +14,7 @@ import { otlpJson, otlpProto } from '../../../../src/model/otlp/format.ts';
 import { otlpCustomFieldRejections, otlpRejections } from '../../../../src/model/otlp/rules.ts';
 import { attributesOf, encodeRequest, requestOf, spanOf } from '../../../helper/otlp-proto.ts';
 import { requestForm } from './forms.ts';
-import { jsonIndex, LIMITS, protoIndex, read } from './reading.ts';
+import { jsonIndex, LIMITS, MiB, protoIndex, read } from './reading.ts';
 
 const KEYS = 32_768;
 const SHARED_KEYS = 8_192;
@@ -132,31 +132,37 @@ t.test('a field that a message repeats although it has one of it counts as a val
   t.match(rejected([`"x":[${'[],'.repeat(1_500_000)}[]]`]), [{ code: 'payload_too_large' }]);
 });
 
-t.test('large spans of a request have at most 262,144 keys together', async (t) => {
+t.test('large spans of a request have at most 327,680 keys together', async (t) => {
+  const full = 10;
   // Longer than the limit of a field if each byte becomes six in JSON, and shorter in fact.
-  const large = { key: 'large', value: { stringValue: 'x'.repeat(3_000_000) } };
-  const spans = (last: number) =>
-    Array.from({ length: 8 }, (_, i) =>
-      spanOf(i, { attributes: [large, ...keys((i < 7 ? KEYS : last) - 1)] }),
+  const large = { key: 'large', value: { stringValue: 'x'.repeat(2_000_000) } };
+  const spans = Array.from({ length: full }, (_, i) =>
+    spanOf(i, { attributes: [large, ...keys(KEYS - 1)] }),
+  );
+  const rejected = (...more: object[]) =>
+    otlpRejections(
+      protoIndex(requestOf([...spans, ...more.map((fields, i) => spanOf(full + i, fields))])),
     );
-  const rejected = (last: number) => otlpRejections(protoIndex(requestOf(spans(last))));
-  t.same(rejected(KEYS), []);
-  const ninth = (more: object) =>
-    otlpRejections(protoIndex(requestOf([...spans(KEYS), spanOf(8, more), spanOf(9)])));
-  t.same(ninth({ attributes: [] }), [], 'small spans are not measured');
-  t.same(ninth({ attributes: [large] }), [], 'the weight of the spans before is at the limit');
-  const two = [
-    ...spans(KEYS),
-    spanOf(8, { attributes: [large] }),
-    spanOf(9, { attributes: [large] }),
-  ];
-  t.match(otlpRejections(protoIndex(requestOf(two))), [
+  t.same(rejected(), []);
+  t.same(rejected({ attributes: [] }, {}), [], 'small spans are not measured');
+  const one = { attributes: [large] };
+  t.same(rejected(one, {}), [], 'the weight of the spans before is at the limit');
+  t.match(rejected(one, one), [
     {
-      index: 9,
+      index: full + 1,
       code: 'payload_too_large',
-      reason: /large spans of the request have more than 262144 keys/,
+      reason: /large spans of the request have more than 327680 keys/,
     },
   ]);
+});
+
+t.test('a full body of embeddings passes', async (t) => {
+  const vectors = { arrayValue: { values: Array(100_000).fill({ doubleValue: 0.5 }) } };
+  const attributes = [{ key: 'embedding.embeddings.0.embedding.vector', value: vectors }];
+  // Requests behind one another are one request.
+  const body = Buffer.concat(Array(23).fill(encodeRequest(requestOf([spanOf(0, { attributes })]))));
+  t.ok(body.length > 24 * MiB);
+  t.same(otlpRejections(otlpProto.scan(body, LIMITS)), []);
 });
 
 t.test('a span with more keys has no facts but its ids', async (t) => {
