@@ -19,17 +19,14 @@ export function callOutputIn(
   const outputs = decodeCheckedText(text);
   for (const place of places) {
     const call = Object.fromEntries(membersOfJson(valueAt(outputs, place)) ?? []);
+    const model = typeof call.model === 'string' && call.model !== '' ? call.model : undefined;
     const usage = membersOfJson(call.usage);
-    if (usage === undefined) continue;
+    if (usage === undefined && model === undefined) continue;
     const counts = new UsageCounts();
     // Genkit has counts of other names in an object of their own: those of Anthropic's caches.
-    const custom = membersOfJson(usage.find(([name]) => name === 'custom')?.[1]) ?? [];
-    takeMemberCounts(counts, [...usage, ...custom], countOf, note);
-    const { model } = call;
-    return {
-      model: typeof model === 'string' && model !== '' ? model : undefined,
-      counts: counts.counts(form),
-    };
+    const custom = membersOfJson(usage?.find(([name]) => name === 'custom')?.[1]) ?? [];
+    takeMemberCounts(counts, [...(usage ?? []), ...custom], countOf, note);
+    return { model, counts: counts.counts(form) };
   }
   return undefined;
 }
