@@ -46,7 +46,7 @@ export function conventionTables(): string {
     ),
     section(
       'Outputs of model calls with tokens and a model',
-      ['attribute', 'places of the object with `usage` and maybe `model`'],
+      ['attribute', 'places of the object with `usage`, `model` or both'],
       Object.entries(tokens.CALLS_IN_OUTPUTS).map(callRow),
     ),
     section(

@@ -243,7 +243,7 @@ export const USAGE_OBJECTS = [
 const HAYSTACK_META = [['replies', '0', 'meta'], ['meta', '0'], ['meta']];
 
 /**
- * Attributes whose JSON, the outputs of a model call, has an object with the tokens (`usage`) and maybe the `model`, by the places of that
+ * Attributes whose JSON, the outputs of a model call, has an object with the tokens (`usage`), the `model` or both, by the places of that
  * object. It counts only in a model call, because the outputs of the spans around it repeat it.
  */
 export const CALLS_IN_OUTPUTS = {

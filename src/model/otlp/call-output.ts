@@ -1,7 +1,7 @@
 import type { CallOutputRule } from '../attributes.ts';
 import { decodeCheckedText } from '../json/checked.ts';
 import { UsageCounts } from '../usage.ts';
-import { membersOfJson, type NoteIgnored, takeMemberCounts } from './objects.ts';
+import { MAX_OBJECT_TEXT, membersOfJson, type NoteIgnored, takeMemberCounts } from './objects.ts';
 
 /** The model and the tokens that only the outputs of a model call name; see `CALLS_IN_OUTPUTS`. */
 export type CallOutput = {
@@ -15,20 +15,18 @@ export function callOutputIn(
   countOf: (value: unknown) => number | undefined,
   note: NoteIgnored,
 ): CallOutput | undefined {
+  if (text.length > MAX_OBJECT_TEXT) return undefined;
   const outputs = decodeCheckedText(text);
   for (const place of places) {
     const call = Object.fromEntries(membersOfJson(valueAt(outputs, place)) ?? []);
+    const model = typeof call.model === 'string' && call.model !== '' ? call.model : undefined;
     const usage = membersOfJson(call.usage);
-    if (usage === undefined) continue;
+    if (usage === undefined && model === undefined) continue;
     const counts = new UsageCounts();
     // Genkit has counts of other names in an object of their own: those of Anthropic's caches.
-    const custom = membersOfJson(usage.find(([name]) => name === 'custom')?.[1]) ?? [];
-    takeMemberCounts(counts, [...usage, ...custom], countOf, note);
-    const { model } = call;
-    return {
-      model: typeof model === 'string' && model !== '' ? model : undefined,
-      counts: counts.counts(form),
-    };
+    const custom = membersOfJson(usage?.find(([name]) => name === 'custom')?.[1]) ?? [];
+    takeMemberCounts(counts, [...(usage ?? []), ...custom], countOf, note);
+    return { model, counts: counts.counts(form) };
   }
   return undefined;
 }

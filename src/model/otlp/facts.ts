@@ -93,7 +93,7 @@ export class SpanFacts {
   #outputs:
     | { readonly rule: CallOutputRule; readonly key: string; readonly text: string }
     | undefined = undefined;
-  /** Null if the outputs are no call with tokens. */
+  /** Null if the outputs name neither a model nor tokens. */
   #callOutput: CallOutput | null | undefined = undefined;
   #levelMessage: string | undefined = undefined;
   #ignored: IgnoredValues | undefined = undefined;

@@ -297,6 +297,7 @@ function walkList(
 /** The end of a plain attribute; 0 for any other one. */
 function skipAttribute(walk: Walk, start: number, depth: number, lists: number): number {
   const end = skipPlainAttribute(walk.text, start, depth, lists);
+  if (end !== 0 && plainAttribute.form === 'texts') walk.weight += plainAttribute.texts;
   if (end !== 0 && !walk.customFields) {
     walk.customFields = mayHoldCustomFields(
       walk.text.bytes,

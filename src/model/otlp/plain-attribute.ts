@@ -49,6 +49,8 @@ export const plainAttribute: {
   escapes: number;
   /** Some of them are escapes such as `\u0041`. */
   hasUnicodeEscapes: boolean;
+  /** The number of elements of an array of texts. */
+  texts: number;
 } = {
   keyStart: 0,
   keyEnd: 0,
@@ -57,6 +59,7 @@ export const plainAttribute: {
   valueEnd: 0,
   escapes: 0,
   hasUnicodeEscapes: false,
+  texts: 0,
 };
 
 /**
@@ -166,15 +169,18 @@ function skipTexts(text: Text, start: number): number {
   if (first + ELEMENT_BYTES > bytes.length || !areAt(view, start, ARRAY)) return -1;
   if (bytes[first - 2] !== COLON || bytes[first - 1] !== OPEN_BRACKET) return -1;
   let at = first;
+  let count = 0;
   for (;;) {
     if (at + ELEMENT_BYTES > bytes.length || !areAt(view, at, ELEMENT)) return -1;
     at = skipString(text, at + ELEMENT_BYTES);
     if (bytes[at] !== CLOSE_BRACE) return -1;
     at++;
+    count++;
     if (bytes[at] !== COMMA) break;
     at++;
   }
   plainAttribute.form = 'texts';
+  plainAttribute.texts = count;
   plainAttribute.valueStart = first;
   plainAttribute.valueEnd = at;
   return bytes[at] === CLOSE_BRACKET && bytes[at + 1] === CLOSE_BRACE ? at + 2 : -1;

@@ -20,6 +20,7 @@ const PART_BYTES = 128;
 /** Lower bounds of the JSON of an event and of a link, each with a comma. */
 const LEAST_EVENT_BYTES = '{"name":""},'.length;
 const LEAST_LINK_BYTES = '{"trace_id":"","span_id":""},'.length;
+
 /**
  * The index with the verdicts of the rules. They decode large spans, which takes seconds for a hostile body, so a
  * thread that scans a body also calls this.

@@ -114,7 +114,7 @@ t.test('rejects records with too many keys in a partial success', async (t) => {
     partialSuccess: {
       rejectedLogRecords: 1,
       errorMessage:
-        '1 have more than 32768 keys of attributes, or are behind 262144 keys in the request.',
+        '1 have more than 32768 keys of attributes, or are behind 327680 keys in the request.',
     },
   });
 });

@@ -377,6 +377,12 @@ t.test('Haystack: the model and the tokens of a call are in its outputs', async 
   t.match(withAttributes(component('OpenAITextEmbedder', JSON.stringify(embedded))).observation, {
     ...{ kind: 'embedding', model: 'e-3', usage: { input_tokens: 5, total_tokens: 5 } },
   });
+  const streamed = { replies: [{ meta: { ...meta, usage: null } }] };
+  t.match(
+    withAttributes(component('OpenAIChatGenerator', JSON.stringify(streamed))).observation,
+    { kind: 'generation', model: 'gpt-4o-mini-2024-07-18', usage: null },
+    'a streamed call without tokens',
+  );
   const anthropic = {
     ...{ input_tokens: 5, cache_read_input_tokens: 8, cache_creation_input_tokens: 0 },
     output_tokens: 9,

@@ -1,8 +1,20 @@
+import assert from 'node:assert/strict';
+import fc from 'fast-check';
 import t from 'tap';
+import type { OtlpIndex } from '../../../../src/model/batch-index.ts';
+import {
+  OTLP_STRIDE,
+  OtlpField,
+  RESOURCE_STRIDE,
+  ResourceField,
+  SCOPE_STRIDE,
+  ScopeField,
+} from '../../../../src/model/otlp/fields.ts';
 import { otlpJson, otlpProto } from '../../../../src/model/otlp/format.ts';
 import { otlpCustomFieldRejections, otlpRejections } from '../../../../src/model/otlp/rules.ts';
-import { encodeRequest, requestOf, spanOf } from '../../../helper/otlp-proto.ts';
-import { jsonIndex, LIMITS, protoIndex, read } from './reading.ts';
+import { attributesOf, encodeRequest, requestOf, spanOf } from '../../../helper/otlp-proto.ts';
+import { requestForm } from './forms.ts';
+import { jsonIndex, LIMITS, MiB, protoIndex, read } from './reading.ts';
 
 const KEYS = 32_768;
 const SHARED_KEYS = 8_192;
@@ -12,9 +24,9 @@ const FREE_FIELDS = 24;
 
 const keys = (count: number) => Array(count).fill({ key: 'a' });
 const kvlist = (values: object[]) => ({ key: 'a', value: { kvlistValue: { values } } });
-const array = (count: number) => ({
+const array = (count: number, value: object) => ({
   key: 'a',
-  value: { arrayValue: { values: Array(count).fill({}) } },
+  value: { arrayValue: { values: Array(count).fill(value) } },
 });
 
 t.test('a span has at most 32,768 keys at any depth, and others are not read', async (t) => {
@@ -41,12 +53,35 @@ t.test('a span has at most 32,768 keys at any depth, and others are not read', a
 t.test('eight values of arrays count as a key', async (t) => {
   const most = VALUES_OF_A_KEY * (KEYS - 1);
   for (const indexOf of [protoIndex, jsonIndex]) {
-    const rejected = (count: number) =>
-      otlpRejections(indexOf(requestOf([spanOf(0, { attributes: [array(count)] })])));
-    t.same(rejected(most), []);
-    t.match(rejected(most + 1), [{ code: 'payload_too_large', reason: /more than 32768 keys/ }]);
+    // The scan of JSON has a path of its own for arrays of texts.
+    for (const value of [{}, { stringValue: 'a' }, { doubleValue: 0.5 }]) {
+      const rejected = (count: number) =>
+        otlpRejections(indexOf(requestOf([spanOf(0, { attributes: [array(count, value)] })])));
+      t.same(rejected(most), [], JSON.stringify(value));
+      t.match(rejected(most + 1), [{ code: 'payload_too_large', reason: /more than 32768 keys/ }]);
+    }
   }
 });
+
+t.test('both encodings count alike', async () => {
+  fc.assert(
+    fc.property(requestForm, (request) => {
+      const [ofProto, ofJson] = [protoIndex(request), jsonIndex(request)].map(weightsOf);
+      assert.deepEqual(ofJson, ofProto);
+    }),
+  );
+});
+
+/** The weights of all spans, resources and scopes of an index. */
+function weightsOf({ count, spans, resources, scopes }: OtlpIndex): number[][] {
+  const every = (record: Uint32Array, stride: number, field: number) =>
+    [...record].filter((_, place) => place % stride === field);
+  return [
+    every(spans.subarray(0, count * OTLP_STRIDE), OTLP_STRIDE, OtlpField.WEIGHT),
+    every(resources, RESOURCE_STRIDE, ResourceField.WEIGHT),
+    every(scopes, SCOPE_STRIDE, ScopeField.WEIGHT),
+  ];
+}
 
 t.test('a resource and a scope have at most 8,192 keys', async (t) => {
   for (const part of ['resource', 'scope'] as const) {
@@ -97,31 +132,37 @@ t.test('a field that a message repeats although it has one of it counts as a val
   t.match(rejected([`"x":[${'[],'.repeat(1_500_000)}[]]`]), [{ code: 'payload_too_large' }]);
 });
 
-t.test('large spans of a request have at most 262,144 keys together', async (t) => {
+t.test('large spans of a request have at most 327,680 keys together', async (t) => {
+  const full = 10;
   // Longer than the limit of a field if each byte becomes six in JSON, and shorter in fact.
-  const large = { key: 'large', value: { stringValue: 'x'.repeat(3_000_000) } };
-  const spans = (last: number) =>
-    Array.from({ length: 8 }, (_, i) =>
-      spanOf(i, { attributes: [large, ...keys((i < 7 ? KEYS : last) - 1)] }),
+  const large = { key: 'large', value: { stringValue: 'x'.repeat(2_000_000) } };
+  const spans = Array.from({ length: full }, (_, i) =>
+    spanOf(i, { attributes: [large, ...keys(KEYS - 1)] }),
+  );
+  const rejected = (...more: object[]) =>
+    otlpRejections(
+      protoIndex(requestOf([...spans, ...more.map((fields, i) => spanOf(full + i, fields))])),
     );
-  const rejected = (last: number) => otlpRejections(protoIndex(requestOf(spans(last))));
-  t.same(rejected(KEYS), []);
-  const ninth = (more: object) =>
-    otlpRejections(protoIndex(requestOf([...spans(KEYS), spanOf(8, more), spanOf(9)])));
-  t.same(ninth({ attributes: [] }), [], 'small spans are not measured');
-  t.same(ninth({ attributes: [large] }), [], 'the weight of the spans before is at the limit');
-  const two = [
-    ...spans(KEYS),
-    spanOf(8, { attributes: [large] }),
-    spanOf(9, { attributes: [large] }),
-  ];
-  t.match(otlpRejections(protoIndex(requestOf(two))), [
+  t.same(rejected(), []);
+  t.same(rejected({ attributes: [] }, {}), [], 'small spans are not measured');
+  const one = { attributes: [large] };
+  t.same(rejected(one, {}), [], 'the weight of the spans before is at the limit');
+  t.match(rejected(one, one), [
     {
-      index: 9,
+      index: full + 1,
       code: 'payload_too_large',
-      reason: /large spans of the request have more than 262144 keys/,
+      reason: /large spans of the request have more than 327680 keys/,
     },
   ]);
+});
+
+t.test('a full body of embeddings passes', async (t) => {
+  const vectors = { arrayValue: { values: Array(100_000).fill({ doubleValue: 0.5 }) } };
+  const attributes = [{ key: 'embedding.embeddings.0.embedding.vector', value: vectors }];
+  // Requests behind one another are one request.
+  const body = Buffer.concat(Array(23).fill(encodeRequest(requestOf([spanOf(0, { attributes })]))));
+  t.ok(body.length > 24 * MiB);
+  t.same(otlpRejections(otlpProto.scan(body, LIMITS)), []);
 });
 
 t.test('a span with more keys has no facts but its ids', async (t) => {
@@ -151,6 +192,16 @@ t.test('a JSON text above 1 MiB gives no counts and no tags', async (t) => {
   const tags = (length: number) => `["a"${' '.repeat(length - 5)}]`;
   t.same(observed('langfuse.trace.tags', tags(most)).details?.tags, ['a']);
   t.equal(observed('langfuse.trace.tags', tags(most + 1)).details?.tags, undefined);
+  const ofCall = (length: number) => {
+    const output = `{"usage":{"inputTokens":7${' '.repeat(length - 27)}}}`;
+    const attributes = attributesOf({
+      'genkit:metadata:subtype': 'model',
+      'genkit:output': output,
+    });
+    return read(spanOf(0, { attributes })).observation.usage;
+  };
+  t.same(ofCall(most), { input_tokens: 7, total_tokens: 7 });
+  t.equal(ofCall(most + 1), null);
 });
 
 /** A request with one span that has these fields, too. */
