@@ -21,7 +21,7 @@ export type AnswerRecord = {
   readonly project: string;
 };
 
-/** An append of a batch that the file has already. */
+/** An append of a batch that the file has already, or whose usage its ledger has. */
 export type KnownEntry = {
   readonly seq: number;
   /** The branches in which it did not wait before. */
@@ -54,19 +54,19 @@ export function appendOperations(db: DatabaseSync) {
       itemized: ItemizedAnswer | null,
     ): number | KnownEntry | null => {
       if (isDeleted(record[RECORD.PROJECT])) return null;
-      const { seq, isNew } = keep(record, usageAt, parts);
+      const { seq, isNew, isCounted } = keep(record, usageAt, parts);
       const added: number[] = [];
       for (const branch of branches) {
         const items = record[RECORD.ITEMS];
         const { changes } = pending.run(branch, seq, items, bytes, record[RECORD.RECEIVED_AT]);
-        if (!isNew && changes > 0) added.push(branch);
+        if (!isCounted && changes > 0) added.push(branch);
       }
       if (answer !== null) remember(answer);
       if (tag !== null) {
         if (isNew && itemized === null) log.add(seq, tag, expiresAt, record);
         else log.addRow(seq, tag, expiresAt, record, itemized);
       }
-      return isNew ? seq : { seq, added, waited: added.length < branches.length };
+      return isCounted ? seq : { seq, added, waited: added.length < branches.length };
     },
     'queue.remember': (answer: AnswerRecord): void => {
       if (!isDeleted(answer.project)) remember(answer);

@@ -134,24 +134,29 @@ async function opened(t: Test) {
   return { place, store, queue, tenant: aTenant({ organizationId, projectId }) };
 }
 
-t.test(
-  'a batch of another file that the store gets before its ledger entry counts once',
-  async (t) => {
-    const { place, store, queue, tenant } = await opened(t);
-    const usage = { events: 3, bytes: 30 };
-    const batch = nativeBatch(3, { tenant, usage, receivedAt: place.clock.now() });
-    const reservation = { batchId: batch.id, tenant, usage, at: place.clock.now() };
-    const limits = { eventsPerMonth: null, bytesPerHour: null };
-    t.match(await store.counters.reserve(reservation, limits), { admitted: true });
-    // Another queue has it: only the counters of this store know of its usage.
-    store.counters.settle(reservation, true);
-    await queue.append(batch);
-    const counted = { month: { events: 3 }, hour: { bytes: 30 } };
-    t.match(await store.counters.read(tenant.organizationId), counted);
-    t.same(await store.usage.verify(), []);
-    t.match(await store.counters.read(tenant.organizationId), counted);
-  },
-);
+for (const isRecorded of [false, true]) {
+  const when = isRecorded ? 'behind' : 'before';
+  t.test(
+    `a batch of another file that the store gets ${when} its ledger entry counts once`,
+    async (t) => {
+      const { place, store, queue, tenant } = await opened(t);
+      const usage = { events: 3, bytes: 30 };
+      const batch = nativeBatch(3, { tenant, usage, receivedAt: place.clock.now() });
+      const reservation = { batchId: batch.id, tenant, usage, at: place.clock.now() };
+      const limits = { eventsPerMonth: null, bytesPerHour: null };
+      t.match(await store.counters.reserve(reservation, limits), { admitted: true });
+      // Another queue has it: only the counters of this store know of its usage.
+      store.counters.settle(reservation, true);
+      if (isRecorded) t.same(await store.usage.verify(), []);
+      await queue.append(batch);
+      t.equal((await queue.lease('a', 10, 1e6)).length, 1);
+      const counted = { month: { events: 3 }, hour: { bytes: 30 } };
+      t.match(await store.counters.read(tenant.organizationId), counted);
+      t.same(await store.usage.verify(), []);
+      t.match(await store.counters.read(tenant.organizationId), counted);
+    },
+  );
+}
 
 t.test(
   'a batch from a machine whose clock is far ahead counts in the present windows',
