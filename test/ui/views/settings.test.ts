@@ -82,4 +82,5 @@ t.test('a user agent is a browser and a system, or itself', async (t) => {
 
 t.test('a small part of a limit is not 0 %', async (t) => {
   t.strictSame([0, 0.000_1, 0.01, 0.999, 1].map(percent), ['0 %', '< 1 %', '1 %', '99 %', '100 %']);
+  t.strictSame([0.07, 0.29, 0.58].map(percent), ['7 %', '29 %', '58 %']);
 });

@@ -34,5 +34,8 @@ export function usedPart(used: number, limit: number | null): number | undefined
 
 /** A part as whole percent, rounded down: `100 %` is a limit that is reached. */
 export function percent(part: number): string {
-  return part > 0 && part < 0.01 ? '< 1 %' : `${Math.floor(part * 100)} %`;
+  if (part > 0 && part < 0.01) return '< 1 %';
+  // 0.29 * 100 is below 29.
+  const nearest = Math.round(part * 100);
+  return `${nearest / 100 > part ? nearest - 1 : nearest} %`;
 }
