@@ -88,7 +88,7 @@ export type KeptBatch = {
   readonly seq: number;
   /** False if the file had the batch already. */
   readonly isNew: boolean;
-  /** Whether the ledger got an entry. */
+  /** False if the file or its ledger had the batch already. */
   readonly isCounted: boolean;
 };
 

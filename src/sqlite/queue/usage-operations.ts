@@ -41,11 +41,11 @@ export type UsageSum = {
 /** The newest hour in which an organization used something. */
 export type NewestHour = { readonly organization: string; readonly hour: number };
 
-/** Returns a function that writes an entry, unless the batch has one, and returns whether it did. */
+/** Returns a function that writes an entry, unless the batch has one. It returns false if it has; a batch without usage needs none. */
 export function ledgerEntry(db: DatabaseSync): (row: LedgerRow) => boolean {
   const insert = db.prepare('INSERT OR IGNORE INTO usage_ledger VALUES (?, ?, ?, ?, ?, ?, ?, ?)');
   return ({ batchId, organization, project, key, at, events, bytes }) => {
-    if (events === 0 && bytes === 0) return false;
+    if (events === 0 && bytes === 0) return true;
     const hour = Math.floor(at / HOUR_MS);
     return insert.run(batchId, organization, project, key, at, hour, events, bytes).changes > 0;
   };
