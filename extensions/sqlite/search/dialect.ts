@@ -11,7 +11,7 @@ import { matchOf } from './tokens.ts';
 export const SEARCH_FILE = 'search';
 
 /** With the index of payload text, which the connection has attached as `search`. */
-const sqliteTextDialect: Dialect = {
+export const sqliteTextDialect: Dialect = {
   ...sqliteDialect,
   texts: {
     contain: (phrase) =>
