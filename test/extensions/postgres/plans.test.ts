@@ -121,20 +121,26 @@ t.test('no statement of the reading side scans a table', async (t) => {
   );
 });
 
-t.test('the projects with expired traces are found by an index over the age', async (t) => {
-  const { postgres, traces } = await traceDatabase(t, await server.database());
-  const young = Array.from({ length: 3000 }, (_, i) => anObservation({ traceId: `t${i}` }));
-  await traces.write(batchWith(young));
-  await postgres.query('ANALYZE traces');
+/** A client that explains each statement before it runs. */
+function explaining(postgres: Awaited<ReturnType<typeof traceDatabase>>['postgres']) {
   const plans: string[] = [];
-  const explaining = {
+  const client = {
     async query(sql: string, values: readonly unknown[] = []) {
       const { rows } = await postgres.query(`EXPLAIN ${sql}`, values);
       plans.push(rows.map((row) => String(row['QUERY PLAN'])).join('\n'));
       return postgres.query(sql, values);
     },
   };
-  t.same(await dueProjects(explaining, [['proj_test', 1, 1e9]]), []);
+  return { plans, client };
+}
+
+t.test('the projects with expired traces are found by an index over the age', async (t) => {
+  const { postgres, traces } = await traceDatabase(t, await server.database());
+  const young = Array.from({ length: 3000 }, (_, i) => anObservation({ traceId: `t${i}` }));
+  await traces.write(batchWith(young));
+  await postgres.query('ANALYZE traces');
+  const { plans, client } = explaining(postgres);
+  t.same(await dueProjects(client, [['proj_test', 1, 1e9]]), []);
   t.equal(plans.length, 1);
   t.match(plans[0], /Index Cond: \(\(project = .*\) AND \(updated_hour <= /);
   t.notMatch(plans[0], /Index Scan using traces\w*_pkey/);
@@ -151,16 +157,9 @@ t.test('updates and children that wait are found by their age', async (t) => {
   );
   await traces.write(batchWith([...children, ...updates]));
   await postgres.query('ANALYZE pending_updates, waiting_children');
-  const plans: string[] = [];
-  const explaining = {
-    async query(sql: string, values: readonly unknown[] = []) {
-      const { rows } = await postgres.query(`EXPLAIN ${sql}`, values);
-      plans.push(rows.map((row) => String(row['QUERY PLAN'])).join('\n'));
-      return postgres.query(sql, values);
-    },
-  };
-  t.same(await dueProjects(explaining, [['proj_test', 1, 1e9]]), []);
-  const database = { transaction: <T>(run: (client: never) => T) => run(explaining as never) };
+  const { plans, client } = explaining(postgres);
+  t.same(await dueProjects(client, [['proj_test', 1, 1e9]]), []);
+  const database = { transaction: <T>(run: (client: never) => T) => run(client as never) };
   t.equal(await expireTracesStep(database as never, 'proj_test', 1, 1), false);
   t.match(plans[0], /using pending_updates_by_age/);
   t.match(plans[0], /using waiting_children_by_age/);
