@@ -1,4 +1,4 @@
-import { MAX_YOUNG_FLAG } from './heap.ts';
+import { MAX_YOUNG_FLAG, YOUNG_FLAGS } from './heap.ts';
 
 /**
  * Settings of glibc's allocator for a daemon. By default the allocator raises its threshold for mapping a
@@ -34,7 +34,7 @@ export function restartWith({ argv, execArgv, env, platform }: Started): Restart
   const hasYoung = hasFlag(execArgv) || hasFlag(env['NODE_OPTIONS']?.split(' ') ?? []);
   if (hasAllocator && hasYoung) return undefined;
   return {
-    execArgv: hasYoung ? execArgv : [...execArgv, MAX_YOUNG_FLAG],
+    execArgv: hasYoung ? execArgv : [...execArgv, ...YOUNG_FLAGS],
     env: hasAllocator ? env : { ...env, ...ALLOCATOR },
   };
 }

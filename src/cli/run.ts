@@ -28,6 +28,7 @@ import { type ConfigOptions, loadAgain, loadOrFail, withConfigOptions } from './
 import { makeControlDirectory } from './daemon.ts';
 import { EXIT } from './exit-status.ts';
 import { firstTokens, sayFirstKey, showFirstKey } from './first-key.ts';
+import { keepsCode, tuneHeapFor } from './heap.ts';
 import { packageVersion } from './package-root.ts';
 import { type Ending, watchProcess } from './process-events.ts';
 import type { Terminal } from './terminal.ts';
@@ -87,17 +88,19 @@ type Serving = {
 async function serve({ config, options, terminal, channel }: Serving): Promise<number> {
   const ownLogger = createLogger(config.service.telemetry.logs);
   const logger = channel?.labelled(ownLogger) ?? ownLogger;
+  const part = partOf(config, channel);
+  tuneHeapFor(part);
   const queues = createQueues();
   const events = watchProcess(logger);
   const endTrimming = startTrimming({
     after: systemClock.after,
     ...{ unexplained: unexplainedBytes, cpuMicros: processCpuMicros },
-    ...{ heapUsed: heapUsedBytes, collect: collectGarbage, trim: trimProcess },
+    ...{ heapUsed: heapUsedBytes, collect: collectGarbage, keepsCode, trim: trimProcess },
   });
   let handler: ControlHandler = notStarted;
   try {
     const service = await createService({
-      config: partOf(config, channel),
+      config: part,
       logger,
       version: packageVersion(),
       offers: [
@@ -280,7 +283,9 @@ class Daemon {
   async #reloadNow(options: ConfigOptions): Promise<unknown> {
     const { terminal, logger, service, channel } = this.#parts;
     const config = await loadAgain(options, terminal, logger, service);
-    await service.reload(partOf(config, channel));
+    const part = partOf(config, channel);
+    tuneHeapFor(part);
+    await service.reload(part);
     this.#shutdownTimeout = config.service.shutdown_timeout;
     this.#watchDeletions();
     logger.setLevel(config.service.telemetry.logs.level);

@@ -14,6 +14,8 @@ export type Trimmed = {
   heapUsed(): number;
   /** Collects garbage. V8 then discards the compiled code of functions whose objects are all gone, and compiles it again under load. */
   collect(): void;
+  /** Whether a load leaves code that is worth more than its garbage. */
+  keepsCode(): boolean;
   /** Resolves when freed memory is returned. Rejects where that cannot be done. */
   trim(): Promise<void>;
 };
@@ -41,7 +43,7 @@ export const SHORT_PAUSE_HEAP = 64 * 1_048_576;
  *   first look ──▶ collect what the start left, unless there is a load ──▶ trim
  *   look ──▶ 16 MiB more unexplained than after the last trim? ──▶ trim ──▶ the next look in 5 s, or later if little was returned
  *
- * A look that finds half of the load of the last trim, or less, collects and trims in any case: what that trim found in use is free now. A
+ * A look that finds half of the load of the last trim, or less, collects (unless compiled code is worth more) and trims in any case: what that trim found in use is free now. A
  * later look trims again, because the memory of a thread is free when the thread has ended. V8 keeps the high limit of its heap after a load,
  * and a lower rate takes long to reach it. A large heap is left to V8, which marks it in steps.
  *
@@ -74,7 +76,7 @@ export function startTrimming(trimmed: Trimmed): () => void {
     }
     if (hasFallen) {
       spentBeforeTrim = spent;
-      if (trimmed.heapUsed() <= SHORT_PAUSE_HEAP) trimmed.collect();
+      if (!trimmed.keepsCode() && trimmed.heapUsed() <= SHORT_PAUSE_HEAP) trimmed.collect();
     }
     const before = trimmed.unexplained();
     if (before >= trimmedTo + GROWTH && passed++ >= toPass) {

@@ -30,6 +30,7 @@ function trimming() {
     load: 1_000,
     heapUsed: SHORT_PAUSE_HEAP,
     afterCollection: Number.POSITIVE_INFINITY,
+    keepsCode: false,
   };
   const end = startTrimming({
     after: clock.after,
@@ -40,6 +41,7 @@ function trimming() {
       state.collections++;
       state.resident = Math.min(state.resident, state.afterCollection);
     },
+    keepsCode: () => state.keepsCode,
     async trim() {
       state.trims++;
       if (state.fails) throw new Error('the C library has no malloc_trim');
@@ -134,15 +136,16 @@ t.test('a load that falls to half is followed by a trim', async (t) => {
 });
 
 t.test(
-  'a load that falls to half is followed by a collection, unless the heap is large',
+  'a load that falls to half is followed by a collection, unless the heap is large or its code is worth more',
   async (t) => {
-    for (const [heapUsed, collections] of [
-      [SHORT_PAUSE_HEAP, 1],
-      [SHORT_PAUSE_HEAP + 1, 0],
+    for (const [heapUsed, keepsCode, collections] of [
+      [SHORT_PAUSE_HEAP, false, 1],
+      [SHORT_PAUSE_HEAP + 1, false, 0],
+      [SHORT_PAUSE_HEAP, true, 0],
     ] as const) {
       const { state, end, pass, start } = trimming();
       state.load = LOAD_MICROS;
-      state.heapUsed = heapUsed;
+      Object.assign(state, { heapUsed, keepsCode });
       start();
       await pass(4);
       t.equal(state.collections, 0, 'a process with a load is not collected');
