@@ -53,7 +53,8 @@ export function Menu({ label, button, items, class: className = '' }: Props): JS
   const onKeyDown = (event: KeyboardEvent): void => {
     if (event.key === 'Escape') close();
     const all = entries();
-    const index = all.findIndex((each) => each === document.activeElement);
+    const { activeElement: focused } = document;
+    const index = focused instanceof HTMLButtonElement ? all.indexOf(focused) : -1;
     const next = nextIndex(event.key, index, all.length);
     if (next === undefined) return;
     event.preventDefault();

@@ -146,7 +146,6 @@ function rowOf({ trace, columns, isChosen, onOpen }: RowProps): JSX.Element {
   };
   const linked = columns.some(({ id }) => id === 'name') ? 'name' : columns[0]?.id;
   return (
-    // biome-ignore lint/a11y/useKeyWithClickEvents: the link in the row takes the keyboard.
     <tr class={isChosen ? 'is-chosen' : ''} onClick={open}>
       {columns.map(({ id, isNumber }) => {
         const cell = CELLS[id](trace);
