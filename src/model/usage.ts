@@ -182,7 +182,7 @@ export class UsageCounts {
   }
 
   usage(form: CountForm): TokenUsage | null {
-    return this.size === 0 ? null : withTotal(this.record(form));
+    return this.size === 0 ? null : completeUsage(this.record(form));
   }
 
   #partsApart(form: CountForm): readonly Side[] {
@@ -286,8 +286,24 @@ export function withCacheInInput(usage: TokenUsage, isApart: boolean): TokenUsag
   return total === undefined ? counted : { ...counted, total_tokens: Math.max(total, whole) };
 }
 
+/**
+ * The usage with an output that includes the tokens of reasoning, and with a total. Clients that pass on the counts of Google or xAI
+ * have them apart: the total has room for exactly all three counts, or reasoning is more than the output.
+ */
+export function completeUsage(usage: TokenUsage): TokenUsage {
+  const { input_tokens: input = 0, output_tokens: output, total_tokens: total } = usage;
+  const reasoning = usage.reasoning_tokens ?? 0;
+  if (output === undefined || reasoning <= 0 || total === input + output) return withTotal(usage);
+  const whole = input + output + reasoning;
+  if (reasoning <= output && total !== whole) return withTotal(usage);
+  const counted = { ...usage, output_tokens: output + reasoning };
+  return total === undefined
+    ? withTotal(counted)
+    : { ...counted, total_tokens: Math.max(total, whole) };
+}
+
 /** The usage with a total: the one that was sent, else the sum of input and output. */
-export function withTotal(usage: TokenUsage): TokenUsage {
+function withTotal(usage: TokenUsage): TokenUsage {
   const { input_tokens: input, output_tokens: output, total_tokens: total } = usage;
   if (total !== undefined || (input === undefined && output === undefined)) return usage;
   return { ...usage, total_tokens: Math.max(0, input ?? 0) + Math.max(0, output ?? 0) };

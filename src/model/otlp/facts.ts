@@ -20,7 +20,7 @@ import { IgnoredValues, ignoredNotesIn } from '../ignored.ts';
 import type { Instant, ObservationError, ObservationKind, TokenUsage } from '../observation.ts';
 import type { TracingVariables } from '../sent-twice.ts';
 import { CACHE_APART, LANGFUSE_USAGE } from '../token-conventions.ts';
-import { type TokenKind, UsageCounts, withCacheInInput, withTotal } from '../usage.ts';
+import { completeUsage, type TokenKind, UsageCounts, withCacheInInput } from '../usage.ts';
 import { type CallOutput, callOutputIn } from './call-output.ts';
 import { DetailFacts } from './detail-facts.ts';
 import { decodeEmbedded, type EmbeddedFields } from './embedded-observation.ts';
@@ -384,7 +384,7 @@ export class SpanFacts {
     const usage: Record<string, number> = {};
     for (const { kind, count } of tokens) usage[kind] = count;
     const isCacheApart = CACHE_APART.some((begin) => scope?.startsWith(begin));
-    return withTotal(withCacheInInput(usage, isCacheApart));
+    return completeUsage(withCacheInInput(usage, isCacheApart));
   }
 
   /** Merged from those of the resource and those of the span, which override them. */

@@ -8,7 +8,7 @@ import { placesAt } from '../json/places.ts';
 import type { Member } from '../json/read.ts';
 import { endOf, findMembers, isPresent, startOf } from '../json/read.ts';
 import type { TokenUsage } from '../observation.ts';
-import { UsageCounts, withTotal } from '../usage.ts';
+import { completeUsage, UsageCounts } from '../usage.ts';
 import { RUN } from './fields.ts';
 
 /**
@@ -40,7 +40,7 @@ export function usageOf(
   const path = slot === USAGE_SLOTS[0] ? 'outputs.usage_metadata' : 'extra.metadata.usage_metadata';
   const sent = tokenUsageAt(index, position, slot, 'included', { ignored, path });
   const added = counts.size === 0 ? null : counts.record('included');
-  return sent === null && added === null ? null : withTotal({ ...added, ...sent });
+  return sent === null && added === null ? null : completeUsage({ ...added, ...sent });
 }
 
 /** Hot path: most updates have no type, and to find a member takes longer than to find a text. */
@@ -84,7 +84,7 @@ function usageOfResult(
       sums[kind] = Math.min((sums[kind] ?? 0) + count, Number.MAX_SAFE_INTEGER);
     }
   }
-  if (Object.keys(sums).length > 0) return withTotal(sums);
+  if (Object.keys(sums).length > 0) return completeUsage(sums);
   for (const [output, name] of [
     ['llm_output', 'token_usage'],
     ['llmOutput', 'tokenUsage'],
@@ -93,7 +93,7 @@ function usageOfResult(
     const result = outputs[output];
     if (result === undefined || bytes[result.start] !== OPEN_BRACE) continue;
     const counts = countsAt(bytes, findMembers(bytes, result.start, [name])[name]?.start, notes);
-    if (Object.keys(counts).length > 0) return withTotal(counts);
+    if (Object.keys(counts).length > 0) return completeUsage(counts);
   }
   return null;
 }

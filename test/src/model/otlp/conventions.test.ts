@@ -353,6 +353,23 @@ t.test('Haystack: the model and the tokens of a call are in its outputs', async 
     kind: 'generation',
     model: 'gpt-4o-mini-2024-07-18',
     usage: {
+t.test('tokens of reasoning beside the output, as Google and xAI count them', async (t) => {
+  const of = (reasoning: number, total: object) =>
+    usageOf({
+      ...{ 'gen_ai.usage.input_tokens': 21, 'gen_ai.usage.output_tokens': 9 },
+      ...{ 'gen_ai.usage.reasoning.output_tokens': reasoning, ...total },
+    });
+  const sent = (total: number) => ({ 'gen_ai.usage.total_tokens': total });
+  t.match(of(4, sent(34)), { output_tokens: 13, reasoning_tokens: 4, total_tokens: 34 });
+  for (const total of [30, 33, 35]) {
+    t.match(of(4, sent(total)), { output_tokens: 9, total_tokens: total }, 'no room for them');
+  }
+  t.match(of(9, {}), { output_tokens: 9, total_tokens: 30 });
+  t.match(of(10, {}), { output_tokens: 19, total_tokens: 40 }, 'more than the output');
+  t.match(of(10, sent(30)), { output_tokens: 9, total_tokens: 30 }, 'the total has no more');
+  t.match(of(10, sent(35)), { output_tokens: 19, total_tokens: 40 });
+});
+
       ...{ input_tokens: 21, output_tokens: 9, total_tokens: 30 },
       ...{ cached_tokens: 8, reasoning_tokens: 4 },
     },

@@ -241,6 +241,18 @@ t.test('counts the cache writes of Anthropic that LangChain gives by tier', (t) 
   t.end();
 });
 
+t.test('adds the tokens of reasoning that LangSmith counts beside the output of Gemini', (t) => {
+  const usage_metadata = {
+    ...{ input_tokens: 21, output_tokens: 5, total_tokens: 30 },
+    ...{ input_token_details: { cache_read: 8 }, output_token_details: { reasoning: 4 } },
+  };
+  t.same(posted({ id: 'a', run_type: 'llm', outputs: { usage_metadata } }).usage, {
+    ...{ input_tokens: 21, output_tokens: 9, total_tokens: 30 },
+    ...{ cached_tokens: 8, reasoning_tokens: 4 },
+  });
+  t.end();
+});
+
 t.test('reads the usage in a result of LangChain before 1.2', (t) => {
   const usageOf = (outputs: object, run_type: string | null = 'llm') =>
     posted({ id: 'a', run_type, outputs }).usage;
