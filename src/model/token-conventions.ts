@@ -19,7 +19,10 @@ export const TOKEN_KINDS = {
       'ai.usage.tokens',
       'llm.usage.prompt_tokens',
     ],
-    names: ['prompt_tokens', 'input', 'inputTokens', 'promptTokens'],
+    names: [
+      ...['prompt_tokens', 'input', 'inputTokens', 'promptTokens'],
+      ...['promptTokenCount', 'prompt_token_count'],
+    ],
   },
   output_tokens: {
     attributes: [
@@ -30,7 +33,10 @@ export const TOKEN_KINDS = {
       'ai.usage.completionTokens',
       'llm.usage.completion_tokens',
     ],
-    names: ['completion_tokens', 'output', 'outputTokens', 'completionTokens'],
+    names: [
+      ...['completion_tokens', 'output', 'outputTokens', 'completionTokens'],
+      ...['candidatesTokenCount', 'candidates_token_count'],
+    ],
   },
   total_tokens: {
     attributes: [
@@ -39,7 +45,7 @@ export const TOKEN_KINDS = {
       'llm.token_count.total',
       'ai.usage.totalTokens',
     ],
-    names: ['total', 'totalTokens'],
+    names: ['total', 'totalTokens', 'totalTokenCount', 'total_token_count'],
   },
   cached_tokens: {
     attributes: [
@@ -60,6 +66,8 @@ export const TOKEN_KINDS = {
       'input_cache_read',
       'cachedInputTokens',
       'cachedContentTokens',
+      'cachedContentTokenCount',
+      'cached_content_token_count',
       'cached_modality_1',
       'cached_modality_TEXT',
       'cached_modality_text',
@@ -110,7 +118,10 @@ export const TOKEN_KINDS = {
       'reasoning_output_tokens',
       'output_reasoning_tokens',
       'output_reasoning',
+      'reasoningTokens',
       'thoughtsTokens',
+      'thoughtsTokenCount',
+      'thoughts_token_count',
     ],
   },
   input_audio_tokens: {
@@ -193,9 +204,11 @@ const INPUT_DETAILS = {
   cached_tokens: 'cached_tokens',
   cache_read: 'cached_tokens',
   cache_read_tokens: 'cached_tokens',
+  cacheReadTokens: 'cached_tokens',
   cache_creation: 'cache_write_tokens',
   cache_write: 'cache_write_tokens',
   cache_write_tokens: 'cache_write_tokens',
+  cacheWriteTokens: 'cache_write_tokens',
   cache_creation_tokens: 'cache_write_tokens',
   ephemeral_5m_input_tokens: 'cache_write_tokens',
   ephemeral_1h_input_tokens: 'cache_write_tokens',
@@ -208,6 +221,7 @@ const INPUT_DETAILS = {
 const OUTPUT_DETAILS = {
   reasoning: 'reasoning_tokens',
   reasoning_tokens: 'reasoning_tokens',
+  reasoningTokens: 'reasoning_tokens',
   audio: 'output_audio_tokens',
   audio_tokens: 'output_audio_tokens',
   text_tokens: 'output_text_tokens',
@@ -226,6 +240,15 @@ export const NESTED_COUNTS = {
   output_token_details: OUTPUT_DETAILS,
   output_tokens_details: OUTPUT_DETAILS,
   completion_tokens_details: OUTPUT_DETAILS,
+  inputTokenDetails: INPUT_DETAILS,
+  outputTokenDetails: OUTPUT_DETAILS,
+  // The models of the Vercel AI SDK 6; its own usage has a count of the same name.
+  inputTokens: {
+    total: 'input_tokens',
+    cacheRead: 'cached_tokens',
+    cacheWrite: 'cache_write_tokens',
+  },
+  outputTokens: { total: 'output_tokens', reasoning: 'reasoning_tokens' },
 } as const;
 
 /** The attribute whose counts exclude each other: its input is without cached tokens and audio, its output without reasoning and audio. */

@@ -192,8 +192,8 @@ export class UsageCounts {
       if (this.#hasAnthropicNames()) return [INPUT];
       return form === 'genkit' && this.#isReasoningApart(total) ? [OUTPUT] : [];
     }
-    // OpenAI's own names include the parts in Langfuse too.
-    return SIDES.filter(({ side, includedAs }) => this.#found(side)?.name !== includedAs);
+    // The own names of OpenAI and Google include the parts in Langfuse too.
+    return SIDES.filter(({ side, includedAs }) => !includedAs.has(this.#found(side)?.name ?? ''));
   }
 
   #isReasoningApart(total = 0): boolean {
@@ -224,7 +224,7 @@ const NESTED_RANK = 100;
 type Side = {
   readonly side: TokenKind;
   readonly parts: readonly TokenKind[];
-  readonly includedAs: string;
+  readonly includedAs: ReadonlySet<string>;
   /** Those of further parts that no kind has. */
   readonly beginnings?: readonly string[];
 };
@@ -234,12 +234,12 @@ const BEGINNINGS = [CACHED_PARTS, ...Object.values(PARTS_APART).flat()];
 const INPUT: Side = {
   side: 'input_tokens',
   parts: ['cached_tokens', 'cache_write_tokens'],
-  includedAs: 'prompt_tokens',
+  includedAs: new Set(['prompt_tokens', 'promptTokenCount', 'prompt_token_count']),
 };
 const OUTPUT: Side = {
   side: 'output_tokens',
   parts: ['reasoning_tokens'],
-  includedAs: 'completion_tokens',
+  includedAs: new Set(['completion_tokens']),
 };
 /** The sides of Langfuse, whose counts exclude the modalities, too. */
 const SIDES: readonly Side[] = [

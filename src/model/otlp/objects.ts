@@ -76,19 +76,20 @@ export function takeMemberCounts(
 ): void {
   for (const [name, member] of members) {
     const kinds = nestedKinds(name);
-    if (kinds === undefined) {
-      const count = countOf(member);
-      if (count !== undefined) counts.add(name, count, false);
-      else if (member !== null && kindOfCount(name) !== undefined) note('count', name);
-    } else if (member !== null) {
-      const nested = nestedMembers(member);
-      if (nested === undefined) note('counts', name);
-      for (const [inner, innerValue] of nested ?? []) {
+    const nested = kinds === undefined ? undefined : nestedMembers(member);
+    if (kinds !== undefined && nested !== undefined) {
+      for (const [inner, innerValue] of nested) {
         const count = countOf(innerValue);
         if (count !== undefined) counts.addNested(kinds, inner, count);
         else if (innerValue !== null && kinds.has(inner)) note('count', `${name}.${inner}`);
       }
+      continue;
     }
+    const isCount = kinds === undefined || kindOfCount(name) !== undefined;
+    const count = isCount ? countOf(member) : undefined;
+    if (count !== undefined) counts.add(name, count, false);
+    else if (member !== null && !isCount) note('counts', name);
+    else if (member !== null && kindOfCount(name) !== undefined) note('count', name);
   }
 }
 

@@ -114,6 +114,42 @@ t.test('notes malformed counts of known kinds, and keeps the others', (t) => {
   t.end();
 });
 
+t.test('reads the usage objects of Gemini and of the Vercel AI SDK', (t) => {
+  const usageOf = (usage: object) => observe({ usage }).usage;
+  const expected = {
+    ...{ input_tokens: 21, output_tokens: 9, total_tokens: 30 },
+    ...{ cached_tokens: 8, reasoning_tokens: 4 },
+  };
+  t.same(
+    usageOf({
+      ...{ promptTokenCount: 21, candidatesTokenCount: 5, thoughtsTokenCount: 4 },
+      ...{ cachedContentTokenCount: 8, totalTokenCount: 30 },
+    }),
+    expected,
+    'the output of Gemini is without its thoughts',
+  );
+  t.same(
+    usageOf({
+      ...{ prompt_token_count: 21, candidates_token_count: 5, thoughts_token_count: 4 },
+      ...{ cached_content_token_count: 8, total_token_count: 30 },
+    }),
+    expected,
+  );
+  const counts = { inputTokens: 21, outputTokens: 9, totalTokens: 30 };
+  t.same(usageOf({ ...counts, reasoningTokens: 4, cachedInputTokens: 8 }), expected);
+  const details = {
+    inputTokenDetails: { noCacheTokens: 10, cacheReadTokens: 8, cacheWriteTokens: 3 },
+    outputTokenDetails: { textTokens: 5, reasoningTokens: 4 },
+  };
+  t.same(usageOf({ ...counts, ...details }), { ...expected, cache_write_tokens: 3 });
+  const ofModel = {
+    inputTokens: { total: 21, noCache: 13, cacheRead: 8, cacheWrite: null },
+    outputTokens: { total: 9, text: 5, reasoning: 4 },
+  };
+  t.same(usageOf(ofModel), expected);
+  t.end();
+});
+
 t.test('adds the cached tokens of an Anthropic usage object to the input', (t) => {
   const anthropic = { input_tokens: 13, output_tokens: 9, cache_read_input_tokens: 5 };
   t.match(observe({ usage: { ...anthropic, cache_creation_input_tokens: 3 } }).usage, {

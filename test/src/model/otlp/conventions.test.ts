@@ -153,6 +153,17 @@ t.test('Langfuse Python: modalities of Vertex AI are part of their side', async 
   );
 });
 
+t.test("Langfuse: Gemini's own names, whose input has the cached tokens", async (t) => {
+  const details = {
+    ...{ prompt_token_count: 21, candidates_token_count: 5, thoughts_token_count: 4 },
+    ...{ cached_content_token_count: 8, total_token_count: 30 },
+  };
+  t.same(usageOf({ 'langfuse.observation.usage_details': JSON.stringify(details) }), {
+    ...{ input_tokens: 21, output_tokens: 9, total_tokens: 30 },
+    ...{ cached_tokens: 8, reasoning_tokens: 4 },
+  });
+});
+
 t.test('Langfuse: costs without a total are its parts', async (t) => {
   const costOf = (sent: object) =>
     withAttributes({ 'langfuse.observation.cost_details': JSON.stringify(sent) }).observation
@@ -342,17 +353,6 @@ t.test('more tokens of a cache than of the input are beside the input', async (t
   t.match(of(13), { input_tokens: 25, cached_tokens: 13, total_tokens: 65 });
 });
 
-t.test('Haystack: the model and the tokens of a call are in its outputs', async (t) => {
-  const usage = {
-    ...{ completion_tokens: 9, prompt_tokens: 21, total_tokens: 30 },
-    completion_tokens_details: { audio_tokens: null, reasoning_tokens: 4 },
-    prompt_tokens_details: { audio_tokens: null, cached_tokens: 8 },
-  };
-  const meta = { model: 'gpt-4o-mini-2024-07-18', index: 0, finish_reason: 'stop', usage };
-  const expected = {
-    kind: 'generation',
-    model: 'gpt-4o-mini-2024-07-18',
-    usage: {
 t.test('tokens of reasoning beside the output, as Google and xAI count them', async (t) => {
   const of = (reasoning: number, total: object) =>
     usageOf({
@@ -370,6 +370,17 @@ t.test('tokens of reasoning beside the output, as Google and xAI count them', as
   t.match(of(10, sent(35)), { output_tokens: 19, total_tokens: 40 });
 });
 
+t.test('Haystack: the model and the tokens of a call are in its outputs', async (t) => {
+  const usage = {
+    ...{ completion_tokens: 9, prompt_tokens: 21, total_tokens: 30 },
+    completion_tokens_details: { audio_tokens: null, reasoning_tokens: 4 },
+    prompt_tokens_details: { audio_tokens: null, cached_tokens: 8 },
+  };
+  const meta = { model: 'gpt-4o-mini-2024-07-18', index: 0, finish_reason: 'stop', usage };
+  const expected = {
+    kind: 'generation',
+    model: 'gpt-4o-mini-2024-07-18',
+    usage: {
       ...{ input_tokens: 21, output_tokens: 9, total_tokens: 30 },
       ...{ cached_tokens: 8, reasoning_tokens: 4 },
     },
@@ -501,6 +512,15 @@ t.test('Genkit: tokens of Google and Anthropic, which its plugins count apart', 
     ...{ input_tokens: 129, output_tokens: 9, total_tokens: 138 },
     ...{ cached_tokens: 8, cache_write_tokens: 100, cache_write_1h_tokens: 40 },
   });
+});
+
+t.test('Vercel AI SDK 6: counts in the object of a side', async (t) => {
+  const attribute = 'langsmith.usage_metadata';
+  const of = (usage: object) => usageOf({ [attribute]: JSON.stringify(usage) });
+  const inputTokens = { total: 21, noCache: 13, cacheRead: 8 };
+  const expected = { input_tokens: 21, output_tokens: 9, total_tokens: 30, cached_tokens: 8 };
+  t.same(of({ inputTokens, outputTokens: { total: 9 } }), expected);
+  t.same(of({ inputTokens, outputTokens: 9 }), expected);
 });
 
 t.test('Genkit: kinds, and texts that it sends as JSON', async (t) => {

@@ -253,6 +253,18 @@ t.test('adds the tokens of reasoning that LangSmith counts beside the output of 
   t.end();
 });
 
+t.test('notes no malformed counts in the answer of a model of the Vercel AI SDK 6', (t) => {
+  const usage = {
+    inputTokens: { total: 21, noCache: 13, cacheRead: 8 },
+    outputTokens: { total: 9, text: 5, reasoning: 4 },
+  };
+  const usage_metadata = { input_tokens: 21, output_tokens: 9, total_tokens: 30 };
+  const run = posted({ id: 'a', run_type: 'llm', outputs: { usage, usage_metadata } });
+  t.match(run.usage, { input_tokens: 21, cached_tokens: 8, reasoning_tokens: 4 });
+  t.equal(run.details?.ignored, undefined);
+  t.end();
+});
+
 t.test('reads the usage in a result of LangChain before 1.2', (t) => {
   const usageOf = (outputs: object, run_type: string | null = 'llm') =>
     posted({ id: 'a', run_type, outputs }).usage;
