@@ -16,7 +16,7 @@ export function conventionTables(): string {
         ['`outputs`', listed(data.OUTPUTS)],
         [
           '`model`',
-          `${listed([...data.MODELS, ...data.AGENT_MODELS])}, and the end of \`${data.QUALIFIED_MODEL}\` of a model call`,
+          `${listed([...data.MODELS, ...data.AGENT_MODELS])}, and of a model call the end of \`${data.QUALIFIED_MODEL}\` or the member \`model\` of \`${data.REQUEST_PARAMETERS}\``,
         ],
         ['`session_id`', listed(data.SESSIONS)],
         ['`user_id`', listed(data.USERS)],

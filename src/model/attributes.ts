@@ -14,6 +14,7 @@ import {
   MODELS,
   OUTPUTS,
   QUALIFIED_MODEL,
+  REQUEST_PARAMETERS,
   SESSIONS,
   USAGE_RECORD,
   USERS,
@@ -82,7 +83,7 @@ export type AttributeRule =
   | { readonly role: 'tokens'; readonly rank: number; readonly kind: TokenKind }
   /** `within`: the object of the counts that the value is, if it is not the object of all counts. */
   | { readonly role: 'usage'; readonly rank: number; readonly within?: string }
-  | { readonly role: 'level' | 'level_message' | 'usage_record' | 'qualified_model' }
+  | { readonly role: 'level' | 'level_message' | 'usage_record' | 'qualified_model' | 'parameters' }
   | CallOutputRule
   | DetailRule
   | { readonly role: 'context_metadata' }
@@ -276,6 +277,7 @@ function buildRules(): Map<string, readonly AttributeRule[]> {
   add(FAILURE.message, { role: 'level_message' });
   add(USAGE_RECORD.key, { role: 'usage_record' });
   add(QUALIFIED_MODEL, { role: 'qualified_model' });
+  add(REQUEST_PARAMETERS, { role: 'parameters' });
   for (const [key, call] of Object.entries(CALLS_IN_OUTPUTS)) {
     add(key, { role: 'call_output', ...call });
   }

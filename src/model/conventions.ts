@@ -153,6 +153,8 @@ export const AGENT_MODELS = ['model_name'] as const;
  * `openai/gpt-4o-mini`.
  */
 export const QUALIFIED_MODEL = 'genkit:name';
+/** Its member `model` is that of a call without an answer: OpenInference for OpenAI names only the model of the answer. */
+export const REQUEST_PARAMETERS = 'llm.invocation_parameters';
 
 export const SESSIONS = [
   'langfuse.session.id',

@@ -124,13 +124,14 @@ const CHAT_COMPLETION = {
   ...WITH_SESSION,
 } as const;
 
-/** The call that fails: the instrumentation sends no model. */
+/** The call that fails: the instrumentation sends the model in the parameters only. */
 const FAILED_COMPLETION = {
   name: 'ChatCompletion',
   tree: [
     {
       name: 'ChatCompletion',
       kind: 'generation',
+      model: MISSING_MODEL,
       ...PROVIDER,
       inputs: { model: MISSING_MODEL, messages: HI },
       error: { type: 'openai.NotFoundError', message: NOT_FOUND, stacktrace: /^Traceback/ },

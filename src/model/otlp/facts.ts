@@ -90,6 +90,8 @@ export class SpanFacts {
   #repeatsCall = false;
   /** `PROVIDER/MODEL` of a model call; the name of any other span. */
   #qualifiedModel: string | undefined = undefined;
+  /** The parameters of a request, which may name its model. */
+  #parameters: OtlpValue | undefined = undefined;
   #outputs:
     | { readonly rule: CallOutputRule; readonly key: string; readonly text: string }
     | undefined = undefined;
@@ -164,6 +166,9 @@ export class SpanFacts {
         break;
       case 'qualified_model':
         this.#qualifiedModel = textOf(scalarOf(value), 'model');
+        break;
+      case 'parameters':
+        this.#parameters = value;
         break;
       case 'call_output':
         if (key !== undefined)
@@ -349,12 +354,18 @@ export class SpanFacts {
     return model.length === 0 ? undefined : provider;
   }
 
-  /** The model that the outputs or the name have, which stay where they are. */
+  /** The model that the outputs, the name or the parameters have, which stay where they are. */
   #modelElsewhere(): Best | undefined {
     if (!this.isModelCall) return undefined;
     const name = this.#qualifiedModel;
-    const text = this.#modelCall()?.model ?? name?.slice(name.indexOf('/') + 1);
+    const text =
+      this.#modelCall()?.model ?? name?.slice(name.indexOf('/') + 1) ?? this.#requestedModel();
     return text ? { rank: NONE, key: undefined, text } : undefined;
+  }
+
+  #requestedModel(): string | undefined {
+    const model = membersOfValue(this.#parameters)?.find(([name]) => name === 'model')?.[1];
+    return typeof model === 'string' ? model : undefined;
   }
 
   #tokensOfOutputs(): readonly TokenCount[] | undefined {

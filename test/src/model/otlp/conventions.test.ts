@@ -739,6 +739,24 @@ t.test('GenAI: new operations', async (t) => {
   t.equal(kind('upsert_memory'), 'span');
 });
 
+t.test('OpenInference: the parameters of a failed call name its model', async (t) => {
+  const of = (more: object, parameters: unknown = { model: 'no-such-model' }) => {
+    const sent = { 'llm.invocation_parameters': JSON.stringify(parameters), ...more };
+    return withAttributes(sent).observation.model;
+  };
+  const call = { 'openinference.span.kind': 'LLM' };
+  t.equal(of(call), 'no-such-model');
+  t.equal(of({ ...call, 'llm.model_name': 'gpt-4o-mini' }), 'gpt-4o-mini');
+  t.equal(of({ 'openinference.span.kind': 'CHAIN' }), null, 'another span makes no call');
+  for (const parameters of [{}, { model: 1 }, { model: '' }, ['model'], 'model']) {
+    t.equal(of(call, parameters), null);
+  }
+  const cut = '{"model":"m"';
+  const { observation, payload } = withAttributes({ ...call, 'llm.invocation_parameters': cut });
+  t.equal(observation.model, null, 'malformed JSON names no model');
+  t.match(payload, { metadata: { 'llm.invocation_parameters': cut } });
+});
+
 t.test('OpenInference: messages beside the JSON of a request are not repeated', async (t) => {
   const messages = {
     'llm.input_messages.0.message.role': 'user',
