@@ -106,7 +106,8 @@ export class SpanFacts {
   /** Span id of the parent that a processor dropped. */
   originalParent: string | undefined = undefined;
   #kindRank = NONE;
-  kind: ObservationKind | undefined = undefined;
+  #kind: ObservationKind | undefined = undefined;
+  #isEmbedding = false;
   #customFields: Map<CustomFieldLayerName, [string, unknown][]> | undefined = undefined;
 
   /**
@@ -237,12 +238,18 @@ export class SpanFacts {
   }
 
   #takeKind(rule: AttributeRule & { role: 'kind' }, value: OtlpValue | undefined): void {
-    if (rule.rank > this.#kindRank) return;
     const text = scalarOf(value);
     const kind = kindOfAttribute(rule.kindOf, typeof text === 'string' ? text : '');
     if (kind === undefined) return;
+    if (kind === 'embedding') this.#isEmbedding = true;
+    if (rule.rank > this.#kindRank) return;
     this.#kindRank = rule.rank;
-    this.kind = kind;
+    this.#kind = kind;
+  }
+
+  /** An embedding is a call of a model: of `generation` and `embedding`, the latter says more, whatever the ranks. */
+  get kind(): ObservationKind | undefined {
+    return this.#kind === 'generation' && this.#isEmbedding ? 'embedding' : this.#kind;
   }
 
   /** Notes that an attribute, or a member of its object, gave no field. */

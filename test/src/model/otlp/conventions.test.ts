@@ -852,6 +852,16 @@ t.test('the first token of an event is after the start', async (t) => {
   );
 });
 
+t.test('LiteLLM: an embedding that it also calls a generation', async (t) => {
+  const kindOf = (values: Record<string, string>) => withAttributes(values).observation.kind;
+  const generation = { 'langfuse.observation.type': 'generation' };
+  const embedding = { 'openinference.span.kind': 'EMBEDDING' };
+  t.equal(kindOf({ ...generation, ...embedding }), 'embedding');
+  t.equal(kindOf({ ...embedding, ...generation }), 'embedding', 'in any order');
+  t.equal(kindOf({ ...generation, 'openinference.span.kind': 'TOOL' }), 'generation');
+  t.equal(kindOf({ 'langfuse.observation.type': 'chain', ...embedding }), 'chain');
+});
+
 t.test('LiteLLM: the cost with its parts', async (t) => {
   const { details } = withAttributes({
     'gen_ai.cost.input_cost': 0.1,
