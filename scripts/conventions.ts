@@ -36,7 +36,10 @@ export function conventionTables(): string {
       'Attributes with an object of counts',
       ['attribute', 'form'],
       [
-        ...tokens.USAGE_OBJECTS.map((key) => [`\`${key}\``, 'JSON or an object of OTLP']),
+        ...tokens.USAGE_OBJECTS.map((key) => [
+          `\`${key}\``,
+          'JSON, an object of OTLP, or an object as Python prints it',
+        ]),
         ...Object.entries(tokens.USAGE_DETAILS).map(([key, name]) => [
           `\`${key}\``,
           `the object \`${name}\` below; JSON, or as Python prints it`,

@@ -260,6 +260,8 @@ export const USAGE_OBJECTS = [
   'langsmith.usage_metadata',
   'langsmith.metadata.usage_metadata',
   'mlflow.chat.tokenUsage',
+  // LiteLLM, as Python prints it.
+  'metadata.usage_object',
 ] as const;
 
 /** The objects in the outputs of Haystack's generators and embedders, of which the first one counts. */

@@ -318,7 +318,7 @@ function litellmOtel(): ClientCase {
     name: 'litellm_request',
     kind: 'generation',
     provider: 'openai',
-    usage: COUNTED_USAGE,
+    usage: CALL_USAGE,
     cost: { total: 0.00000795 },
     children: [RAW_REQUEST],
   } as const;
@@ -336,12 +336,12 @@ function litellmOtel(): ClientCase {
     traces: [
       {
         name: 'litellm_request',
-        usage: COUNTED_USAGE,
+        usage: CALL_USAGE,
         tree: [{ ...call, model: ANSWERING_MODEL, inputs: [said('user', QUESTION)] }],
       },
       {
         name: 'litellm_request',
-        usage: COUNTED_USAGE,
+        usage: CALL_USAGE,
         tree: [{ ...call, model: MODEL, inputs: MESSAGES, outputs: [said('assistant', ANSWER)] }],
       },
       {
@@ -365,6 +365,7 @@ function litellmOtel(): ClientCase {
             name: 'litellm_request',
             kind: 'generation',
             model: MISSING_MODEL,
+            usage: NO_TOKENS,
             inputs: [said('user', 'Hi')],
             error: LITELLM_ERROR,
           },

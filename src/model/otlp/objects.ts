@@ -41,12 +41,33 @@ function nestedMembers(member: unknown): Members | undefined {
   return isMembers(member) ? member : membersOfJson(member);
 }
 
-/** Counts as Python prints them: `{'cache_read': 8}`. */
+/** An object as Python prints it, with objects in it: `{'prompt_tokens': 21, 'prompt_tokens_details': {'cached_tokens': 8}}`. */
 function membersOfPython(value: OtlpValue | undefined): Members | undefined {
   const text = value?.stringValue;
   if (typeof text !== 'string' || text.length > MAX_OBJECT_TEXT) return undefined;
-  if (!/^\{(?:'\w+': \d+(?:, |(?=\})))*\}$/.test(text)) return undefined;
-  return membersOfJson(decodeCheckedText(text.replaceAll("'", '"')));
+  if (!PRINTED_OBJECT.test(text)) return undefined;
+  const json = text.replace(
+    PRINTED_WORD,
+    (word) => JSON_WORDS.get(word) ?? `"${word.slice(1, -1)}"`,
+  );
+  return membersOfJson(decodeCheckedText(json));
+}
+
+/** Texts have no escapes. An object that has objects has a scalar or an object of scalars in each member. */
+const PRINTED_SCALAR = String.raw`(?:\d+(?:\.\d+)?|None|True|False|'[^'"\\\p{Cc}]*')`;
+const PRINTED_OBJECT = new RegExp(
+  `^${printedObject(`(?:${PRINTED_SCALAR}|${printedObject(PRINTED_SCALAR)})`)}$`,
+  'u',
+);
+const PRINTED_WORD = /'[^']*'|None|True|False/g;
+const JSON_WORDS = new Map([
+  ['None', 'null'],
+  ['True', 'true'],
+  ['False', 'false'],
+]);
+
+function printedObject(value: string): string {
+  return String.raw`\{(?:'\w+': ${value}(?:, |(?=\})))*\}`;
 }
 
 /** Notes that a value, or a member of it, is malformed. */

@@ -618,6 +618,32 @@ t.test('LangSmith over OpenTelemetry: the details that Python prints', async (t)
   }
 });
 
+t.test('LiteLLM: the usage that Python prints', async (t) => {
+  const of = (printed: string) => {
+    const sums = { 'gen_ai.usage.input_tokens': 21, 'gen_ai.usage.output_tokens': 9 };
+    return withAttributes({ ...sums, 'metadata.usage_object': printed }).observation;
+  };
+  const printed =
+    "{'completion_tokens': 9, 'prompt_tokens': 21, 'total_tokens': 30, 'cost': 0.5, 'service_tier': 'None', " +
+    "'completion_tokens_details': {'reasoning_tokens': 4, 'audio_tokens': None}, " +
+    "'prompt_tokens_details': {'cached_tokens': 8}, 'inference_geo': None, 'fast': False}";
+  const { usage, details } = of(printed);
+  t.same(usage, {
+    ...{ input_tokens: 21, output_tokens: 9, total_tokens: 30 },
+    ...{ cached_tokens: 8, reasoning_tokens: 4 },
+  });
+  t.equal(details?.ignored, undefined);
+  for (const text of [
+    "{'cached_tokens': 8, 'a': {'b': {'c': 1}}}",
+    "{'cached_tokens': 8, 'a': Details(b=1)}",
+    "{'cached_tokens': 8, 'a': 'it\\'s'}",
+    "{'cached_tokens': 8, 'a': 'a\"b'}",
+    "{'cached_tokens': 8, }",
+  ]) {
+    t.same(of(text).usage, { input_tokens: 21, output_tokens: 9, total_tokens: 30 }, text);
+  }
+});
+
 t.test('LangSmith over OpenTelemetry: the error of a run in an exception event', async (t) => {
   const stack = 'Traceback (most recent call last):\n  File "a.py"\nValueError: x';
   const attributes = attributesOf({
