@@ -68,6 +68,7 @@ export const TOKEN_KINDS = {
       'cachedContentTokens',
       'cachedContentTokenCount',
       'cached_content_token_count',
+      'cached_content_tokens',
       'cached_modality_1',
       'cached_modality_TEXT',
       'cached_modality_text',
@@ -122,6 +123,7 @@ export const TOKEN_KINDS = {
       'thoughtsTokens',
       'thoughtsTokenCount',
       'thoughts_token_count',
+      'thoughts_tokens',
     ],
   },
   input_audio_tokens: {

@@ -727,6 +727,18 @@ t.test('pydantic-ai: the agent, its details of usage and its cost', async (t) =>
   });
 });
 
+t.test('pydantic-ai: the thoughts of Gemini are part of its output', async (t) => {
+  const usage = usageOf({
+    ...{ 'gen_ai.usage.input_tokens': 21, 'gen_ai.usage.output_tokens': 9 },
+    'gen_ai.usage.details.cached_content_tokens': 8,
+    'gen_ai.usage.details.thoughts_tokens': 4,
+  });
+  t.same(usage, {
+    ...{ input_tokens: 21, output_tokens: 9, total_tokens: 30 },
+    ...{ cached_tokens: 8, reasoning_tokens: 4 },
+  });
+});
+
 t.test('GenAI: current names of tokens, with a total', async (t) => {
   t.same(
     usageOf({
