@@ -440,11 +440,11 @@ t.test('keeps the pages of a live list when the page is visible again', async (t
   t.ok((await page.evaluate<number>('scrollY')) >= top, 'the page is where it was');
 });
 
-t.test('the columns of sessions and users are in view on a small screen', async (t) => {
+t.test('the columns of tables are in view on a small screen', async (t) => {
   await store([traceOf({ name: 'long', user: 'u'.repeat(90), session: 's'.repeat(90) })]);
   const before = page.viewportSize();
   await page.setViewportSize({ width: 1024, height: 768 });
-  for (const path of ['/sessions', '/users', '/settings/projects']) {
+  for (const path of ['/sessions', '/users', '/dashboard', '/settings/projects']) {
     await ui.open(path);
     await page.locator('.records tbody tr').first().waitFor();
     const hidden = await page.evaluate<number>(`(() => {

@@ -17,6 +17,12 @@ const rowOf = (name: string) => page.getByRole('row').filter({ hasText: name });
 const press = (name: string) => page.getByRole('button', { name, exact: true }).click();
 const confirm = (verb: string) => dialog().getByRole('button', { name: verb, exact: true }).click();
 
+/** Pixels by which the table is wider than its room. */
+const HIDDEN = `(() => {
+  const { scrollWidth, clientWidth } = document.querySelector('.records-scroll');
+  return scrollWidth - clientWidth;
+})()`;
+
 async function projects(): Promise<readonly Project[]> {
   return (await ui.admin<{ projects: Project[] }>('GET', '/projects')).projects;
 }
@@ -56,6 +62,7 @@ t.test('creates, renames, limits and switches projects', async (t) => {
   await page.getByRole('button', { name: 'Project: default' }).waitFor();
   await page.reload();
   await page.getByRole('button', { name: 'Project: default' }).waitFor();
+  t.equal(await page.evaluate<number>(HIDDEN), 0, 'every button of a project is in view');
   await ui.check(t, 'projects');
 });
 
