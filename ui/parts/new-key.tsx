@@ -1,11 +1,14 @@
 import type { JSX } from 'preact';
-import { useEffect, useLayoutEffect, useState } from 'preact/hooks';
-import { copiedText } from '../state/clipboard.ts';
+import { useLayoutEffect, useState } from 'preact/hooks';
+import { useIsCopied } from '../state/clipboard.ts';
 import { askBeforeLeaving } from '../state/router.ts';
 import { CopyButton } from './copy-button.tsx';
 import './new-key.css';
 
-/** Escape and a click beside a dialog are easily accidents, and its token would be lost: the first one only warns. */
+/**
+ * Escape and a click beside a dialog are easily accidents, and its token would be lost: until it is copied the first one only
+ * warns.
+ */
 export function TokenWarning(): JSX.Element {
   return (
     <p role="alert" class="warn">
@@ -16,19 +19,11 @@ export function TokenWarning(): JSX.Element {
 
 /** A token that was just created. No other page can show it again, so until it is copied the first Back, link or reload only warns. */
 export function NewKey({ token }: { readonly token: string }): JSX.Element {
-  const [isSelected, setSelected] = useState(false);
   const [isWarning, setWarning] = useState(false);
-  const isCopied = isSelected || copiedText.value.includes(token);
-  useEffect(() => {
-    const copy = (): void => {
-      if (getSelection()?.toString().includes(token) === true) setSelected(true);
-    };
-    document.addEventListener('copy', copy);
-    return () => document.removeEventListener('copy', copy);
-  }, [token]);
+  const isSafe = useIsCopied(token);
   // An effect would run after the next frame, and Back may be faster.
   useLayoutEffect(() => {
-    if (isCopied) return undefined;
+    if (isSafe) return undefined;
     let wasWarned = false;
     const end = askBeforeLeaving(() => {
       const isFirst = !wasWarned;
@@ -42,7 +37,7 @@ export function NewKey({ token }: { readonly token: string }): JSX.Element {
       end();
       window.removeEventListener('beforeunload', ask);
     };
-  }, [isCopied]);
+  }, [isSafe]);
   return (
     <div class="new-key">
       <output aria-label="New API key" class="mono new-key-token">
@@ -52,7 +47,7 @@ export function NewKey({ token }: { readonly token: string }): JSX.Element {
       <p class="muted">
         Copy it now: it is not shown again. Anyone who has it can send data to its project.
       </p>
-      {isWarning && !isCopied && (
+      {isWarning && !isSafe && (
         <p role="alert" class="warn">
           The key is not shown again. Leave the page once it is saved.
         </p>

@@ -1,7 +1,18 @@
 import { signal } from '@preact/signals';
+import { useRef } from 'preact/hooks';
 
-/** The text that a button of the pages copied last. */
-export const copiedText = signal('');
+/** The text of this page that was copied last, by a button or by a key. */
+const copiedText = signal('');
+document.addEventListener('copy', () => {
+  copiedText.value = getSelection()?.toString() ?? '';
+});
+
+/** Whether a copied text held this one. A later copy of another text changes nothing. */
+export function useIsCopied(text: string | undefined): boolean {
+  const wasCopied = useRef<string>(undefined);
+  if (text !== undefined && copiedText.value.includes(text)) wasCopied.current = text;
+  return text !== undefined && wasCopied.current === text;
+}
 
 /**
  * Copies a text. `near` is an element of the same dialog, or of the page. Rejects if the browser does not allow it. A page that

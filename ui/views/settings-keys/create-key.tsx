@@ -6,6 +6,7 @@ import { Confirm } from '../../parts/confirm.tsx';
 import { Dialog } from '../../parts/dialog.tsx';
 import { NewKey, TokenWarning } from '../../parts/new-key.tsx';
 import { Snippets } from '../../parts/snippets.tsx';
+import { useIsCopied } from '../../state/clipboard.ts';
 
 type Props = {
   readonly of: Project;
@@ -84,7 +85,8 @@ type TokenProps = { readonly created: CreatedKey; readonly onClose: () => void }
 
 function TokenDialog({ created, onClose }: TokenProps): JSX.Element {
   const [wasWarned, setWarned] = useState(false);
-  const close = (): void => (wasWarned ? onClose() : setWarned(true));
+  const isSafe = useIsCopied(created.token);
+  const close = (): void => (wasWarned || isSafe ? onClose() : setWarned(true));
   return (
     <Dialog title="Save the new key" onClose={close}>
       <NewKey token={created.token} />
@@ -92,7 +94,7 @@ function TokenDialog({ created, onClose }: TokenProps): JSX.Element {
         <summary>Settings to paste: curl, Python, LangSmith, OpenTelemetry, …</summary>
         <Snippets token={created.token} />
       </details>
-      {wasWarned && <TokenWarning />}
+      {wasWarned && !isSafe && <TokenWarning />}
       <div class="dialog-foot">
         <button type="button" class="primary" onClick={onClose}>
           Done

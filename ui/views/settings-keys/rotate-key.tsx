@@ -8,6 +8,7 @@ import { NewKey, TokenWarning } from '../../parts/new-key.tsx';
 import { Refusal } from '../../parts/refusal.tsx';
 import { Snippets } from '../../parts/snippets.tsx';
 import { Time } from '../../parts/time.tsx';
+import { useIsCopied } from '../../state/clipboard.ts';
 import { done } from '../../state/toasts.ts';
 import { stepOf } from './keys.ts';
 
@@ -49,7 +50,9 @@ export function RotateKey({ old, keys, projectId, reload, onClose }: Props): JSX
   });
 
   const showsToken = step === 2 && created !== undefined;
-  const close = (): void => (showsToken && !wasWarned ? setWarned(true) : onClose());
+  const isSafe = useIsCopied(created?.token);
+  const mayLose = showsToken && !isSafe;
+  const close = (): void => (mayLose && !wasWarned ? setWarned(true) : onClose());
 
   return (
     <Dialog title={`Rotate ${keyName(old)}`} onClose={close}>
@@ -99,7 +102,7 @@ export function RotateKey({ old, keys, projectId, reload, onClose }: Props): JSX
           </div>
         </Step>
       </ol>
-      {showsToken && wasWarned && <TokenWarning />}
+      {mayLose && wasWarned && <TokenWarning />}
       {failure !== undefined && <Refusal failure={failure} />}
       <div class="dialog-foot">
         <button type="button" onClick={close}>
