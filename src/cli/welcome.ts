@@ -98,6 +98,8 @@ function firstSteps(url: string, placed: PlacedKey): string[] {
     kind: 'llm',
     status: 'success',
     name: 'first call',
+    start_time: inShell('date -u +%FT%T.000Z'),
+    end_time: inShell('date -u +%FT%T.850Z'),
     inputs: { prompt: 'Hi' },
     outputs: { text: 'Hello!' },
   };
@@ -113,6 +115,11 @@ function firstSteps(url: string, placed: PlacedKey): string[] {
     '',
     `  curl -s '${url}/api/v1/traces/hello?payloads=true' -H ${header}`,
   ];
+}
+
+/** The output of a command, inside of a text that a POSIX shell reads in single quotes. */
+function inShell(command: string): string {
+  return `'$(${command})'`;
 }
 
 /** The key as a word of a POSIX shell. The value of a file stays out of the printed text. */

@@ -60,16 +60,20 @@ const WRITERS: Readonly<Record<ClientName, Writer>> = {
   -H 'x-api-key: ${key}' -H 'content-type: application/json' -d '{"events":[
   {"id":"hello-'$(date +%s)'","trace_id":"hello-'$(date +%s)'","operation":"finish",
    "kind":"llm","status":"success","name":"first call",
+   "start_time":"'$(date -u +%FT%T.000Z)'","end_time":"'$(date -u +%FT%T.850Z)'",
    "inputs":{"prompt":"Hi"},"outputs":{"text":"Hello!"},
    "usage":{"input_tokens":1,"output_tokens":2}}]}'`,
   }),
   Python: (base, { key }) => ({
     note: 'Needs Python 3 and no package.',
-    text: `import json, urllib.request, uuid
+    text: `import datetime, json, urllib.request, uuid
 
+end = datetime.datetime.now(datetime.timezone.utc)
+start = end - datetime.timedelta(milliseconds=850)
 event = {
     "id": str(uuid.uuid4()), "trace_id": str(uuid.uuid4()), "operation": "finish",
     "kind": "llm", "status": "success", "name": "first call",
+    "start_time": start.isoformat(), "end_time": end.isoformat(),
     "inputs": {"prompt": "Hi"}, "outputs": {"text": "Hello!"},
     "usage": {"input_tokens": 1, "output_tokens": 2},
 }
@@ -82,9 +86,11 @@ print(urllib.request.urlopen(request).read().decode())`,
   }),
   JavaScript: (base, { key }) => ({
     note: 'Needs Node 18 or later, saved as a file that ends in .mjs, and no package.',
-    text: `const event = {
+    text: `const end = Date.now();
+const event = {
   id: crypto.randomUUID(), trace_id: crypto.randomUUID(), operation: 'finish',
   kind: 'llm', status: 'success', name: 'first call',
+  start_time: new Date(end - 850).toISOString(), end_time: new Date(end).toISOString(),
   inputs: { prompt: 'Hi' }, outputs: { text: 'Hello!' },
   usage: { input_tokens: 1, output_tokens: 2 },
 };
