@@ -17,6 +17,8 @@ export type Pages<T> = {
   /** Undefined until the first page is there. */
   readonly pages: readonly T[] | undefined;
   readonly failure: ApiFailure | undefined;
+  /** The failure of the last reading from the beginning. */
+  readonly reloadFailure: ApiFailure | undefined;
   readonly isLoading: boolean;
   /** The pages are those of the former key. */
   readonly isStale: boolean;
@@ -88,6 +90,7 @@ export function usePages<T extends Page>(key: string | undefined, load: Load<T>)
   return {
     pages,
     failure: first.failure ?? later.failure,
+    reloadFailure: first.failure,
     isLoading: first.isLoading || later.isLoading === true,
     isStale: first.isStale,
     searchedTo: last?.partial === true ? (last.searched_to ?? undefined) : undefined,

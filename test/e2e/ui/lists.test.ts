@@ -415,6 +415,40 @@ t.test('a live list with many changes is read again until that succeeds', async 
   t.ok((await rows().count()) < 1_000, 'the changes are in the pages');
 });
 
+t.test('a live list repeats a reading that failed after the daemon left out changes', async (t) => {
+  ui.provoked.add(503);
+  await page.addInitScript(`globalThis.EventSource = class extends EventSource {
+    constructor(url) {
+      super(url);
+      globalThis.stream = this;
+    }
+  }`);
+  await ui.open('/traces?live=1');
+  await rows().first().waitFor();
+  await page.waitForFunction('globalThis.stream?.readyState === EventSource.OPEN');
+  await page.route(/\/api\/.*\/traces\?/, (route) => route.fulfill(REFUSAL));
+  await page.evaluate("stream.dispatchEvent(new Event('lagged'))");
+  const refused = page.getByText('The store is away.');
+  await refused.waitFor();
+  await page.unrouteAll();
+  await refused.waitFor({ state: 'detached' });
+  t.ok((await rows().count()) > 0);
+});
+
+t.test('a trace leaves a live list when it is older than the range', async (t) => {
+  await store([
+    traceOf({ name: 'ages out', hoursAgo: 0.9 }),
+    traceOf({ name: 'ages later', hoursAgo: 0 }),
+  ]);
+  await page.clock.install();
+  await ui.open('/traces?live=1&range=1h&q=name:ages*');
+  await rows().nth(1).waitFor();
+  await page.clock.fastForward('10:00');
+  await rows().nth(1).waitFor({ state: 'detached' });
+  t.same(await rows().locator('.cell-name').allTextContents(), ['ages later']);
+  await page.clock.resume();
+});
+
 t.test('keeps the pages of a live list when the page is visible again', async (t) => {
   const show = (state: string) =>
     page.evaluate(`Object.defineProperty(document, 'visibilityState', { value: '${state}', configurable: true });

@@ -68,6 +68,13 @@ export function withChanged(
   return [...added, ...kept].sort((a, b) => startOf(b) - startOf(a));
 }
 
+/** The traces of a range that begins at `from`. One without a start is listed by its arrival, and stays. */
+export function withoutOlder(traces: readonly Trace[], from: string | undefined): readonly Trace[] {
+  if (from === undefined) return traces;
+  const oldest = Date.parse(from);
+  return traces.filter((each) => startOf(each) >= oldest);
+}
+
 function startOf({ start_time }: Trace): number {
   const at = Date.parse(start_time ?? '');
   // A trace without a start is listed by its arrival, which is now.

@@ -1,4 +1,5 @@
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
+import type { ApiFailure } from '../../api/client.ts';
 import { readTraces } from '../../api/reading.ts';
 import { followTraces } from '../../api/trace-stream.ts';
 import type { Trace } from '../../api/types.ts';
@@ -9,7 +10,7 @@ import { rangeKey } from '../../state/range.ts';
 import { hasTermOn, mistakeOf } from '../../state/terms.ts';
 import { useIsVisible } from '../../state/visible.ts';
 import type { Change, Changes } from './list.ts';
-import { gathered, joined, NO_CHANGES, withChanged } from './list.ts';
+import { gathered, joined, NO_CHANGES, withChanged, withoutOlder } from './list.ts';
 
 export type Asked = {
   readonly project: string;
@@ -68,10 +69,14 @@ export function useTraces(asked: Asked, isLive: boolean): TraceList {
   }, [key, isFollowing]);
   const changed = changes.kept.filter(({ number }) => number > since);
   const bounds = { from: range.from, hasMore: list.hasMore };
-  const traces = loaded && withChanged(loaded, changed, bounds);
+  const merged = loaded && withChanged(loaded, changed, bounds);
+  useClock(isFollowing && range.from !== undefined);
+  const traces = merged && isLive ? withoutOlder(merged, range.from) : merged;
+  // The further pages are older than the rows that have left.
+  const hasMore = list.hasMore && traces?.length === merged?.length;
   const hasMany = changed.length >= MANY_CHANGES || changes.lost > since;
   const mayAge = hasTermOn(query, 'state') && traces?.some(isRunning) === true;
-  const again = hasMany ? (list.failure ? RETRY_MS : MANY_MS) : mayAge ? AGED_MS : undefined;
+  const again = whenAgain({ failure: list.reloadFailure, hasMany, mayAge });
   useEffect(() => {
     if (!isFollowing || again === undefined || list.isLoading) return undefined;
     const timer = setTimeout(list.reload, again);
@@ -80,6 +85,7 @@ export function useTraces(asked: Asked, isLive: boolean): TraceList {
   return {
     ...list,
     traces,
+    hasMore,
     isBroken: isFollowing && isBroken,
   };
 }
@@ -89,9 +95,35 @@ export function useTraces(asked: Asked, isLive: boolean): TraceList {
  * time has another state, and no write says so to the stream.
  */
 const AGED_MS = 60_000;
-/** Milliseconds until a live list with many changes is read again, and after a failure. */
+/** Milliseconds until a live list with many changes is read again, and until a reading that failed is repeated. */
 const MANY_MS = 500;
 const RETRY_MS = 5_000;
+/** Milliseconds until a trace that is older than the range leaves a live list. */
+const CLOCK_MS = 10_000;
+
+/** Renders again and again while `isOn`: the beginning of a range such as `Last hour` moves on. */
+function useClock(isOn: boolean): void {
+  const [, setTicks] = useState(0);
+  useEffect(() => {
+    if (!isOn) return undefined;
+    const timer = setInterval(() => setTicks((before) => before + 1), CLOCK_MS);
+    return () => clearInterval(timer);
+  }, [isOn]);
+}
+
+type Reasons = {
+  readonly failure: ApiFailure | undefined;
+  readonly hasMany: boolean;
+  readonly mayAge: boolean;
+};
+
+/** Milliseconds until a live list is read again; undefined if the stream suffices. */
+function whenAgain({ failure, hasMany, mayAge }: Reasons): number | undefined {
+  // Changes may be missing, and no later event brings them.
+  if (failure !== undefined) return Math.max(RETRY_MS, (failure.retryAfter ?? 0) * 1_000);
+  if (hasMany) return MANY_MS;
+  return mayAge ? AGED_MS : undefined;
+}
 
 function isRunning({ state }: Trace): boolean {
   return state === 'running';

@@ -4,7 +4,13 @@ import { barsOf, rangeKey, rangeOf } from '../../../../ui/state/range.ts';
 import { barsIn, selectionOf } from '../../../../ui/views/traces/bars.ts';
 import { columnsOf, leastWidth, toggleColumn } from '../../../../ui/views/traces/columns.ts';
 import type { Change, Changes } from '../../../../ui/views/traces/list.ts';
-import { gathered, joined, NO_CHANGES, withChanged } from '../../../../ui/views/traces/list.ts';
+import {
+  gathered,
+  joined,
+  NO_CHANGES,
+  withChanged,
+  withoutOlder,
+} from '../../../../ui/views/traces/list.ts';
 
 const NOW = Date.parse('2026-11-20T12:34:56.000Z');
 const HOUR = 3_600_000;
@@ -52,6 +58,16 @@ t.test('takes in no trace that is older than the range or the pages that are the
   t.same(idsIn('2026-11-20T00:00:00Z', false), ['c', 'bnew', 'a']);
   t.same(idsIn(undefined, true), ['c', 'bnew']);
   t.same(idsIn(undefined, false), ['c', 'bnew', 'a', 'old']);
+});
+
+t.test('leaves out traces that are older than the range', async (t) => {
+  const list = [
+    ...[trace('x', null), trace('c', '2026-11-20T03:00:00Z')],
+    ...[trace('b', '2026-11-20T02:00:00Z'), trace('a', '2026-11-20T01:59:59.999Z')],
+  ];
+  const idsSince = (from: string | undefined) => withoutOlder(list, from).map(({ id }) => id);
+  t.same(idsSince('2026-11-20T02:00:00Z'), ['x', 'c', 'b']);
+  t.same(idsSince(undefined), ['x', 'c', 'b', 'a']);
 });
 
 t.test('removes traces that left, and keeps the newest change of each', async (t) => {
