@@ -64,8 +64,9 @@ const RANGE = ['from', 'to'].map((name) => query(name, { type: 'string' }));
 const GROUP_FILTER = [...RANGE, query('q', { type: 'string' })];
 const STATS_QUERY =
   'A query, as in lists. With one value of `model`, `kind` or `tool` as its only term, the numbers are those of the observations with the value, as in a group of `group_by`. With any other query they are those of the whole traces that match.';
+const THIRTY_DAYS = 'By default 30 days before `to`.';
 const HOURS =
-  'Without `q`, most fields are counted by whole hours; `from` and `to` of the answer name them.';
+  'Without `q`, the fields that are sums are counted by whole hours; `from` and `to` of the answer name them.';
 
 const EXPORT = [
   ...['q', 'from', 'to'].map((name) => query(name, { type: 'string' })),
@@ -207,9 +208,8 @@ export const READING_REQUESTS: readonly ReadingRequest[] = [
         required: true,
       },
       query('prefix', { type: 'string' }),
-      ...['from', 'to'].map((name) =>
-        described(name, { type: 'string' }, `${MEANINGS[name]} ${HOURS}`),
-      ),
+      described('from', { type: 'string' }, `${MEANINGS['from']} ${THIRTY_DAYS} ${HOURS}`),
+      described('to', { type: 'string' }, `${MEANINGS['to']} ${HOURS}`),
       query('q', { type: 'string' }),
       described('limit', { type: 'integer', minimum: 1, maximum: 1000 }, 'The most values.'),
     ],

@@ -46,12 +46,12 @@ async function showFacet(reading: StoreReading): Promise<void> {
   const { exchange, query, read } = reading;
   const now = exchange.clock.now();
   const { limit } = pageOfTraces(query);
+  const field = one(query, 'field') ?? '';
+  const wanted = traceQuery(new URLSearchParams({ q: one(query, 'q') ?? '' }), now);
   const asked: Asked = {
-    limit,
-    field: one(query, 'field') ?? '',
+    ...{ field, limit, query: wanted },
     prefix: one(query, 'prefix') ?? '',
-    range: widenedRange(query, { now, byDefault: 30 * DAY_MS, step: HOUR_MS }),
-    query: traceQuery(new URLSearchParams({ q: one(query, 'q') ?? '' }), now),
+    range: rangeOf(query, now, isOfHours(field, wanted)),
   };
   const counts = new Counts(asked.prefix);
   const { isPartial, searchedTo } = await countInto(counts, reading, asked);
@@ -96,10 +96,27 @@ class Counts {
   }
 }
 
+/** The range of the request, in whole hours for counts from rollups. A bound that the request does not have is a whole hour. */
+function rangeOf(query: URLSearchParams, now: number, isWidened: boolean): StepRange {
+  const widened = (step: number): StepRange =>
+    widenedRange(query, { now, byDefault: 30 * DAY_MS, step });
+  const [hours, exact] = [widened(HOUR_MS), widened(1)];
+  const isGiven = (name: string): boolean => one(query, name) !== undefined && !isWidened;
+  return {
+    from: isGiven('from') ? exact.from : hours.from,
+    to: isGiven('to') ? exact.to : hours.to,
+  };
+}
+
+/** Whether the rollups of whole hours have the counts; otherwise the traces of the range are counted. */
+function isOfHours(field: string, { terms }: Query): boolean {
+  return isRollupField(field) && terms.length === 0;
+}
+
 function countInto(counts: Counts, reading: StoreReading, asked: Asked): Promise<Walked> {
   const { field, query } = asked;
   if (isRollupField(field) && field !== 'all') {
-    if (query.terms.length === 0) return countRollups(counts, reading, field, asked);
+    if (isOfHours(field, query)) return countRollups(counts, reading, field, asked);
     return countContributions(counts, reading, field, asked);
   }
   if (isCountedField(field)) return countRows(counts, reading, field, asked);

@@ -258,6 +258,29 @@ t.test('facets count the traces of each value', async (t) => {
   });
 });
 
+t.test(
+  'facets with a query, and those of fields without sums, cover the range exactly',
+  async (t) => {
+    const { write, get } = await reading(t);
+    await write(TRACES);
+    const range = { from: '2026-01-15T12:03:00.000Z', to: '2026-01-15T12:59:00.500Z' };
+    const counted = async (query: string) => {
+      const { body } = await get(`/facets?${query}&${new URLSearchParams(range)}`);
+      t.match(body, range, query);
+      return (body as { values: unknown }).values;
+    };
+    t.same(await counted('field=user&q=source:native'), [{ value: 'u', traces: 1 }]);
+    t.same(await counted('field=state'), [{ value: 'error', traces: 1 }]);
+    t.same(await counted('field=custom.env'), [{ value: 'prod', traces: 1 }]);
+    t.same(await counted('field=release'), []);
+    const { body } = await get(`/facets?field=state&from=${range.from}`);
+    t.match(body, { from: range.from, to: /:00:00\.000Z$/ });
+    t.match((await get('/facets?field=state')).body, {
+      ...{ from: /:00:00\.000Z$/, to: /:00:00\.000Z$/ },
+    });
+  },
+);
+
 t.test('facets count the traces of each value of an observation', async (t) => {
   const { write, facet, get } = await reading(t, { page_time: 10_000 });
   const failed = { message: 'slow down', type: 'rate_limit', stacktrace: null };
