@@ -27,6 +27,8 @@ export function Page(): JSX.Element {
   const pattern = route?.pattern;
   const view = loaded?.pattern === pattern ? loaded : undefined;
   const isUnknown = project.value === undefined && route?.isOfAll !== true;
+  // A page shows older data until newer is there; that of another project would be wrong.
+  const of = route?.isOfAll === true ? undefined : project.value?.id;
   const unknown = isUnknown ? (query.value.get('project') ?? undefined) : undefined;
 
   useEffect(() => {
@@ -61,7 +63,7 @@ export function Page(): JSX.Element {
       {route === undefined && <NotFound />}
       {route !== undefined && failure === undefined && view === undefined && <Loading />}
       {route !== undefined && failure === undefined && view !== undefined && (
-        <Guard key={path.value}>
+        <Guard key={`${of} ${path.value}`}>
           {unknown === undefined ? (
             <view.View params={route.params} />
           ) : (

@@ -224,6 +224,25 @@ t.test('says that the project of the address does not exist', async (t) => {
   await page.getByRole('table', { name: 'Projects' }).getByText('second').waitFor();
 });
 
+t.test('shows nothing of a project after another one is chosen', async (t) => {
+  const data = page.getByRole('main').locator('table, .sums, [role=tree]');
+  for (const path of ['/traces', '/traces/t30', '/sessions', '/sessions/s-t30', '/dashboard']) {
+    await ui.open(`${path}?project=${first}`);
+    await data.first().waitFor();
+    const { promise, resolve } = Promise.withResolvers<void>();
+    await page.route(/\/api\/v1\/projects\/[^?]/, async (route) => {
+      await promise;
+      await route.continue().catch(() => undefined);
+    });
+    await page.getByRole('button', { name: 'Project: ' }).click();
+    await page.getByRole('menuitemradio', { name: 'second' }).click();
+    await page.getByRole('status').filter({ hasText: 'Loading' }).first().waitFor();
+    t.equal(await data.count(), 0, path);
+    resolve();
+    await page.unrouteAll({ behavior: 'wait' });
+  }
+});
+
 t.test('opens the project of an address that another tab created', async (t) => {
   await ui.open('/traces');
   const { id } = await ui.admin<Project>('POST', '/projects', { name: 'third' });
