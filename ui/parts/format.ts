@@ -74,9 +74,15 @@ export function relative(time: string | null | undefined, now: number): string {
   const seconds = (now - at) / 1000;
   const past = Math.abs(seconds);
   if (past < 1) return 'now';
-  if (past >= 7 * 86_400) return new Date(at).toISOString().slice(0, 10);
+  if (past >= 7 * 86_400) return dateOf(new Date(at));
   const text = coarse(past);
   return seconds > 0 ? `${text} ago` : `in ${text}`;
+}
+
+/** `2026-11-20`, in the zone of the browser as the exact time. */
+function dateOf(at: Date): string {
+  const [year, month, day] = [at.getFullYear(), at.getMonth() + 1, at.getDate()].map(String);
+  return `${year?.padStart(4, '0')}-${month?.padStart(2, '0')}-${day?.padStart(2, '0')}`;
 }
 
 function coarse(seconds: number): string {

@@ -102,5 +102,17 @@ t.test('writes a time relative to now, and a date from a week on', async (t) => 
   t.equal(at(7 * 86_400), '2026-11-13');
   t.equal(at(-120), 'in 2 min');
   t.equal(relative('', now), NOTHING);
-  t.equal(relative('0001-01-01T00:00:00Z', now), '0001-01-01');
+  t.equal(relative('0001-01-02T12:00:00Z', now), '0001-01-02');
+});
+
+t.test('a date is one of the zone of the browser', async (t) => {
+  const now = Date.parse('2026-11-28T12:00:00Z');
+  const before = process.env['TZ'];
+  t.teardown(() => {
+    process.env['TZ'] = before ?? 'Etc/UTC';
+  });
+  process.env['TZ'] = 'America/Los_Angeles';
+  t.equal(relative('2026-10-25T00:30:00Z', now), '2026-10-24');
+  process.env['TZ'] = 'Asia/Kolkata';
+  t.equal(relative('2026-10-24T20:30:00Z', now), '2026-10-25');
 });
