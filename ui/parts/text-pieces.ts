@@ -31,6 +31,15 @@ function isHighSurrogate(code: number): boolean {
   return code >= 0xd800 && code <= 0xdbff;
 }
 
+/** The beginning of a name or an id that a client gave; null is none. A link must have a text that shows. */
+export function nameText(name: string | null, length = 300): string {
+  if (name === null) return '(no name)';
+  return BLANK.test(name) ? '(blank)' : beginning(name, length);
+}
+
+/** Nothing but white space, control characters and those that format, such as zero-width ones. */
+const BLANK = /^[\s\p{Cc}\p{Cf}]*$/u;
+
 /** A text with a visible sign in the place of each control character except tabs and line breaks. */
 export function visible(text: string): string {
   return text.replace(CONTROL, (found) => {

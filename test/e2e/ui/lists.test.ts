@@ -608,6 +608,25 @@ t.test('shows hostile texts as texts', async (t) => {
   t.equal(await page.evaluate('globalThis.hacked'), undefined);
 });
 
+t.test('a name without a character that shows has a link with a text', async (t) => {
+  const blank = ' \u200B\u00A0 ';
+  await store([traceOf({ name: blank, user: blank, session: blank, hoursAgo: 0 })]);
+  await ui.open('/traces?q=has:user -user:ada -user:bob');
+  await table.getByRole('link', { name: '(blank)' }).first().waitFor();
+  await ui.check(t, 'a list with a blank name');
+  for (const [path, name] of [
+    ['/users', 'Users'],
+    ['/sessions', 'Sessions'],
+  ] as const) {
+    await ui.open(path);
+    const list = page.getByRole('table', { name });
+    await list.getByRole('link', { name: '(blank)' }).first().click();
+    await page.getByRole('heading', { level: 1, name: '(blank)' }).waitFor();
+    await page.getByRole('main').getByRole('link', { name: '(blank)' }).first().waitFor();
+    await ui.check(t, `a blank id of ${path}`);
+  }
+});
+
 t.test('shows no rows of a former query when the daemon fails', async (t) => {
   ui.provoked.add(503);
   await ui.open('/traces');

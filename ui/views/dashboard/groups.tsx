@@ -10,6 +10,7 @@ import { RecordTable } from '../../parts/record-table.tsx';
 import type { Series } from '../../parts/series.ts';
 import { seriesOf } from '../../parts/series.ts';
 import { Tabs } from '../../parts/tabs.tsx';
+import { nameText } from '../../parts/text-pieces.ts';
 import { projects } from '../../state/projects.ts';
 import { useResource } from '../../state/resource.ts';
 import { query as parameters, setQuery } from '../../state/router.ts';
@@ -157,7 +158,7 @@ function GroupLink({ field, value, query }: GroupLinkProps): JSX.Element {
   const q = toggleValue(query, field, value);
   return (
     <Link to="/traces" query={{ q, range, from, to }} class="cut">
-      {value.slice(0, 300)}
+      {nameText(value)}
     </Link>
   );
 }

@@ -1,3 +1,4 @@
+import { nameText } from '../../parts/text-pieces.ts';
 import './view.css';
 import type { JSX } from 'preact';
 import { useMemo } from 'preact/hooks';
@@ -36,7 +37,7 @@ export function View({ params }: ViewProps): JSX.Element {
   const traces = list.pages?.flatMap((page) => page.traces) ?? [];
   return (
     <>
-      <PageHead title={id.slice(0, 300)} note="Session">
+      <PageHead title={nameText(id)} note="Session">
         <Link to="/traces" query={{ q: printTerm('session', id), range: 'all' }}>
           Traces of this session
         </Link>
@@ -66,7 +67,7 @@ function Head({ session }: { readonly session: Session }): JSX.Element {
               '–'
             ) : (
               <Link to={at`/users/${user_id}`} class="cut">
-                {user_id.slice(0, 100)}
+                {nameText(user_id, 100)}
               </Link>
             ),
         },
@@ -90,7 +91,7 @@ function Turn({ trace }: { readonly trace: SessionTrace }): JSX.Element {
       <div class="turn-head">
         <Status status={status} state={state} isIconOnly />
         <Link to={at`/traces/${id}`} class="cut">
-          {(name ?? '(no name)').slice(0, 300)}
+          {nameText(name)}
         </Link>
         <span class="muted">
           <Time at={start_time} /> · {duration(latency_ms)} · {count(tokensIn(usage))} tokens ·{' '}

@@ -6,6 +6,7 @@ import { Empty } from '../../parts/empty.tsx';
 import { cost, count } from '../../parts/format.ts';
 import { GroupList } from '../../parts/group-list.tsx';
 import { Link } from '../../parts/link.tsx';
+import { nameText } from '../../parts/text-pieces.ts';
 import { Time } from '../../parts/time.tsx';
 import { tokensIn } from '../../parts/usage.ts';
 
@@ -35,7 +36,7 @@ const COLUMNS = [
     isHead: true,
     cell: ({ id }: Session) => (
       <Link to={at`/sessions/${id}`} class="cut" title={id.slice(0, 300)}>
-        {id.slice(0, 300)}
+        {nameText(id)}
       </Link>
     ),
   },
@@ -44,7 +45,7 @@ const COLUMNS = [
     cell: ({ user_id }: Session) =>
       user_id && (
         <Link to={at`/users/${user_id}`} class="cut">
-          {user_id.slice(0, 300)}
+          {nameText(user_id)}
         </Link>
       ),
   },

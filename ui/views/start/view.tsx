@@ -8,6 +8,7 @@ import { Link } from '../../parts/link.tsx';
 import { NewKey } from '../../parts/new-key.tsx';
 import { PageHead } from '../../parts/page-head.tsx';
 import { Snippets } from '../../parts/snippets.tsx';
+import { nameText } from '../../parts/text-pieces.ts';
 import { Time } from '../../parts/time.tsx';
 import { loadProjects, project } from '../../state/projects.ts';
 import { useResource } from '../../state/resource.ts';
@@ -136,7 +137,7 @@ function Waiting({ isFirst, isListening, isOpening, traces }: WaitingProps): JSX
         {traces.map((trace) => (
           <li key={trace.id}>
             <Link to={traceHref(trace)}>
-              <span class="cut">{trace.name ?? trace.id}</span>
+              <span class="cut">{nameText(trace.name ?? trace.id)}</span>
             </Link>{' '}
             <span class="muted">
               <Time at={trace.start_time} />

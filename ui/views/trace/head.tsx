@@ -7,7 +7,7 @@ import { cost, count, duration, exact } from '../../parts/format.ts';
 import { Icon } from '../../parts/icon.tsx';
 import { Link } from '../../parts/link.tsx';
 import { Status } from '../../parts/status.tsx';
-import { beginning, visible } from '../../parts/text-pieces.ts';
+import { beginning, nameText, visible } from '../../parts/text-pieces.ts';
 import { Time } from '../../parts/time.tsx';
 import { curlOf } from './curl.ts';
 import { scoreText, tokensOf } from './values.ts';
@@ -170,7 +170,7 @@ function Chip({ name, value, to, isStrong = false }: ChipProps): JSX.Element {
 }
 
 function shortText(text: string | null): string | undefined {
-  return text === null || text === '' ? undefined : visible(beginning(text, SHORT));
+  return text === null || text === '' ? undefined : visible(nameText(text, SHORT));
 }
 
 function fileName(id: string): string {

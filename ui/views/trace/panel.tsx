@@ -14,7 +14,7 @@ import { Loading } from '../../parts/loading.tsx';
 import { Messages, Value } from '../../parts/messages.tsx';
 import { Status } from '../../parts/status.tsx';
 import { Tabs } from '../../parts/tabs.tsx';
-import { beginning, visible } from '../../parts/text-pieces.ts';
+import { beginning, nameText, visible } from '../../parts/text-pieces.ts';
 import { useResource } from '../../state/resource.ts';
 import { recall, remember } from '../../state/storage.ts';
 import { Attachments } from './attachments.tsx';
@@ -107,7 +107,7 @@ function PanelHead({ observation, request, children }: HeadProps): JSX.Element {
     <div class="panel-head">
       <div class="panel-title">
         <KindMark kind={kind} />
-        <h2 class="user-text">{visible(beginning(name ?? 'no name', 200))}</h2>
+        <h2 class="user-text">{visible(nameText(name, 200))}</h2>
         <Status status={status} state={state} />
         <span class="panel-actions">
           <CopyButton text={observation.id} label="Copy observation id" isIconOnly />

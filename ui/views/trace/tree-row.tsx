@@ -4,7 +4,7 @@ import { cost, count, duration, NOTHING } from '../../parts/format.ts';
 import { Icon } from '../../parts/icon.tsx';
 import { hueOf, KindMark } from '../../parts/kind.tsx';
 import { Status } from '../../parts/status.tsx';
-import { beginning, visible } from '../../parts/text-pieces.ts';
+import { beginning, nameText, visible } from '../../parts/text-pieces.ts';
 import type { Bar, TimeScale } from './time-scale.ts';
 import { barOf } from './time-scale.ts';
 import type { TreeLayout } from './tree-layout.ts';
@@ -38,7 +38,7 @@ export function TreeRow(props: Props): JSX.Element | null {
   if (each === undefined) return null;
   const depth = layout.depths[row] ?? 0;
   const below = (layout.sizes[row] ?? 1) - 1;
-  const name = visible(beginning(each.name ?? 'no name', NAME));
+  const name = visible(nameText(each.name, NAME));
   const isFailed = each.state === 'error';
   const latency = latencyText(each, props.isTraceRunning);
   const tokens = tokensOf(each.usage).total;

@@ -6,6 +6,7 @@ import { cost, count, duration } from '../../parts/format.ts';
 import { Link } from '../../parts/link.tsx';
 import { firstWords } from '../../parts/preview.ts';
 import { Status } from '../../parts/status.tsx';
+import { nameText } from '../../parts/text-pieces.ts';
 import { Time } from '../../parts/time.tsx';
 import { keep, keptValue } from '../../state/kept.ts';
 import { entry, hrefOf, navigate } from '../../state/router.ts';
@@ -161,7 +162,7 @@ function rowOf({ trace, columns, isChosen, onOpen }: RowProps): JSX.Element {
 
 const CELLS: Readonly<Record<ColumnId, (trace: Trace) => ComponentChildren>> = {
   start: ({ start_time }) => <Time at={start_time} />,
-  name: ({ name }) => <Cut text={name ?? '(no name)'} />,
+  name: ({ name }) => <Cut text={nameText(name)} />,
   status: ({ status, state }) => <Status status={status} state={state} isIconOnly />,
   latency: ({ latency_ms }) => duration(latency_ms),
   ttft: ({ ttft_ms }) => duration(ttft_ms),
@@ -201,7 +202,7 @@ function Cut({ text, isCode = false }: { readonly text: string; readonly isCode?
 function IdLink({ to, id }: { readonly to: string; readonly id: string }): JSX.Element {
   return (
     <Link to={to}>
-      <Cut text={id} />
+      <Cut text={nameText(id)} />
     </Link>
   );
 }

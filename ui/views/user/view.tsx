@@ -11,6 +11,7 @@ import { firstWords } from '../../parts/preview.ts';
 import { RecordTable } from '../../parts/record-table.tsx';
 import { Status } from '../../parts/status.tsx';
 import { Sums } from '../../parts/sums.tsx';
+import { nameText } from '../../parts/text-pieces.ts';
 import { Time } from '../../parts/time.tsx';
 import { tokensIn } from '../../parts/usage.ts';
 import { project } from '../../state/projects.ts';
@@ -35,7 +36,7 @@ export function View({ params }: ViewProps): JSX.Element {
   });
   return (
     <>
-      <PageHead title={id.slice(0, 300)} note="User">
+      <PageHead title={nameText(id)} note="User">
         <Link to="/traces" query={{ q, range: 'all' }}>
           All traces of this user
         </Link>
@@ -68,7 +69,7 @@ export function View({ params }: ViewProps): JSX.Element {
                     isHead: true,
                     cell: (row) => (
                       <Link to={at`/sessions/${row.id}`} class="cut">
-                        {row.id.slice(0, 300)}
+                        {nameText(row.id)}
                       </Link>
                     ),
                   },
@@ -90,7 +91,7 @@ export function View({ params }: ViewProps): JSX.Element {
                 isHead: true,
                 cell: (row) => (
                   <Link to={at`/traces/${row.id}`} class="cut">
-                    {(row.name ?? '(no name)').slice(0, 300)}
+                    {nameText(row.name)}
                   </Link>
                 ),
               },
