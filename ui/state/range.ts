@@ -46,13 +46,31 @@ function labelOf(from: string | undefined, to: string | undefined, now: number):
   const isThisYear = [from, to].every(
     (time) => time === undefined || new Date(time).getFullYear() === year,
   );
-  const short = (time: string): string =>
-    new Date(time).toLocaleString(undefined, {
-      ...({ month: 'short', day: 'numeric', hour: '2-digit', minute: '2-digit' } as const),
-      ...(isThisYear ? {} : { year: 'numeric' }),
-    });
+  const short = (time: string): string => shortTime(time, isThisYear ? {} : { year: 'numeric' });
   if (from === undefined) return to === undefined ? 'All time' : `Until ${short(to)}`;
   return to === undefined ? `Since ${short(from)}` : `${short(from)} – ${short(to)}`;
+}
+
+/** `Nov 28, 09:00 AM`, as the browser writes it. */
+export function shortTime(time: string, more: Intl.DateTimeFormatOptions = {}): string {
+  const options = { month: 'short', day: 'numeric', hour: '2-digit', minute: '2-digit' } as const;
+  return new Date(time).toLocaleString(undefined, { ...options, ...more });
+}
+
+/** The part of a range by which counts of whole hours may be longer before the page says so. */
+const SMALL_PART = 0.05;
+
+/** Whether counts that are of whole hours cover much more than a range. `now` is in milliseconds. */
+export function isMuchLonger(
+  counted: { readonly from: string; readonly to: string },
+  { from, to }: Pick<Range, 'from' | 'to'>,
+  now: number,
+): boolean {
+  if (from === undefined) return false;
+  const end = to === undefined ? now : Date.parse(to);
+  const before = Date.parse(from) - Date.parse(counted.from);
+  const after = to === undefined ? 0 : Date.parse(counted.to) - end;
+  return before + after > SMALL_PART * (end - Date.parse(from));
 }
 
 export type Step = '5m' | '1h' | '1d';
@@ -83,6 +101,15 @@ export function barsOf({ from, to }: Pick<Range, 'from' | 'to'>, now: number): B
   const step = length <= 6 * HOUR ? '5m' : length <= 8 * 24 * HOUR ? '1h' : '1d';
   const days = from === undefined || length > most ? most / (24 * HOUR) : undefined;
   return { from: floor(end - Math.min(length, most), step), to: end, step, days };
+}
+
+/** The range that is counted for the bars: the first one may begin before the range, by most of a day. */
+export function countedIn({ from }: Pick<Range, 'from'>, bars: Bars): { from: string; to: string } {
+  const isWhole = from !== undefined && bars.days === undefined;
+  return {
+    from: isWhole ? from : new Date(bars.from).toISOString(),
+    to: new Date(bars.to).toISOString(),
+  };
 }
 
 function floor(at: number, step: Step): number {

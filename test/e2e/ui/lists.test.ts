@@ -200,6 +200,18 @@ t.test('adds and removes values by the filters', async (t) => {
   t.equal(await search.inputValue(), '');
 });
 
+t.test('the filters of all time count every trace, and say which hours they count', async (t) => {
+  await store([traceOf({ name: 'very old', hoursAgo: 24 * 100 })]);
+  await ui.open('/traces?range=all&q=');
+  const filters = page.getByRole('region', { name: 'Filters' });
+  await filters.getByRole('button', { name: 'very old 1' }).waitFor();
+  t.equal(await filters.getByText('Counts since').count(), 0);
+  const half = new Date(Math.floor(Date.now() / HOUR) * HOUR - HOUR / 2).toISOString();
+  await ui.open(`/traces?from=${half}`);
+  await filters.getByText('Counts since').first().waitFor();
+  await ui.check(t, 'filters of whole hours');
+});
+
 t.test('sorts by a column, and chooses columns', async (t) => {
   await ui.open('/traces');
   await table.getByRole('button', { name: 'Latency' }).click();

@@ -16,7 +16,7 @@ import { periodsBetween } from '../../parts/series.ts';
 import { Sums } from '../../parts/sums.tsx';
 import { project } from '../../state/projects.ts';
 import type { Bars } from '../../state/range.ts';
-import { barsOf, rangeKey, rangeOf, STEP_MS } from '../../state/range.ts';
+import { barsOf, countedIn, rangeKey, rangeOf, STEP_MS } from '../../state/range.ts';
 import { useResource } from '../../state/resource.ts';
 import { hrefOf, navigate, query, setQuery } from '../../state/router.ts';
 import { mistakeOf } from '../../state/terms.ts';
@@ -35,7 +35,7 @@ export function View(): JSX.Element {
     isValid ? key : undefined,
     async (signal) => {
       const span = barsOf(range, Date.now());
-      const [from, to] = [span.from, span.to].map((at) => new Date(at).toISOString());
+      const { from, to } = countedIn(range, span);
       const asked = { from, to, step: span.step, q: text };
       return { span, asked, stats: await readStats(id, asked, signal) };
     },

@@ -2,8 +2,9 @@ import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
 import { readFacet } from '../../api/reading.ts';
 import { count } from '../../parts/format.ts';
+import { nameText } from '../../parts/text-pieces.ts';
 import type { Range } from '../../state/range.ts';
-import { rangeKey } from '../../state/range.ts';
+import { isMuchLonger, rangeKey, shortTime } from '../../state/range.ts';
 import { useResource } from '../../state/resource.ts';
 import { toggleValue, valuesIn } from '../../state/terms.ts';
 
@@ -49,6 +50,7 @@ type FacetProps = Props & {
 
 /** Pixels; in a window without more of them the facets are above the list, and closed at first. view.css has the same number. */
 const NARROW = 1_225;
+const EPOCH = new Date(0).toISOString();
 const FEW = 6;
 const MANY = 50;
 
@@ -62,7 +64,8 @@ function Facet(props: FacetProps): JSX.Element {
   const { data, failure, isLoading } = useResource(
     isOpen ? [project, field, others, rangeKey(range), limit].join(' ') : undefined,
     (signal) => {
-      const { from, to } = range;
+      // Without a beginning, the daemon takes the last 30 days.
+      const { from = EPOCH, to } = range;
       return readFacet(project, { field, q: others, from, to, limit: limit + 1 }, signal);
     },
     { every: isOpen ? every : undefined },
@@ -87,7 +90,7 @@ function Facet(props: FacetProps): JSX.Element {
               title={each.value}
               onClick={() => onSearch(toggleValue(query, field, each.value))}
             >
-              <span class="cut">{each.value}</span>
+              <span class="cut">{nameText(each.value)}</span>
               <span class="muted">{count(each.traces)}</span>
             </button>
           </li>
@@ -99,6 +102,12 @@ function Facet(props: FacetProps): JSX.Element {
         </button>
       )}
       {data?.partial === true && <p class="muted">Counts of the newest traces only</p>}
+      {data !== undefined && isMuchLonger(data, range, Date.now()) && (
+        <p class="muted">
+          Counts since {shortTime(data.from)}
+          {range.to !== undefined && ` until ${shortTime(data.to)}`}
+        </p>
+      )}
     </details>
   );
 }

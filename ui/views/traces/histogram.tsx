@@ -4,7 +4,7 @@ import { readStats } from '../../api/reading.ts';
 import type { Stats } from '../../api/types.ts';
 import { grouped } from '../../parts/format.ts';
 import type { Bars, Range } from '../../state/range.ts';
-import { barsOf, rangeKey, STEP_MS } from '../../state/range.ts';
+import { barsOf, countedIn, rangeKey, STEP_MS } from '../../state/range.ts';
 import { useResource } from '../../state/resource.ts';
 import type { Bar } from './bars.ts';
 import { barsIn, selectionOf } from './bars.ts';
@@ -26,7 +26,7 @@ export function Histogram({ project, query, range, every, onSelect }: Props): JS
     [project, query, rangeKey(range)].join(' '),
     async (signal) => {
       const span = barsOf(range, Date.now());
-      const [from, to] = [span.from, span.to].map((at) => new Date(at).toISOString());
+      const { from, to } = countedIn(range, span);
       const asked = { q: query, from, to, step: span.step, group_by: 'status', metric: 'traces' };
       return { span, stats: await readStats(project, asked, signal) };
     },

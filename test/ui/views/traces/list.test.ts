@@ -1,6 +1,6 @@
 import t from 'tap';
 import type { Trace } from '../../../../ui/api/types.ts';
-import { barsOf, rangeKey, rangeOf } from '../../../../ui/state/range.ts';
+import { barsOf, countedIn, isMuchLonger, rangeKey, rangeOf } from '../../../../ui/state/range.ts';
 import { barsIn, selectionOf } from '../../../../ui/views/traces/bars.ts';
 import { columnsOf, leastWidth, toggleColumn } from '../../../../ui/views/traces/columns.ts';
 import type { Change, Changes } from '../../../../ui/views/traces/list.ts';
@@ -145,6 +145,27 @@ t.test('chooses the step of the bars by the length of the range', async (t) => {
   t.equal(years.days, 366, 'a part of the range');
   t.equal(barsOf({ from: undefined, to: undefined }, NOW).days, 90);
   t.equal(of(366 * 24 * HOUR).days, undefined);
+});
+
+t.test('counts for bars begin with the range, not with the first bar', async (t) => {
+  const counted = (text: string) => {
+    const range = rangeOf(new URLSearchParams(text), NOW);
+    return countedIn(range, barsOf(range, NOW));
+  };
+  const to = '2026-11-20T12:34:56.000Z';
+  t.same(counted('range=30d'), { from: '2026-10-21T12:34:56.000Z', to });
+  t.same(counted('range=all'), { from: '2026-08-22T00:00:00.000Z', to });
+  t.same(counted('from=2020-01-01'), { from: '2025-11-19T00:00:00.000Z', to });
+});
+
+t.test('says which counts of whole hours cover much more than a range', async (t) => {
+  const counted = { from: '2026-11-20T11:00:00.000Z', to: '2026-11-20T13:00:00.000Z' };
+  const of = (text: string) => isMuchLonger(counted, rangeOf(new URLSearchParams(text), NOW), NOW);
+  t.equal(of('range=1h'), true);
+  t.equal(of('from=2026-11-20T11:00:00Z'), false);
+  t.equal(of('from=2026-11-20T11:00:00Z&to=2026-11-20T12:00:00Z'), true);
+  t.equal(of('from=2026-11-20T11:03:00Z&to=2026-11-20T13:00:00Z'), false);
+  t.equal(of('range=all'), false);
 });
 
 t.test('makes a bar for each step, with the failed traces apart', async (t) => {
