@@ -75,7 +75,7 @@ export function Chart(props: Props): JSX.Element {
     <figure class="chart" aria-label={label}>
       <div ref={place} class="chart-plot" />
       <figcaption>
-        <span class="muted chart-time">{time === undefined ? '' : periodName(time, times)}</span>
+        <span class="muted chart-time">{time === undefined ? 'UTC' : periodName(time, times)}</span>
         {(hasLegend || at !== undefined) && (
           <ul>
             {series.map(({ id, label: name, values }, index) => (
