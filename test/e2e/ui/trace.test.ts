@@ -91,6 +91,34 @@ t.test('offers to collapse only what can be collapsed', async (t) => {
   t.equal(await all.textContent(), 'Expand all');
 });
 
+t.test('keys go on from the row that hides the chosen one', async (t) => {
+  await ui.open('/traces/agent?observation=broken');
+  await item('broken').waitFor();
+  await page.getByRole('button', { name: 'Collapse all' }).click();
+  await item('broken').waitFor({ state: 'detached' });
+  const active = `document.getElementById(document.querySelector('[role=tree]')
+    .getAttribute('aria-activedescendant'))?.querySelector('.row-text').textContent`;
+  t.equal(await page.evaluate(active), 'tools');
+  await tree.press('ArrowRight');
+  await item('broken').waitFor();
+});
+
+t.test('shows the row that a filter found among its neighbours', async (t) => {
+  const of = { trace_id: 'many', operation: 'finish', kind: 'llm', status: 'success' };
+  const children = Array.from({ length: 300 }, (_, index) => ({
+    ...{ ...of, id: `many-${index}`, parent_id: 'many-root', name: `child ${index}` },
+  }));
+  await ui.sendEvents([{ ...of, id: 'many-root', name: 'many root' }, ...children]);
+  await ui.daemon.call({ path: '/api/v1/traces/many?wait=20s' });
+  await ui.open('/traces/many');
+  const filter = page.getByRole('searchbox', { name: 'Filter observations' });
+  await filter.fill('child 250');
+  await item('child 250').click();
+  await filter.fill('');
+  await item('child 249').waitFor();
+  t.equal(await page.getByText('1 match', { exact: true }).count(), 0);
+});
+
 t.test('filters the tree', async (t) => {
   await ui.open('/traces/agent');
   const filter = page.getByRole('searchbox', { name: 'Filter observations' });

@@ -52,8 +52,10 @@ export function useTree({ layout, shown, isNarrow, onChoose }: Parts): TreeState
   const slowest = useMemo(() => slowestRows(ownTimes(layout)), [layout]);
   const closable = useMemo(() => branches(layout), [layout]);
   const hasErrors = useMemo(() => nextError(layout, 0) !== undefined, [layout]);
-  const active = layout.rowOf.get(activeId ?? '') ?? shown ?? 0;
+  const chosen = layout.rowOf.get(activeId ?? '') ?? shown ?? 0;
+  const active = shownRow(layout, visible, chosen);
   useFirstView(list, visible.indexOf[shown ?? -1] ?? -1);
+  useEmptied(list, filter.trim() !== '', visible.indexOf[active] ?? -1);
   useFollow(isNarrow ? undefined : activeId, onChoose);
 
   /** Makes a row the active one, after opening what hides it. */
@@ -103,21 +105,19 @@ export function useTree({ layout, shown, isNarrow, onChoose }: Parts): TreeState
     act();
   };
   return {
-    ...{
-      list,
-      visible,
-      active,
-      collapsed,
-      filter,
-      setFilter,
-      choose,
-      toggle,
-      onKeyDown,
-    },
+    ...{ list, visible, active, collapsed, filter, setFilter },
+    ...{ choose, toggle, onKeyDown },
     toggleAll: collapsed.size + closable.size > 0 ? toggleAll : undefined,
     jumpToError: hasErrors ? jumpToError : undefined,
     jumpToSlowest: slowest.length > 0 ? jumpToSlowest : undefined,
   };
+}
+
+/** The row, or the one above it that hides it; the row itself if a filter hides both. */
+function shownRow(layout: TreeLayout, { indexOf }: Visible, row: number): number {
+  let at = row;
+  while (at >= 0 && indexOf[at] === -1) at = layout.parents[at] ?? -1;
+  return at >= 0 ? at : row;
 }
 
 /** The collapsed observations without those above a row. */
@@ -139,6 +139,19 @@ function useFirstView(list: { current: VirtualListHandle | undefined }, index: n
   useEffect(() => {
     if (first.current > 0) list.current?.scrollTo(first.current, 'center');
   }, []);
+}
+
+/** Scrolls to the active row, among the rows around it, when the filter is emptied. */
+function useEmptied(
+  list: { current: VirtualListHandle | undefined },
+  isFiltered: boolean,
+  index: number,
+): void {
+  const wasFiltered = useRef(isFiltered);
+  useEffect(() => {
+    if (wasFiltered.current && !isFiltered) list.current?.scrollTo(index, 'center');
+    wasFiltered.current = isFiltered;
+  }, [isFiltered]);
 }
 
 /** Chooses an observation that stays the active one for a moment. */
