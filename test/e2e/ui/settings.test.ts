@@ -1,5 +1,6 @@
 import type { Page } from 'playwright-core';
 import t from 'tap';
+import { until } from '../../helper/until.ts';
 import { HOSTILE, onPhone, startUi, tabTo } from './rig.ts';
 
 t.setTimeout(240_000);
@@ -172,6 +173,40 @@ t.test('a dialog with a new key warns until the key is copied', async (t) => {
   await confirm('Finish later');
   await dialog().waitFor({ state: 'detached' });
   t.pass('a copied key needs no second answer');
+});
+
+t.test('a dialog stays while a new key is on its way', async (t) => {
+  await ui.open('/settings/keys');
+  const held: (() => void)[] = [];
+  await page.route(/\/keys$/, async (route) => {
+    if (route.request().method() === 'POST') {
+      await new Promise<void>((resolve) => void held.push(resolve));
+    }
+    await route.continue();
+  });
+  const closeEarly = async (): Promise<void> => {
+    await until(() => held.length > 0);
+    await page.keyboard.press('Escape');
+    held.pop()?.();
+    await page.getByLabel('New API key').waitFor();
+    await confirm('Copy');
+    await page.getByText('Copied').waitFor();
+    await page.keyboard.press('Escape');
+    await dialog().waitFor({ state: 'detached' });
+  };
+  await press('Create key');
+  await dialog().getByLabel('Name').fill('on its way');
+  for (const each of ['ingest:write', 'traces:read']) await dialog().getByLabel(each).uncheck();
+  await confirm('Create key');
+  await dialog().getByRole('alert').getByText('Choose a permission').waitFor();
+  await dialog().getByLabel('ingest:write').check();
+  await confirm('Create key');
+  await closeEarly();
+  await rowOf('on its way').getByRole('button', { name: 'Rotate' }).click();
+  await press('Create replacement');
+  await closeEarly();
+  await page.unrouteAll();
+  t.equal(await rowOf('on its way').count(), 2);
 });
 
 t.test('copies a key without a clipboard, as on a page without TLS', async (t) => {

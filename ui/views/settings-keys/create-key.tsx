@@ -1,6 +1,6 @@
 import type { JSX } from 'preact';
 import { useRef, useState } from 'preact/hooks';
-import { at, send } from '../../api/client.ts';
+import { ApiFailure, at, send } from '../../api/client.ts';
 import type { CreatedKey, Key, Project } from '../../api/types.ts';
 import { Confirm } from '../../parts/confirm.tsx';
 import { Dialog } from '../../parts/dialog.tsx';
@@ -21,13 +21,23 @@ export function CreateKey({ of, onCreated, onClose }: Props): JSX.Element {
   const [created, setCreated] = useState<CreatedKey | undefined>(undefined);
   const [name, setName] = useState('');
   const [permissions, setPermissions] = useState<readonly Permission[]>(ALL_PERMISSIONS);
+  const isSending = useRef(false);
   const run = async (): Promise<void> => {
+    if (permissions.length === 0) throw NO_PERMISSION;
     const body = { ...(name === '' ? {} : { name }), permissions };
-    made.current = await send<CreatedKey>('POST', at`/projects/${of.id}/keys`, { body });
+    isSending.current = true;
+    try {
+      made.current = await send<CreatedKey>('POST', at`/projects/${of.id}/keys`, { body });
+    } finally {
+      isSending.current = false;
+    }
     onCreated();
   };
-  // The question closes after its run too; the token then shows in its place.
-  const close = (): void => (made.current === undefined ? onClose() : setCreated(made.current));
+  // The question closes after its run too; the token then shows in its place. No later answer has the token of a key on its way.
+  const close = (): void => {
+    if (made.current !== undefined) setCreated(made.current);
+    else if (!isSending.current) onClose();
+  };
   if (created !== undefined) return <TokenDialog created={created} onClose={onClose} />;
   return (
     <Confirm title="Create an API key" verb="Create key" run={run} onClose={close}>
@@ -48,6 +58,11 @@ export function CreateKey({ of, onCreated, onClose }: Props): JSX.Element {
     </Confirm>
   );
 }
+
+const NO_PERMISSION = new ApiFailure(0, {
+  code: 'invalid_field',
+  message: 'Choose a permission: a key without one can do nothing.',
+});
 
 type Permission = Key['permissions'][number];
 

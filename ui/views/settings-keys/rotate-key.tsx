@@ -52,7 +52,12 @@ export function RotateKey({ old, keys, projectId, reload, onClose }: Props): JSX
   const showsToken = step === 2 && created !== undefined;
   const isSafe = useIsCopied(created?.token);
   const mayLose = showsToken && !isSafe;
-  const close = (): void => (mayLose && !wasWarned ? setWarned(true) : onClose());
+  const close = (): void => {
+    // No later answer has the token of a replacement on its way.
+    if (step === 1 && isBusy) return;
+    if (mayLose && !wasWarned) setWarned(true);
+    else onClose();
+  };
 
   return (
     <Dialog title={`Rotate ${keyName(old)}`} onClose={close}>
