@@ -1,4 +1,5 @@
 import t from 'tap';
+import { until } from '../../helper/until.ts';
 import { HOSTILE, onPhone, startUi } from './rig.ts';
 
 t.setTimeout(240_000);
@@ -83,6 +84,27 @@ t.test('a code is explained with the text of the errors page', async (t) => {
   await ui.check(t, 'the explanation');
   await page.keyboard.press('Escape');
   await dialog.waitFor({ state: 'detached' });
+});
+
+t.test('looks for a rare code in ten pages at a time', async (t) => {
+  let asked = 0;
+  await page.route(/\/rejections\?/, async (route) => {
+    asked += 1;
+    const at = new Date(Date.now() - asked * 1_000).toISOString();
+    const other = { at, key_id: 'key_1', path: '/', code: 'other', reason: 'other', count: 1 };
+    const rejections = [{ ...other, item_id: null, client: null }];
+    await route.fulfill({ json: { rejections, next_cursor: String(asked) } });
+  });
+  await ui.open('/rejected?code=rare');
+  const further = page.getByRole('button', { name: 'Continue' });
+  await further.waitFor();
+  await page.getByText('Searched back to').waitFor();
+  t.equal(asked, 10);
+  await further.click();
+  await until(() => asked === 20);
+  await further.waitFor();
+  t.equal(asked, 20);
+  await page.unrouteAll({ behavior: 'ignoreErrors' });
 });
 
 t.test('hostile items stay texts', async (t) => {

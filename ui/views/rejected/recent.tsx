@@ -16,6 +16,7 @@ const PAGE = 100;
 /** The daemon stores rejections a few seconds late. */
 const REFRESH_MS = 4_000;
 
+type Rejection = Rejections['rejections'][number];
 type Props = { readonly of: Project; readonly keys: readonly Key[] };
 
 /** The entries one by one, the newest first; only those of a code if one is chosen. */
@@ -32,13 +33,13 @@ export function Recent({ of, keys }: Props): JSX.Element | null {
     const timer = setTimeout(list.reload, REFRESH_MS);
     return () => clearTimeout(timer);
   }, [isVisible, list.pages, list.isLoading]);
+  const isWanted = (each: Rejection): boolean =>
+    (code === null || each.code === code) && (key === null || each.key_id === key);
   const entries = list.pages
     ?.flatMap(({ rejections }, page) =>
       rejections.map((each, index) => ({ ...each, id: `${page} ${index}` })),
     )
-    .filter(
-      (each) => (code === null || each.code === code) && (key === null || each.key_id === key),
-    );
+    .filter(isWanted);
   const isFiltered = code !== null || key !== null;
   if (entries === undefined || (entries.length === 0 && !list.hasMore && !isFiltered)) {
     const { failure, retry } = list;
@@ -103,9 +104,26 @@ export function Recent({ of, keys }: Props): JSX.Element | null {
         ]}
       />
       {list.failure !== undefined && <Failure failure={list.failure} retry={list.retry} />}
-      <ListEnd list={list} end="No further rejections" />
+      <ListEnd
+        list={{ ...list, searchedTo: pausedAt(list.pages ?? [], isWanted) }}
+        end="No further rejections"
+      />
     </section>
   );
+}
+
+/** Pages without a wanted entry that are read one after the other: a log may have a million entries of another code. */
+const FRUITLESS = 10;
+
+/** The time that the search stops at until a person goes on; undefined if it need not stop. */
+function pausedAt(
+  pages: readonly Rejections[],
+  isWanted: (each: Rejection) => boolean,
+): string | undefined {
+  const last = pages.findLastIndex(({ rejections }) => rejections.some(isWanted));
+  const fruitless = pages.length - 1 - last;
+  if (fruitless === 0 || fruitless % FRUITLESS !== 0) return undefined;
+  return pages.at(-1)?.rejections.at(-1)?.at;
 }
 
 function Path({ text }: { readonly text: string }): JSX.Element {
