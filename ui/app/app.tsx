@@ -6,10 +6,12 @@ import { Failure } from '../parts/failure.tsx';
 import { Loading } from '../parts/loading.tsx';
 import { Toasts } from '../parts/toasts.tsx';
 import { loadProjects, projects } from '../state/projects.ts';
-import { session, signInsElsewhere, startSession } from '../state/session.ts';
+import { hasExpired, session, signInsElsewhere, startSession } from '../state/session.ts';
 import { Navigation } from './navigation.tsx';
 import { Page } from './page.tsx';
 import { SignIn } from './sign-in.tsx';
+
+const EXPIRED = 'The sign-in has ended. Sign in to go on with the same page.';
 
 /**
  *   main.tsx ─▶ App ─▶ session ─▶ projects ─▶ Navigation and Page ─▶ routes.ts ─▶ views/NAME/view.tsx
@@ -23,6 +25,7 @@ export function App(): JSX.Element {
     try {
       await loadProjects();
       session.value = 'in';
+      hasExpired.value = false;
       // It is no reason for a later page that asks to sign in.
       refusal.value = undefined;
     } catch (error) {
@@ -46,7 +49,9 @@ export function App(): JSX.Element {
   const isReady = session.value === 'in' && projects.value !== undefined;
   return (
     <>
-      {session.value === 'out' && <SignIn refusal={refusal.value} onSignedIn={start} />}
+      {session.value === 'out' && (
+        <SignIn refusal={hasExpired.value ? EXPIRED : refusal.value} onSignedIn={start} />
+      )}
       {failure.value !== undefined && <Failure failure={failure.value} retry={start} />}
       {session.value !== 'out' && failure.value === undefined && !isReady && <Loading />}
       {isReady && (

@@ -5,6 +5,9 @@ import { dropKept } from './kept.ts';
 /** `unknown` until the first answer of the daemon. */
 export const session = signal<'unknown' | 'in' | 'out'>('unknown');
 
+/** The daemon refused the session that this page had. */
+export const hasExpired = signal(false);
+
 /** Sign-ins in other tabs while this one was signed out. */
 export const signInsElsewhere = signal(0);
 
@@ -14,7 +17,10 @@ tabs.onmessage = ({ data }) => {
   if (data === 'ended') end();
   else if (session.value === 'out') signInsElsewhere.value += 1;
 };
-onSignedOut(end);
+onSignedOut(() => {
+  if (session.value === 'in') hasExpired.value = true;
+  end();
+});
 
 function end(): void {
   session.value = 'out';

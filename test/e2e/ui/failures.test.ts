@@ -1,3 +1,5 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import t from 'tap';
 import { startUi } from './rig.ts';
 
@@ -63,4 +65,22 @@ t.test('the range of another year has its year', async (t) => {
   await ui.open('/traces?from=2020-01-01T12:00:00Z&to=2020-02-01T12:00:00Z');
   await page.getByRole('button', { name: /^Range.*2020.*2020/ }).waitFor();
   t.pass('both ends name it');
+});
+
+t.test('says that the sign-in has ended, and goes on with the page', async (t) => {
+  // Those of the tests whose daemon was away.
+  ui.errors.length = 0;
+  await ui.open('/users?range=24h');
+  const { sessions } = await ui.admin<{ sessions: { id: string }[] }>('GET', '/sessions/ui');
+  for (const { id } of sessions) await ui.admin('DELETE', `/sessions/ui/${id}`);
+  await page.getByRole('link', { name: 'Sessions' }).click();
+  await page.getByRole('alert').getByText('The sign-in has ended.').waitFor();
+  await ui.check(t, 'an ended sign-in');
+  const token = readFileSync(join(ui.daemon.directory, 'data', 'admin-token'), 'utf8').trim();
+  await page.getByLabel('Admin token').fill(token);
+  await page.getByRole('button', { name: 'Sign in' }).click();
+  await page.getByRole('heading', { level: 1, name: 'Sessions' }).waitFor();
+  await page.getByRole('button', { name: 'Sign out' }).click();
+  await page.getByLabel('Admin token').waitFor();
+  t.equal(await page.getByRole('alert').count(), 0, 'a sign-out needs no reason');
 });
