@@ -11,14 +11,7 @@ import type {
 import type { AttachmentLimits } from '../model/attachments.ts';
 import type { Format, ReceivedBatch, SealedBatch, SentEncoding, Tenant } from '../model/batch.ts';
 import type { BatchIndex } from '../model/batch-index.ts';
-import {
-  PermanentError,
-  Refusal,
-  RepeatedRequest,
-  RetryableError,
-  refusalOf,
-  sameInProgress,
-} from '../model/errors.ts';
+import { Refusal, RepeatedRequest, refusalOf, sameInProgress } from '../model/errors.ts';
 import { freeInflated, MAX_BODY_BYTES } from '../model/formats.ts';
 import { inflatedSizeHint } from '../model/inflate.ts';
 import type { AnswerClaim, StoredAnswer } from '../model/request-context.ts';
@@ -48,6 +41,7 @@ import {
   largestBody,
 } from './body.ts';
 import type { Answer } from './exchange.ts';
+import type { FaultLog } from './fault-log.ts';
 import type { FeedbackIntake, RequestFeedback } from './feedback.ts';
 import { requestFeedback } from './feedback.ts';
 import type { Preparation, Prepared } from './prepare.ts';
@@ -82,6 +76,7 @@ export type Ingestion = {
   readonly feedback: FeedbackIntake | undefined;
   readonly clock: Clock;
   readonly logger: Logger;
+  readonly faults: FaultLog;
   /** Counts refused requests of every stage, by code. */
   readonly refusals: Counter;
 };
@@ -149,8 +144,11 @@ class DeadlinePassed extends Error {}
 
 export async function ingest(incoming: Incoming, ingestion: Ingestion): Promise<void> {
   const { head } = incoming;
-  const { pipeline, clock, logger } = ingestion;
-  const deadline = requestDeadline(pipeline.answerWithin, clock, () => refuse(work, tooSlow()));
+  const { pipeline, clock, faults } = ingestion;
+  const deadline = requestDeadline(pipeline.answerWithin, clock, () => {
+    refuse(work, tooSlow());
+    faults.late(head);
+  });
   const work: RequestInProgress = {
     incoming,
     ingestion,
@@ -165,7 +163,7 @@ export async function ingest(incoming: Incoming, ingestion: Ingestion): Promise<
     if (accepted !== undefined) logRejections(pipeline, head, accepted);
   } catch (error) {
     if (error instanceof ClientGone || error instanceof DeadlinePassed) return;
-    logFault(error, logger, head);
+    faults.failed(error, head);
     if (!deadline.signal.aborted) refuse(work, refusalOf(error));
   } finally {
     work.releaseClaim?.();
@@ -528,14 +526,4 @@ function growTo(prepared: Prepared, reserved: number, reservation: ByteReservati
 function storable(reply: Answer): StoredAnswer {
   const { status, contentType, body } = reply;
   return { status, contentType, body: typeof body === 'string' ? Buffer.from(body) : body };
-}
-
-/** The pipeline counts refusals and retryable errors; other errors are faults. */
-function logFault(error: unknown, logger: Logger, head: RequestHead): void {
-  if (error instanceof Refusal || error instanceof RetryableError) return;
-  if (error instanceof PermanentError) {
-    logger.warn({ code: error.code, path: head.path }, 'Batch can never be accepted');
-    return;
-  }
-  logger.error({ err: error, path: head.path }, 'Request failed');
 }

@@ -7,6 +7,7 @@ import type { DiscardProtocol } from './discard.ts';
 import { discardRequest } from './discard.ts';
 import type { Exchange, RenderRefusal } from './exchange.ts';
 import { answer } from './exchange.ts';
+import { faultLog } from './fault-log.ts';
 import type { Incoming, Ingestion, Protocol } from './ingest.ts';
 import { ingest } from './ingest.ts';
 import type { Listener } from './listener.ts';
@@ -78,7 +79,7 @@ export function ingestionOf(
   const { bytesInFlight, scanner, repeats, feedback } = host.service(LISTENERS);
   return {
     ...{ pipeline, fallback, bytesInFlight, scanner, repeats, feedback },
-    ...{ clock, logger, refusals },
+    ...{ clock, logger, refusals, faults: faultLog(logger, clock) },
   };
 }
 

@@ -98,21 +98,25 @@ t.test('answers failures of the pipeline 503, and logs faults', async (t) => {
   t.equal(full.status, 503);
   t.equal(full.headers.get('retry-after'), '3');
   t.equal(full.json.message, 'The queue is full.');
-  t.strictSame(listeners.logger.lines, []);
+  t.equal((await post(url, events())).status, 503);
+  t.match(listeners.logger.lines, [
+    { level: 'warn', message: 'Request failed; its client retries' },
+  ]);
+  t.match(listeners.logger.lines[0]?.fields, { err: { code: 'queue_full' }, suppressed: 0 });
   for (const error of [new PermanentError('never', 'never'), new TypeError('fault')]) {
     sink.behave(() => Promise.reject(error));
     t.equal((await post(url, events())).status, 503);
   }
   t.strictSame(
     listeners.logger.lines.map(({ level }) => level),
-    ['warn', 'error'],
+    ['warn', 'warn', 'error'],
   );
   t.strictSame(held(), NOTHING_HELD);
 });
 
 t.test('answers 503 at the deadline, and lets the step in progress finish', async (t) => {
   const stuck = Promise.withResolvers<void>();
-  const { url, sink, held, refusals } = await served(t, {
+  const { url, sink, held, refusals, listeners } = await served(t, {
     pipeline: (sink) => ({
       answerWithin: 50,
       accept: acceptInto(sink, () => stuck.promise),
@@ -123,6 +127,9 @@ t.test('answers 503 at the deadline, and lets the step in progress finish', asyn
   t.equal(headers.get('retry-after'), '1');
   t.match(json, { code: 'unavailable' });
   t.same(refusals, ['unavailable']);
+  t.match(listeners.logger.lines, [
+    { level: 'warn', message: 'Request took too long; its client retries' },
+  ]);
   t.not(held().bytes, 0, 'the bytes are held until the pipeline has finished');
   stuck.resolve();
   await until(() => held().bytes === 0);

@@ -3,6 +3,7 @@ import { offer } from '../../../src/component/capability.ts';
 import { systemClock } from '../../../src/component/clock.ts';
 import type { Clock, Labels, Pipeline } from '../../../src/component/component.ts';
 import type { BodyRate } from '../../../src/http/body-pace.ts';
+import { faultLog } from '../../../src/http/fault-log.ts';
 import { ingest } from '../../../src/http/ingest.ts';
 import type { Listener } from '../../../src/http/listener.ts';
 import { nativeProtocol } from '../../../src/http/native-protocol.ts';
@@ -77,6 +78,7 @@ export async function served(
     feedback: undefined,
     clock: systemClock,
     logger: listeners.logger,
+    faults: faultLog(listeners.logger, systemClock),
     refusals: { add: (_amount: number, labels?: Labels) => void refusals.push(labels?.code ?? '') },
   };
   listener.route({
