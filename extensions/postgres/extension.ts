@@ -96,15 +96,17 @@ const AWAY_MS = 1000;
 
 /**
  * A process that cannot reach Postgres is not ready, because other replicas may reach it. If Postgres answers and
- * rejects writes, it rejects those of every replica: the process stays ready and answers 503 until a write succeeds.
+ * rejects writes, or another session blocks them, that concerns every replica: the process stays ready and answers 503
+ * until a write succeeds.
  */
 function healthOf(pools: PostgresPools, { search }: OpenPostgresStore): ComponentHealth {
   const { open, waiting } = pools.usage();
   const outage = pools.outage();
+  const message = outage?.message ?? pools.blockedBy();
   return {
-    healthy: outage === undefined,
+    healthy: message === undefined,
     ...(outage?.isAway === true && outage.lasts >= AWAY_MS ? { ready: false } : {}),
-    ...(outage === undefined ? {} : { message: outage.message }),
+    ...(message === undefined ? {} : { message }),
     details: { connections: open, waiting, ...searchDetails(search.progress()) },
   };
 }

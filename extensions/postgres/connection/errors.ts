@@ -26,10 +26,18 @@ export function postgresError(error: unknown): Error {
     });
   }
   const reason = code === '' ? '' : ` (${code})`;
-  return new RetryableError('storage_failed', `Postgres cannot be used${reason}`, {
+  const message = isPoolBusy(error)
+    ? 'Every connection to Postgres is in use'
+    : `Postgres cannot be used${reason}`;
+  return new RetryableError('storage_failed', message, {
     retryAfterMs: RETRY_AFTER_MS,
     cause: error,
   });
+}
+
+/** A caller waited too long for a connection of the pool, because others have them all. The driver gives no code. */
+function isPoolBusy(error: Error): boolean {
+  return error.message === 'timeout exceeded when trying to connect';
 }
 
 /** The SQLSTATE, or the system's code of a connection (`ECONNREFUSED`); empty for an error with neither. */
@@ -67,9 +75,12 @@ const REJECTING: KnownOutages = [
   [/^53/, 'Postgres is out of resources', 'See the log of the server.'],
 ];
 
-/** Undefined if the server answered, and its answer concerns the statement only. */
+/**
+ * Undefined if the server answered, and its answer concerns the statement only; also for a busy pool, because the
+ * statements on its connections report an outage themselves.
+ */
 export function outageOf(error: unknown): Outage | undefined {
-  if (!(error instanceof Error) || isTyped(error)) return undefined;
+  if (!(error instanceof Error) || isTyped(error) || isPoolBusy(error)) return undefined;
   const code = sqlStateOf(error);
   const away = known(AWAY, code);
   if (away !== undefined) return { isAway: true, message: away };

@@ -5,6 +5,7 @@ import type { Connections, LastingOutage } from './connections.ts';
 import { connectionsTo } from './connections.ts';
 import { loadDriver } from './driver.ts';
 import { isUsableAfter, postgresError } from './errors.ts';
+import type { LockWatch } from './lock-watch.ts';
 import type { QueryDriver } from './pipelined-query.ts';
 import { PipelinedQuery } from './pipelined-query.ts';
 import type { PostgresClient, Question, Result, Statement } from './statement.ts';
@@ -52,6 +53,8 @@ export type PostgresSettings = ConnectionSettings & {
   readonly queryTimeout: number;
   /** SQL that each new connection runs, such as `SET`. A server that rejects it goes on without it. */
   readonly session?: string;
+  /** Looks for the reason of statements that take long. */
+  readonly locks?: LockWatch;
 };
 
 /** How much longer than the server a connection waits: a tenth, within these bounds. */
@@ -71,7 +74,7 @@ export async function openPostgres(
   connections: Connections = connectionsTo(settings.clock),
 ): Promise<Postgres> {
   const driver = await loadDriver();
-  const { queryTimeout, clock, session } = settings;
+  const { queryTimeout, clock, session, locks } = settings;
   // The server cancels first: its connection then goes on, and the error says that the statement was slow.
   const patience =
     queryTimeout + Math.min(GRACE_MS.most, Math.max(GRACE_MS.least, queryTimeout / 10));
@@ -100,11 +103,13 @@ export async function openPostgres(
   // An idle connection broke: the pool replaces it. One in a transaction broke: its next statement fails.
   pool.on('error', onBroken);
   pool.on('connect', (client) => client.on('error', onBroken));
+  const watch = (client: PoolClient): (() => void) | undefined =>
+    locks?.begin(pidOf(client), queryTimeout);
   const connected = async <T>(
     timeLeft: () => number,
     work: (connection: Connected) => Promise<T>,
   ): Promise<T> =>
-    withConnection(await connections.take(pool), connections, driver, timeLeft, work);
+    withConnection(await connections.take(pool), { connections, driver, timeLeft, watch }, work);
   return {
     query: (text, values) =>
       connected(endsIn(patience, clock), (connection) => connection.query(text, values)),
@@ -133,16 +138,30 @@ type Connected = PostgresClient & {
   send(statements: readonly Statement[]): Promise<readonly Result[]>;
 };
 
+/** The server process of a connection, which the driver does not declare. */
+function pidOf(client: PoolClient): number | undefined {
+  return 'processID' in client && typeof client.processID === 'number'
+    ? client.processID
+    : undefined;
+}
+
+type ConnectionUse = {
+  readonly connections: Connections;
+  readonly driver: QueryDriver;
+  readonly timeLeft: () => number;
+  /** Called for each statement; its result is called when the statement is answered. */
+  readonly watch: (client: PoolClient) => (() => void) | undefined;
+};
+
 async function withConnection<T>(
   client: PoolClient,
-  connections: Connections,
-  driver: QueryDriver,
-  timeLeft: () => number,
+  { connections, driver, timeLeft, watch }: ConnectionUse,
   work: (connection: Connected) => Promise<T>,
 ): Promise<T> {
   let isBroken = false;
   const observed = async <R>(send: () => Promise<R>): Promise<R> => {
     if (isBroken) throw postgresError(new Error('the connection broke before'));
+    const answered = watch(client);
     try {
       const answer = await send();
       connections.worked(client);
@@ -152,6 +171,8 @@ async function withConnection<T>(
       isBroken ||= !isUsableAfter(error);
       connections.failed(client, error);
       throw postgresError(error);
+    } finally {
+      answered?.();
     }
   };
   try {

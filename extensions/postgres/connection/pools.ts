@@ -1,5 +1,6 @@
 import { RetryableError } from '../../../src/model/errors.ts';
 import { connectionsTo, type LastingOutage } from './connections.ts';
+import { type LockWatch, watchLocks } from './lock-watch.ts';
 import type { ConnectionSettings, Postgres } from './pool.ts';
 import { openPostgres } from './pool.ts';
 
@@ -29,6 +30,8 @@ export type PostgresPools = Readonly<Record<Purpose, Postgres>> & {
   usage(): { readonly open: number; readonly waiting: number };
   /** The current outage, as far as callers have met it in any pool. */
   outage(): LastingOutage | undefined;
+  /** For people: the session whose lock requests, deliveries or reads waited for lately. */
+  blockedBy(): string | undefined;
   close(): Promise<void>;
 };
 
@@ -44,19 +47,23 @@ const READ_PLANNING =
 export async function openPools(settings: PoolsSettings): Promise<PostgresPools> {
   const { maxConnections, readConnections, timeouts, ...connection } = settings;
   const shared = connectionsTo(settings.clock);
-  const open = (purpose: Purpose, most: number, session?: string): Promise<Postgres> =>
+  const open = (
+    purpose: Purpose,
+    most: number,
+    more: { readonly session?: string; readonly locks?: LockWatch } = {},
+  ): Promise<Postgres> =>
     openPostgres(
-      {
-        ...{ ...connection, maxConnections: most, queryTimeout: timeouts[purpose] },
-        ...(session === undefined ? {} : { session }),
-      },
+      { ...connection, maxConnections: most, queryTimeout: timeouts[purpose], ...more },
       shared,
     );
+  const verify = await open('verify', 1);
+  const locks = watchLocks(verify, settings);
+  const read = await open('read', readConnections, { session: READ_PLANNING, locks });
   const pools = {
-    accept: await open('accept', maxConnections),
-    write: await open('write', maxConnections),
-    read: answering(await open('read', readConnections, READ_PLANNING), timeouts.read),
-    verify: await open('verify', 1),
+    accept: await open('accept', maxConnections, { locks }),
+    write: await open('write', maxConnections, { locks }),
+    read: answering(read, timeouts.read),
+    verify,
     rebuild: await open('rebuild', 1),
     housekeeping: await open('housekeeping', 1),
   };
@@ -68,6 +75,7 @@ export async function openPools(settings: PoolsSettings): Promise<PostgresPools>
       waiting: all.reduce((sum, pool) => sum + pool.usage().waiting, 0),
     }),
     outage: shared.outage,
+    blockedBy: locks.current,
     async close() {
       await Promise.all(all.map((pool) => pool.close()));
     },

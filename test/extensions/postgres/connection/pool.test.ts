@@ -162,7 +162,11 @@ t.test('rejects a caller that finds no free connection in time', async (t) => {
   const { postgres } = await opened(t, { maxConnections: 1, connectTimeout: 100 });
   const holding = Promise.withResolvers<void>();
   const held = postgres.transaction(() => holding.promise);
-  await t.rejects(postgres.query('SELECT 1'), { name: 'RetryableError', code: 'storage_failed' });
+  await t.rejects(postgres.query('SELECT 1'), {
+    ...{ name: 'RetryableError', code: 'storage_failed' },
+    message: 'Every connection to Postgres is in use',
+  });
+  t.equal(postgres.outage(), undefined, 'the server is not away');
   holding.resolve();
   await held;
   t.same((await postgres.query('SELECT 1 AS n')).rows, [{ n: 1 }]);
