@@ -5,6 +5,7 @@ import { backoff } from '../../src/component/backoff.ts';
 import type { Clock, Logger } from '../../src/component/component.ts';
 import { RetryableError } from '../../src/model/errors.ts';
 import type { RedisClient, RedisConnection, RedisScript } from '../../src/redis/redis.ts';
+import type { Address } from './last-words.ts';
 import { isAnswer, watchState } from './state-watch.ts';
 
 /** Options of the library's constructors. */
@@ -53,8 +54,13 @@ export async function openRedis(settings: RedisSettings): Promise<OpenRedis> {
   const { make, failovers } = await clientMaker(settings);
   const client = make(failFast(settings));
   const prefix = `{${keyPrefix}}`;
-  const watch = watchState(client, clock, logger);
-  const subscriptions = subscriptionsOf(() => make(waitForRedis(clock)));
+  const watch = watchState(client, { clock, logger, address: plainAddressOf(settings) });
+  const waiting = (): RedisClient => {
+    const made = make(waitForRedis(clock));
+    made.on('error', watch.lost);
+    return made;
+  };
+  const subscriptions = subscriptionsOf(waiting);
   const stopReviving = reviveAfterEnd(client, clock);
 
   async function run<T>(work: (client: RedisClient) => Promise<T>): Promise<T> {
@@ -77,9 +83,12 @@ export async function openRedis(settings: RedisSettings): Promise<OpenRedis> {
     run,
     client,
     script: (lua) => scriptOf(lua, run),
-    duplicate: () => make(waitForRedis(clock)),
+    duplicate: waiting,
     subscribe: (channel, listener) => subscriptions.add(key(channel), listener),
-    failed: watch.failed,
+    failed(error) {
+      watch.failed(error);
+      watch.lost(error);
+    },
     state: watch.state,
     onState: watch.onState,
     async close() {
@@ -126,18 +135,33 @@ async function clientMaker(settings: RedisSettings): Promise<ClientMaker> {
   const address = addressOf(url, tls);
   if (sentinel !== undefined) return sentinelClients(Redis, address, sentinel, { tls, clock });
   if (!cluster) {
-    return { make: (options) => new Redis({ ...address, ...options }), failovers: undefined };
+    const make = (options: Options) => guarded(new Redis({ ...address, ...options }));
+    return { make, failovers: undefined };
   }
   const { host = '127.0.0.1', port = 6379, ...rest } = address;
-  const make = (options: Options): RedisClient =>
-    new Cluster([{ host, port }], {
+  const make = (options: Options): RedisClient => {
+    const made = new Cluster([{ host, port }], {
       lazyConnect: options.lazyConnect ?? true,
       enableOfflineQueue: options.enableOfflineQueue ?? true,
       clusterRetryStrategy: reconnectDelay,
       slotsRefreshTimeout: 1000,
       redisOptions: { ...rest, ...options },
     });
+    return made.on('+node', guarded);
+  };
   return { make, failovers: undefined };
+}
+
+/**
+ * The library listens to one error of each socket. A socket of TLS may have two, such as the server's refusal of the
+ * certificate and the reset that follows, and an error without a listener ends the process. A library that gets the
+ * client duplicates it.
+ */
+function guarded(client: RedisClass): RedisClass {
+  client.on('connect', () => client.stream.on('error', ignore));
+  const duplicate = client.duplicate.bind(client);
+  client.duplicate = (override) => guarded(duplicate(override));
+  return client;
 }
 
 /** Makes clients of the server that the Sentinels name as primary; they move with it. */
@@ -165,13 +189,13 @@ function sentinelClients(
   const failovers = watchFailovers(
     name,
     watched,
-    (options) => new Redis({ ...options, ...waitForRedis(clock) }),
+    (options) => guarded(new Redis({ ...options, ...waitForRedis(clock) })),
     () => {
       for (const client of clients) reconnect(client);
     },
   );
   function make(options: Options): RedisClient {
-    const client = new Redis({ ...named, ...options });
+    const client = guarded(new Redis({ ...named, ...options }));
     clients.add(client);
     client.on('end', () => clients.delete(client));
     return client;
@@ -232,10 +256,19 @@ function addressOf(url: string, tls: TlsOptions | undefined): Options {
   };
 }
 
+/** Undefined if the address is that of TLS, or is not known before the Sentinels are asked. */
+function plainAddressOf({ url, tls, sentinel }: RedisSettings): Address | undefined {
+  const { host, port, tls: secured } = addressOf(url, tls);
+  if (sentinel !== undefined || secured !== undefined) return undefined;
+  return host === undefined || port === undefined ? undefined : { host, port };
+}
+
 function common(clock: Clock): Options {
   return {
     lazyConnect: true,
     connectTimeout: 1500,
+    // The estimate of a server that loads its data is rough.
+    maxLoadingRetryTime: LONGEST_RECONNECT_MS,
     disconnectTimeout: 5,
     keepAlive: 10_000,
     retryStrategy: reconnectDelay,
@@ -332,7 +365,6 @@ function subscriptionsOf(make: () => RedisClient): Subscriptions {
   function opened(): RedisClient {
     if (client !== undefined) return client;
     const made = make();
-    made.on('error', ignore);
     made.on('message', (channel: string, message: string) => {
       for (const listener of channels.get(channel) ?? []) listener(message);
     });

@@ -28,9 +28,8 @@ export function restAfterRefusals(
 
   worker.on('error', (error) => {
     logger.debug({ err: error }, 'BullMQ worker failed');
-    if (error.name !== 'ReplyError') return;
     redis.failed(error);
-    rest();
+    if (error.name === 'ReplyError') rest();
   });
   return () => {
     isEnded = true;

@@ -29,7 +29,7 @@ export type RedisConnection = {
    * Redis is away. Returns a function that unsubscribes.
    */
   subscribe(channel: string, listener: (message: string) => void): () => void;
-  /** Takes note of the error of a command on a `duplicate`, as `run` does of its own. */
+  /** Takes note of the error of a command on a `duplicate`, as `run` does of its own, or of its connection. */
   failed(error: unknown): void;
   state(): RedisState;
   /** The listener is called when the state changes. */
@@ -43,7 +43,7 @@ export type RedisScript = {
 
 export type RedisState = {
   readonly connected: boolean;
-  /** Why Redis refused a command within the last seconds, as a sentence; undefined if it refused none. */
+  /** Why Redis refused a command or a further connection within the last seconds, as a sentence; undefined if it refused none. */
   readonly refuses: string | undefined;
   /** Why the last connection attempt failed; undefined while connected and before the first failure. */
   readonly reason: string | undefined;

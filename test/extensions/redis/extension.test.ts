@@ -1,8 +1,11 @@
 import { once } from 'node:events';
+import { mkdirSync, rmdirSync } from 'node:fs';
 import { type AddressInfo, createServer } from 'node:net';
+import { join } from 'node:path';
 import t from 'tap';
 import { config } from '../../../extensions/redis/config.ts';
 import { redisCluster, redisServer } from '../../helper/redis-server.ts';
+import { until } from '../../helper/until.ts';
 import { FAILED, startRedis, stateOf } from './starting.ts';
 
 t.test('runs commands and scripts, with a hash tag at the start of every key', async (t) => {
@@ -135,31 +138,132 @@ t.test('reports a wrong password, and connects when the password is valid', asyn
   t.equal(await redis.run((client) => client.get('a')), null);
 });
 
-t.test('logs a server that closes every connection once, with the probable cause', async (t) => {
-  let hungUp = 0;
-  const enough = Promise.withResolvers<void>();
-  // Redis in protected mode answers clients on other machines like this.
-  const server = createServer((socket) => {
-    socket.on('error', () => {});
-    socket.write(
+t.test('logs a server that closes every connection once, with its reason', async (t) => {
+  for (const [said, reason] of [
+    [
       '-DENIED Redis is running in protected mode because no password is set\r\n',
-      () => {
-        socket.resetAndDestroy();
-        if (++hungUp === 4) enough.resolve();
-      },
-    );
-  }).listen(0, '127.0.0.1');
-  t.teardown(() => server.close());
-  await once(server, 'listening');
-  const { port } = server.address() as AddressInfo;
-  const { health, settings } = await startRedis(t, { url: `redis://127.0.0.1:${port}` });
-  await enough.promise;
-  t.match(health.report(true).components[0]?.details?.reason, /protected mode/);
-  const logged = settings.logger.lines.filter(
-    ({ message }) => message === 'Redis cannot be reached',
+      /^Redis is in protected mode: /,
+    ],
+    ['-ERR this proxy is closed\r\n', /^Redis closes the connection: ERR this proxy is closed$/],
+    ['', /^Redis closes the connection at once: it may be at its maxclients, /],
+  ] as const) {
+    const server = createServer((socket) => {
+      socket.on('error', () => {});
+      // A command that the server does not read makes the system reset the connection.
+      socket.once('data', () => socket.resetAndDestroy());
+      if (said !== '') socket.write(said);
+    }).listen(0, '127.0.0.1');
+    t.teardown(() => server.close());
+    await once(server, 'listening');
+    const { port } = server.address() as AddressInfo;
+    const { health, settings } = await startRedis(t, { url: `redis://127.0.0.1:${port}` });
+    const reasonOf = () => health.report(true).components[0]?.details?.reason;
+    await until(() => reasonOf() !== undefined);
+    t.match(reasonOf(), reason);
+    await new Promise((resolve) => server.once('connection', resolve));
+    t.match(settings.logger.lines, [{ message: 'Redis cannot be reached', fields: { reason } }]);
+  }
+});
+
+t.test('names a server that accepts no further connection, and connects later', async (t) => {
+  const server = await redisServer(t);
+  await server.config('maxclients', '1');
+  const first = await startRedis(t, { url: server.url });
+  const full = /accepts no further connection: it is at its maxclients/;
+  await until(() => full.test(String(first.redis.state().reason)));
+  await server.config('maxclients', '2');
+  await stateOf(first.redis, ({ connected }) => connected);
+  const connection = first.redis.duplicate();
+  t.teardown(() => connection.disconnect());
+  await until(() => full.test(String(first.redis.state().refuses)));
+  t.match(first.health.report(true).components[0], { healthy: false, message: full });
+  const logged = first.settings.logger.lines.filter(({ level }) => level === 'warn');
+  t.match(logged, [
+    { message: 'Redis cannot be reached', fields: { reason: full } },
+    { message: 'Redis refuses a connection', fields: { reason: full } },
+  ]);
+  t.equal(await first.redis.run((client) => client.set('a', 'b')), 'OK', 'its own is served');
+  await server.config('maxclients', '3');
+  t.equal(await connection.get('a'), 'b');
+});
+
+t.test('reports a server that loads its data, and uses it soon after', async (t) => {
+  const slow = ['--key-load-delay', '100', '--appendonly', 'yes'];
+  const server = await redisServer(t, slow);
+  const { redis, settings } = await startRedis(t, { url: server.url });
+  const filling = server.client.pipeline();
+  for (let i = 0; i < 12_000; i++) filling.set(`key ${i}`, 'x');
+  await filling.exec();
+  await server.kill();
+  const started = server.start();
+  await until(() => /loads its data/.test(String(redis.state().reason)));
+  await t.rejects(
+    redis.run((client) => client.set('a', 'b')),
+    FAILED,
   );
-  t.match(logged, [{ fields: { reason: /protected mode/ } }]);
-  t.equal(logged.length, 1);
+  await started;
+  await stateOf(redis, ({ connected }) => connected);
+  t.equal(await redis.run((client) => client.set('a', 'b')), 'OK');
+  const reasons = settings.logger.lines.flatMap(({ level, fields: { reason } }) =>
+    level === 'warn' && !/ECONNREFUSED/.test(String(reason)) ? [reason] : [],
+  );
+  t.same(reasons, ['Redis loads its data from the disk']);
+});
+
+t.test('names a Redis that cannot save its data, and writes when it can', async (t) => {
+  const server = await redisServer(t, ['--save', '3600 1']);
+  const { redis, health } = await startRedis(t, { url: server.url });
+  const [, directory] = (await server.client.config('GET', 'dir')) as string[];
+  // A directory has the name of the snapshot.
+  const snapshot = join(String(directory), 'dump.rdb');
+  mkdirSync(snapshot);
+  await server.client.set('a', 'b');
+  await server.client.bgsave();
+  const write = () => redis.run((client) => client.set('a', 'c'));
+  await until(() =>
+    write().then(
+      () => false,
+      () => true,
+    ),
+  );
+  t.match(health.report(true).components[0], {
+    healthy: false,
+    message: 'Redis refuses writes because it could not save its data: see its log.',
+  });
+  t.equal(await redis.run((client) => client.get('a')), 'c', 'it reads');
+  rmdirSync(snapshot);
+  // The failed process of the snapshot may not be noted yet.
+  await until(() =>
+    server.client.bgsave().then(
+      () => true,
+      () => false,
+    ),
+  );
+  await until(() =>
+    write().then(
+      () => true,
+      () => false,
+    ),
+  );
+});
+
+t.test('survives a socket with two errors, as one of TLS may have', async (t) => {
+  const server = await redisServer(t);
+  const { redis } = await startRedis(t, { url: server.url });
+  const first = redis.duplicate();
+  await first.ping();
+  if (!('stream' in first)) throw new Error('the client has no socket of its own');
+  const copy = first.duplicate();
+  copy.on('error', () => {});
+  t.teardown(() => {
+    first.disconnect();
+    copy.disconnect();
+  });
+  await copy.ping();
+  for (const { stream } of [first, copy]) {
+    stream.emit('error', new Error('certificate required'));
+    t.doesNotThrow(() => stream.emit('error', new Error('read ECONNRESET')));
+  }
 });
 
 t.test('delivers messages of a channel to its listeners, also after an outage', async (t) => {

@@ -23,7 +23,7 @@ const FAULTS = {
   NOREPLICAS: {
     begin: (redis: RedisServer) => redis.config('min-replicas-to-write', '1'),
     end: (redis: RedisServer) => redis.config('min-replicas-to-write', '0'),
-    message: 'Redis refuses writes: see its log. The worker gets no jobs.',
+    message: 'Redis refuses writes: too few replicas follow it. The worker gets no jobs.',
   },
   NOPERM: {
     begin: ({ client }: RedisServer) => client.call('ACL', 'SETUSER', 'default', '-evalsha'),
