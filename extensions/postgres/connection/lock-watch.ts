@@ -2,6 +2,9 @@ import type { Clock, Logger } from '../../../src/component/component.ts';
 import type { PostgresClient } from './statement.ts';
 import { rows } from './statement.ts';
 
+/** The name of the daemon's sessions. */
+export const APPLICATION = 'tracectl';
+
 /**
  * Finds the session that statements wait for, while they wait: afterwards the server knows it no longer, and the error
  * of a statement that was cancelled does not name it.
@@ -17,6 +20,8 @@ export type LockWatch = {
 const LONG_MS = 1_000;
 /** How long a found session counts as the state of Postgres after the last statement that waited for it. */
 const LASTS_MS = 5_000;
+/** The daemon's own transactions wait for each other, and end sooner than this. Milliseconds. */
+const OWN_MS = 5_000;
 /** Statements that wait at the same time mostly wait for one session. */
 const INTERVAL_MS = 500;
 
@@ -43,7 +48,8 @@ const HOLDERS = `
     (SELECT relation::regclass::text FROM pg_locks
      WHERE pid = $1 AND NOT granted AND locktype = 'relation' LIMIT 1) AS relation
   FROM waits w LEFT JOIN pg_stat_activity a ON a.pid = w.pid
-  WHERE cardinality(pg_blocking_pids(w.pid)) = 0
+  WHERE cardinality(pg_blocking_pids(w.pid)) = 0 AND NOT coalesce(
+    a.application_name = '${APPLICATION}' AND clock_timestamp() - a.xact_start < '${OWN_MS} ms', false)
   ORDER BY a.xact_start LIMIT 3`;
 
 /** `ask` has a connection that no statement of a request or of a delivery waits for. */

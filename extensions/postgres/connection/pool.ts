@@ -6,6 +6,7 @@ import { connectionsTo } from './connections.ts';
 import { loadDriver } from './driver.ts';
 import { isUsableAfter, postgresError } from './errors.ts';
 import type { LockWatch } from './lock-watch.ts';
+import { APPLICATION } from './lock-watch.ts';
 import type { QueryDriver } from './pipelined-query.ts';
 import { PipelinedQuery } from './pipelined-query.ts';
 import type { PostgresClient, Question, Result, Statement } from './statement.ts';
@@ -85,7 +86,7 @@ export async function openPostgres(
     query_timeout: patience,
     statement_timeout: queryTimeout,
     idle_in_transaction_session_timeout: Math.min(LONGEST_IDLE_MS, 2 * queryTimeout),
-    application_name: 'tracectl',
+    application_name: APPLICATION,
     keepAlive: true,
     types: driver.types,
     // A server that does not know the parameters keeps its own. A broken connection fails its first statement.

@@ -89,3 +89,14 @@ t.test('takes no slow statement for one that waits', async (t) => {
   t.equal(pools.blockedBy(), undefined);
   t.same(logger.lines, []);
 });
+
+t.test('leaves out a young transaction of the daemon, which ends soon', async (t) => {
+  const { pools, logger, other } = await opened(t);
+  await other.query("SET application_name = 'tracectl'");
+  await other.query('LOCK TABLE numbers IN ACCESS EXCLUSIVE MODE');
+  const waiting = pools.accept.query('INSERT INTO numbers VALUES (2)');
+  await t.rejects(waiting);
+  await pools.verify.query('SELECT 1');
+  t.equal(pools.blockedBy(), undefined);
+  t.same(logger.lines, []);
+});
