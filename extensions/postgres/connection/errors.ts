@@ -35,6 +35,15 @@ export function postgresError(error: unknown): Error {
   });
 }
 
+/** Deadlock, serialization failure. */
+const CONFLICTS = ['40P01', '40001'];
+
+/** Whether the server rolled a transaction back because of another one, so that an immediate retry may succeed. */
+export function isConflict(error: unknown): boolean {
+  const cause = error instanceof RetryableError ? error.cause : error;
+  return cause instanceof Error && CONFLICTS.includes(sqlStateOf(cause));
+}
+
 /** A caller waited too long for a connection of the pool, because others have them all. The driver gives no code. */
 function isPoolBusy(error: Error): boolean {
   return error.message === 'timeout exceeded when trying to connect';

@@ -9,6 +9,7 @@ import {
   tooLate,
 } from '../../../src/model/errors.ts';
 import type { StoredAnswer } from '../../../src/model/request-context.ts';
+import { isConflict } from '../connection/errors.ts';
 import type { PostgresTransaction } from '../connection/pool.ts';
 import { ask, rowsIn } from '../connection/statement.ts';
 import type { StoreDatabase } from '../database.ts';
@@ -32,6 +33,7 @@ const GROUP = { count: 256, weight: 8 * 1024 * 1024 };
 const SLOW_MS = 100;
 /** Groups in flight at the same time, if they are slow. */
 const MAX_IN_FLIGHT = 4;
+const ATTEMPTS = 3;
 
 export type Append = {
   readonly batch: SealedBatch;
@@ -145,8 +147,20 @@ async function oneByOne(parts: AppendParts, calls: readonly Append[]): Promise<r
   return calls.map((_, i) => outcomes[i] ?? outcomes.at(-1) ?? 'refused');
 }
 
-function inTransaction(parts: AppendParts, calls: readonly Append[]): Promise<readonly Appended[]> {
-  return parts.database.transactionWithDeadline((client) => storeGroup(parts, client, calls));
+/** A transaction that was rolled back because of another one is repeated while a client waits for it. */
+async function inTransaction(
+  parts: AppendParts,
+  calls: readonly Append[],
+): Promise<readonly Appended[]> {
+  for (let attempt = 1; ; attempt++) {
+    try {
+      return await parts.database.transactionWithDeadline((client) =>
+        storeGroup(parts, client, calls),
+      );
+    } catch (error) {
+      if (attempt === ATTEMPTS || !isConflict(error) || !calls.some(isWaitedFor)) throw error;
+    }
+  }
 }
 
 async function storeGroup(

@@ -8,6 +8,7 @@ import { nameOfKey, ROW_LENGTH, rowAt, rowKeyAt } from '../../../src/store/rows/
 import { ObservationWrite } from '../../../src/store/rows/observation-write.ts';
 import { MAX_SUMMARIZED } from '../../../src/store/rows/written-trace.ts';
 import { attachmentStatements } from '../attachments/attachments.ts';
+import { isConflict } from '../connection/errors.ts';
 import type { PostgresTransaction } from '../connection/pool.ts';
 import type { Statement } from '../connection/statement.ts';
 import type { StoreDatabase } from '../database.ts';
@@ -26,8 +27,6 @@ export const MAX_ROWS = 500;
 const ATTEMPTS = 6;
 /** Merges of one write: as many as generations of runs that wait for each other. */
 const MAX_MERGES = 1000;
-/** Deadlock, serialization failure. */
-const CONFLICTS = ['40P01', '40001'];
 
 /**
  * One transaction:
@@ -95,16 +94,15 @@ async function write(
       await attempted.publish();
       return;
     } catch (error) {
-      if (attempt === ATTEMPTS || !isConflict(error)) throw error;
+      if (attempt === ATTEMPTS || !mayPass(error)) throw error;
     }
   }
 }
 
 /** Whether an immediate retry may succeed. */
-function isConflict(error: unknown): boolean {
+function mayPass(error: unknown): boolean {
   const cause = error instanceof RetryableError ? error.cause : error;
-  if (cause instanceof TraceGone) return true;
-  return cause instanceof Error && 'code' in cause && CONFLICTS.includes(String(cause.code));
+  return cause instanceof TraceGone || isConflict(error);
 }
 
 class Write {

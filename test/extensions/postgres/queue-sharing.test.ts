@@ -86,6 +86,27 @@ t.test('isolates a batch that Postgres rejects from the others of its group', as
   t.equal(Number(rows[0].count), 2, 'nothing of the rejected one is left');
 });
 
+t.test('repeats an append that Postgres rolls back because of a deadlock', async (t) => {
+  const { place, first } = await two(t);
+  const other = await place.pool.connect();
+  t.teardown(() => other.release(true));
+  // The append is the one that Postgres rolls back.
+  await other.query("BEGIN; SET LOCAL deadlock_timeout = '1h'; LOCK TABLE queue_entries");
+  const appending = first.append(nativeBatch(1));
+  const waits = 'SELECT FROM pg_locks WHERE NOT granted AND relation = $1::regclass';
+  await eventually(
+    () => place.pool.query(waits, ['queue_entries']),
+    (found) => found.rows.length > 0,
+    'an append that waits',
+  );
+  await other.query('LOCK TABLE batches');
+  await other.query('COMMIT');
+  await appending;
+  const count =
+    'SELECT (SELECT count(*) FROM batches)::int AS b, count(*)::int AS q FROM queue_entries';
+  t.same((await place.pool.query(count)).rows, [{ b: 1, q: 1 }]);
+});
+
 t.test('grants the claim of an Idempotency-Key once, whichever process is asked', async (t) => {
   const { place, one, first, second } = await two(t);
   const tenant = aTenant();
