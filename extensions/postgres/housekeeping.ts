@@ -16,6 +16,7 @@ import {
 } from './batches/purge.ts';
 import type { PostgresConfig } from './config.ts';
 import type { Postgres } from './connection/pool.ts';
+import type { PostgresClient } from './connection/statement.ts';
 import { rows } from './connection/statement.ts';
 import type { PostgresQueues } from './queue/storage.ts';
 import type { PostgresCounters } from './tenancy/counters.ts';
@@ -193,7 +194,7 @@ class Keeper {
       'SELECT project FROM deleted_projects WHERE NOT is_purged',
     );
     for (const { project } of deleted) {
-      yield* repeat(() => queues.removeStep(database, project));
+      yield* queues.remove(database, project);
       yield* repeat(() => removeProjectStep(database, project, clock.now(), removed));
       yield* repeat(() => removeAttachmentsStep(database, project));
       yield* repeat(() => removeRollupsStep(database, project));
@@ -226,12 +227,17 @@ class Keeper {
       yield* repeat(() => expireTracesStep(database, project, since, clock.now(), removed, before));
     }
     const before = clock.now() - rejectionsMaxAge;
-    yield* repeat(() => deleteStep(database, 'rejections', 'at < $1', [before]));
+    yield* repeat(() => expireRejectionsStep(database, before));
   }
 }
 
+/** Removes a bounded number of rejections from before the time; resolves with whether there may be more. */
+export function expireRejectionsStep(client: PostgresClient, before: number): Promise<boolean> {
+  return deleteStep(client, 'rejections', 'at < $1', [before]);
+}
+
 async function deleteStep(
-  database: Database,
+  database: PostgresClient,
   table: 'rejections' | 'api_keys',
   where: string,
   values: readonly unknown[],

@@ -25,6 +25,7 @@ import { copyKeys } from './0023-copies.ts';
 import { giveBackOrder } from './0024-give-back-order.ts';
 import { hourBound } from './0025-hour-bound.ts';
 import { waitingAges } from './0026-waiting-ages.ts';
+import { expiryAges } from './0027-expiry-ages.ts';
 
 /** In the order they are applied. */
 export const MIGRATIONS: readonly Migration[] = [
@@ -54,4 +55,5 @@ export const MIGRATIONS: readonly Migration[] = [
   giveBackOrder,
   hourBound,
   waitingAges,
+  expiryAges,
 ];

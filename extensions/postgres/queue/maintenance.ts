@@ -17,35 +17,101 @@ export type OnDropped = (
 
 type Dropped = { readonly branch: number; readonly items: number };
 
+/** Rows that one step looks at. */
+const PAGE = 5_000;
+
 /**
- * Removes a bounded number of entries, dead letters and idempotency records of a deleted project. Resolves with
- * whether there may be more.
+ * Tables without an index over the project, which every accepted request would have to maintain. They are walked in the
+ * order of their key, from below the first one.
  */
-export async function removeEntriesStep(
+const WALKS = {
+  queue_entries: { key: ['branch', 'batch_id'], first: [0, ''], removed: 'branch, items' },
+  idempotency: { key: ['hash'], first: ['\\x'], removed: '0 AS branch, 0 AS items' },
+} as const;
+
+/**
+ * Removes the entries, dead letters and idempotency records of a deleted project, into which no request writes any more.
+ * Yields after each bounded step.
+ */
+export async function* removeEntries(
   client: PostgresClient,
   projectId: string,
   onDropped: OnDropped,
-): Promise<boolean> {
-  let more = false;
-  for (const table of ['queue_entries', 'queue_dead_letters'] as const) {
-    const removed = await rows<Dropped>(
+): AsyncGenerator<undefined, void, undefined> {
+  const drop = (removed: readonly Dropped[], wasDead: boolean): void => {
+    for (const { branch, items } of removed) onDropped(branch, items, 'project_deleted', wasDead);
+  };
+  // A replay enters a dead letter into the queue, and a delivery that fails makes a dead letter of an entry.
+  for await (const removed of removeDeadLetters(client, projectId)) {
+    drop(removed, true);
+    yield;
+  }
+  for await (const removed of removeAlong(client, 'queue_entries', projectId)) {
+    drop(removed, false);
+    yield;
+  }
+  for await (const removed of removeDeadLetters(client, projectId)) {
+    drop(removed, true);
+    yield;
+  }
+  for await (const _ of removeAlong(client, 'idempotency', projectId)) yield;
+}
+
+async function* removeDeadLetters(
+  client: PostgresClient,
+  projectId: string,
+): AsyncGenerator<readonly Dropped[], void, undefined> {
+  let removed: readonly Dropped[];
+  do {
+    removed = await rows<Dropped>(
       client,
-      `DELETE FROM ${table} WHERE ctid IN (SELECT ctid FROM ${table} WHERE project = $1 LIMIT ${STEP})
+      `DELETE FROM queue_dead_letters WHERE id IN (
+         SELECT id FROM queue_dead_letters WHERE project = $1 LIMIT ${STEP})
        RETURNING branch, items`,
       [projectId],
     );
-    for (const { branch, items } of removed) {
-      onDropped(branch, items, 'project_deleted', table === 'queue_dead_letters');
-    }
-    if (removed.length === STEP) more = true;
-  }
-  const { rows: answers } = await client.query(
-    `DELETE FROM idempotency
-     WHERE hash IN (SELECT hash FROM idempotency WHERE project = $1 LIMIT ${STEP}) RETURNING 1`,
-    [projectId],
-  );
-  return more || answers.length === STEP;
+    yield removed;
+  } while (removed.length === STEP);
 }
+
+/** Removes the project's rows page by page; yields those of each. */
+async function* removeAlong(
+  client: PostgresClient,
+  table: keyof typeof WALKS,
+  projectId: string,
+): AsyncGenerator<readonly Dropped[], void, undefined> {
+  const { key, first, removed } = WALKS[table];
+  const columns = key.join(', ');
+  const after = key.map((_, i) => `$${i + 2}`).join(', ');
+  const sql = `
+    WITH page AS MATERIALIZED (
+      SELECT ${columns}, project FROM ${table} WHERE (${columns}) > (${after})
+      ORDER BY ${columns} LIMIT ${PAGE}),
+    removed AS (
+      DELETE FROM ${table} WHERE (${columns}) IN (SELECT ${columns} FROM page WHERE project = $1)
+      RETURNING ${removed}),
+    last AS (SELECT ${columns} FROM page ORDER BY ${columns} DESC LIMIT 1)
+    SELECT ARRAY[${key.map((column) => `last.${column}::text`).join(', ')}] AS last, removed.*
+    FROM last LEFT JOIN removed ON true`;
+  let from: readonly unknown[] = first;
+  for (;;) {
+    const found = await rows<Walked>(client, sql, [projectId, ...from]);
+    const [any] = found;
+    if (any === undefined) return;
+    from = any.last;
+    yield found.flatMap(({ branch, items }) =>
+      branch === null || items === null ? [] : [{ branch, items }],
+    );
+  }
+}
+
+type Walked = {
+  /** The key of the last row of the page, as text. */
+  readonly last: readonly string[];
+  /** Of a removed row; null without one. */
+  readonly branch: number | null;
+  readonly items: number | null;
+};
 
 /**
  * Removes a bounded number of dead letters of a project that were received before `since`, in milliseconds since the

@@ -9,7 +9,7 @@ import { withLease, workLeases } from '../work-leases.ts';
 import { becomeHolder, orphanSearch } from './holder.ts';
 import { postgresIdempotency } from './idempotency.ts';
 import type { OnDropped } from './maintenance.ts';
-import { expireDeadLettersStep, removeEntriesStep } from './maintenance.ts';
+import { expireDeadLettersStep, removeEntries } from './maintenance.ts';
 import type { BranchIds } from './queue.ts';
 import { PostgresQueue } from './queue.ts';
 
@@ -24,9 +24,12 @@ const GROUP_TIMEOUT_MS = 15_000;
 const EXPIRE_ANSWERS_MS = 10 * 60_000;
 
 export type PostgresQueues = SharedQueueStorage & {
-  /** Removes a bounded part of a deleted project's entries; resolves with whether there may be more. */
-  removeStep(client: PostgresClient, projectId: string): Promise<boolean>;
-  /** The same for the dead letters of a project that were received before `since`. */
+  /** Removes the entries, dead letters and answers of a deleted project; yields after each bounded step. */
+  remove(client: PostgresClient, projectId: string): AsyncGenerator<undefined, void, undefined>;
+  /**
+   * Removes a bounded number of dead letters of a project that were received before `since`; resolves with whether there
+   * may be more.
+   */
   expireStep(client: PostgresClient, projectId: string, since: number): Promise<boolean>;
   /** An erasure cut items out of a batch. */
   shrunk(batchId: string, entries: readonly ShrunkEntry[]): void;
@@ -117,7 +120,7 @@ export async function openQueues(
   return {
     openQueue,
     withLease: (name, work) => withLease(workLeases(database, clock, logger), name, logger, work),
-    removeStep: (client, projectId) => removeEntriesStep(client, projectId, onDropped),
+    remove: (client, projectId) => removeEntries(client, projectId, onDropped),
     expireStep: (client, projectId, since) =>
       expireDeadLettersStep(client, projectId, since, onDropped),
     shrunk: (...batch) => each((queue) => queue.shrunk(...batch)),

@@ -3,6 +3,11 @@ import t from 'tap';
 import { dueProjects, expireTracesStep } from '../../../extensions/postgres/batches/purge.ts';
 import type { Result } from '../../../extensions/postgres/connection/statement.ts';
 import { erasedItems } from '../../../extensions/postgres/erasing/cleaning.ts';
+import { expireRejectionsStep } from '../../../extensions/postgres/housekeeping.ts';
+import {
+  expireDeadLettersStep,
+  removeEntries,
+} from '../../../extensions/postgres/queue/maintenance.ts';
 import { postgresTextDialect } from '../../../extensions/postgres/search/dialect.ts';
 import { searchTables } from '../../../extensions/postgres/search/tables.ts';
 import { postgresDialect } from '../../../extensions/postgres/traces/dialect.ts';
@@ -168,6 +173,41 @@ t.test('updates and children that wait are found by their age', async (t) => {
     t.match(removing, `using ${table}_by_age`);
     t.notMatch(removing, 'Seq Scan');
   }
+});
+
+t.test('rejections and dead letters that expire are found by their age', async (t) => {
+  const { postgres } = await traceDatabase(t, await server.database());
+  await postgres.query(`
+    INSERT INTO rejections (project, at, key, path, code, reason, count)
+      SELECT 'proj_test', n + 10, 'k', '/', 'c', 'r', 1 FROM generate_series(1, 20000) n;
+    INSERT INTO queue_dead_letters (branch, batch_id, seq, project, received_at, items, bytes, code, message, failed_at)
+      SELECT 1, n::text, n, 'proj_' || n % 2, n + 10, 1, 1, 'c', 'm', 1 FROM generate_series(1, 20000) n;
+    ANALYZE rejections, queue_dead_letters`);
+  const { plans, client } = explaining(postgres);
+  t.notOk(await expireRejectionsStep(client, 5));
+  t.notOk(await expireDeadLettersStep(client, 'proj_1', 5, () => {}));
+  t.match(plans[0], /using rejections_by_age/);
+  t.match(plans[1], /using queue_dead_letters_by_age/);
+  for (const plan of plans) t.notMatch(plan, 'Seq Scan');
+});
+
+t.test('removing the queues of a project looks at each row once', async (t) => {
+  const { postgres, count } = await traceDatabase(t, await server.database());
+  const project = `CASE n % 6000 WHEN 1 THEN 'proj_gone' ELSE 'proj_kept' END`;
+  await postgres.query(`
+    INSERT INTO idempotency (hash, request_hash, project, claim, expires_at)
+      SELECT sha256(n::text::bytea), '', ${project}, '', 1 FROM generate_series(1, 60000) n;
+    INSERT INTO queue_entries (branch, batch_id, seq, project, received_at, items, bytes, entered_at)
+      SELECT n % 3 + 1, 'b' || n, n, ${project}, 1, 2, 1, 1 FROM generate_series(1, 60000) n;
+    ANALYZE idempotency, queue_entries`);
+  const { plans, client } = explaining(postgres);
+  const dropped: number[] = [];
+  const onDropped = (_branch: number, items: number) => dropped.push(items);
+  for await (const _ of removeEntries(client, 'proj_gone', onDropped));
+  t.same(dropped, Array(10).fill(2));
+  t.same(await Promise.all(['idempotency', 'queue_entries'].map(count)), [59_990, 59_990]);
+  t.ok(plans.length < 35, `${plans.length} statements`);
+  for (const plan of plans) t.notMatch(plan, 'Seq Scan');
 });
 
 t.test('copies of runs are looked up by their index', async (t) => {

@@ -198,7 +198,7 @@ t.test('removes all entries of a deleted project, and refuses further ones', asy
   const drops: unknown[] = [];
   first.onDrop((drop) => drops.push(drop));
   place.deleted.add('proj_gone');
-  while (await one.removeStep(place.pool, 'proj_gone'));
+  for await (const _ of one.remove(place.pool, 'proj_gone'));
   for (const table of ['queue_entries', 'queue_dead_letters', 'idempotency']) {
     const { rows } = await place.pool.query(`SELECT * FROM ${table} WHERE project = 'proj_gone'`);
     t.same(rows, [], table);
