@@ -89,8 +89,12 @@ export function reachable(url: string): string {
   return url.replace(/\/\/(0\.0\.0\.0|\[::\])/, '//127.0.0.1');
 }
 
+/** The latency of the first event. */
+const LATENCY_MS = 850;
+
 function firstSteps(url: string, placed: PlacedKey): string[] {
   const key = keyInShell(placed);
+  const now = Date.now();
   const event = {
     id: 'hello-1',
     trace_id: 'hello',
@@ -98,8 +102,8 @@ function firstSteps(url: string, placed: PlacedKey): string[] {
     kind: 'llm',
     status: 'success',
     name: 'first call',
-    start_time: inShell('date -u +%FT%T.000Z'),
-    end_time: inShell('date -u +%FT%T.850Z'),
+    start_time: new Date(now - LATENCY_MS).toISOString(),
+    end_time: new Date(now).toISOString(),
     inputs: { prompt: 'Hi' },
     outputs: { text: 'Hello!' },
   };
@@ -115,11 +119,6 @@ function firstSteps(url: string, placed: PlacedKey): string[] {
     '',
     `  curl -s '${url}/api/v1/traces/hello?payloads=true' -H ${header}`,
   ];
-}
-
-/** The output of a command, inside of a text that a POSIX shell reads in single quotes. */
-function inShell(command: string): string {
-  return `'$(${command})'`;
 }
 
 /** The key as a word of a POSIX shell. The value of a file stays out of the printed text. */
