@@ -61,6 +61,12 @@ const CUSTOM_FIELDS_WITHIN: readonly {
   { key: 'metadata', layer: 'metadata', within: ['custom_fields'] },
 ];
 
+/** The keys of the attributes that are or may hold `custom_fields`, with the path to it within a kvlist value. */
+export const CUSTOM_FIELDS_PATHS: ReadonlyMap<string, readonly string[]> = new Map([
+  ...CUSTOM_FIELDS.map(({ key }) => [key, []] as const),
+  ...CUSTOM_FIELDS_WITHIN.map(({ key, within }) => [key, within] as const),
+]);
+
 export type CustomFieldLayerName = 'context' | 'extra' | 'metadata' | 'event';
 export const CUSTOM_FIELD_LAYERS = ['context', 'extra', 'metadata', 'event'] as const;
 

@@ -3,7 +3,8 @@ import { MAX_FIELD_BYTES } from '../json/fields.ts';
 import { PAYLOAD_FIELDS, type PayloadField } from '../observation.ts';
 import type { Rejection } from '../rejection.ts';
 import { resourceAt, resourceField, scopeAt, scopeField, spanAt, spanField } from './context.ts';
-import { wrongCustomFields } from './custom-fields.ts';
+import { wrongFieldsInJson } from './custom-fields-json.ts';
+import { wrongFieldsInWire } from './custom-fields-wire.ts';
 import { MAX_DECODED_WEIGHT, OtlpField, OtlpFlag, ResourceField, ScopeField } from './fields.ts';
 import type { ResourceMembers, SharedMembers } from './metadata-bytes.ts';
 import { compactBytes, metadataBytes, resourceMembers, sharedMembers } from './metadata-bytes.ts';
@@ -77,7 +78,9 @@ function customFieldRejections(index: OtlpIndex): Rejection[] {
     const resource = spanField(index, position, OtlpField.RESOURCE);
     let path: string | undefined;
     if ((spanField(index, position, OtlpField.FLAGS) & OtlpFlag.CUSTOM_FIELDS) !== 0) {
-      path = wrongCustomFields(spanAt(index, position).attributes);
+      const start = spanField(index, position, OtlpField.START);
+      const end = spanField(index, position, OtlpField.END);
+      path = wrongCustomFields(index, start, end, SPAN_ATTRIBUTES);
       if (path !== undefined) path = `${pathOfSpan(index, position)}.attributes.${path}`;
     }
     if (path === undefined && !ofResources.has(resource)) {
@@ -97,10 +100,27 @@ function customFieldRejections(index: OtlpIndex): Rejection[] {
 function wrongOfResource(index: OtlpIndex, resource: number): string | undefined {
   const flags = resourceField(index, resource, ResourceField.FLAGS);
   if ((flags & OtlpFlag.CUSTOM_FIELDS) === 0) return undefined;
-  const path = wrongCustomFields(resourceAt(index, resource).attributes);
+  const start = resourceField(index, resource, ResourceField.RESOURCE_START);
+  const end = resourceField(index, resource, ResourceField.RESOURCE_END);
+  const path = wrongCustomFields(index, start, end, RESOURCE_ATTRIBUTES);
   if (path === undefined) return undefined;
   const place = resourceField(index, resource, ResourceField.PLACE);
   return `resourceSpans[${place}].resource.attributes.${path}`;
+}
+
+/** The tags of attributes in protobuf. */
+const SPAN_ATTRIBUTES = 74;
+const RESOURCE_ATTRIBUTES = 10;
+
+/** The path from the attributes of the span or resource at [start, end) to its first wrong `custom_fields`. */
+function wrongCustomFields(
+  { type, bytes }: OtlpIndex,
+  start: number,
+  end: number,
+  attributesTag: number,
+): string | undefined {
+  if (type === 'otlp_proto') return wrongFieldsInWire(bytes, start, end, attributesTag);
+  return wrongFieldsInJson(bytes, start);
 }
 
 function invalidId(index: OtlpIndex, position: number): string | undefined {
