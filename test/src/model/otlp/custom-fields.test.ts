@@ -173,3 +173,24 @@ t.test('no value of a span with custom fields becomes text', async (t) => {
     t.equal(texts, 0);
   }
 });
+
+t.test('a long integer of a span costs no call for each value', async (t) => {
+  const attributes = [
+    { key: 'a', value: { intValue: 9 } },
+    { key: 'b', value: { arrayValue: { values: Array(1000).fill({ intValue: 1 }) } } },
+  ];
+  const text = JSON.stringify(requestOf([spanOf(0, { attributes })]));
+  const index = jsonIndex(text.replace('"intValue":9', '"intValue":9007199254740993'));
+  const { parse } = JSON;
+  let revived = 0;
+  JSON.parse = (text, reviver) => {
+    if (reviver !== undefined) revived++;
+    return parse(text, reviver);
+  };
+  try {
+    t.match(otlpJson.payload(index, 0, ['metadata']).metadata, '"a":9007199254740993,');
+  } finally {
+    JSON.parse = parse;
+  }
+  t.equal(revived, 0);
+});
