@@ -11,7 +11,6 @@ import type { FacetCount } from '../store/rollups/reading.ts';
 import { byUse } from '../store/rollups/reading.ts';
 import type { CountedField } from '../store/rows/observed-values.ts';
 import { COUNTED_FIELDS, isCountedField } from '../store/rows/observed-values.ts';
-import type { StoredTrace } from '../store/store.ts';
 import { answerJson } from './answer.ts';
 import { fetched } from './listing.ts';
 import { invalidParameter, one, pageOfTraces, traceQuery } from './query.ts';
@@ -120,7 +119,6 @@ function countInto(counts: Counts, reading: StoreReading, asked: Asked): Promise
     return countContributions(counts, reading, field, asked);
   }
   if (isCountedField(field)) return countRows(counts, reading, field, asked);
-  if (field === 'state') return countStates(counts, reading, asked);
   throw invalidParameter('field', `must be one of ${FACET_FIELDS.join(', ')}, custom.KEY`);
 }
 
@@ -196,20 +194,6 @@ function countRows(
   );
 }
 
-/** The state depends on the time of the request. */
-function countStates(counts: Counts, reading: StoreReading, asked: Asked): Promise<Walked> {
-  const { store, tenant } = reading;
-  return walkStarted(
-    reading,
-    asked,
-    (filter) => store.traces.listTraces(tenant.projectId, filter),
-    ({ state }: StoredTrace) => {
-      counts.add(state);
-      return counts.bytes;
-    },
-  );
-}
-
 const FACET_FIELDS = Object.keys(FIELDS).filter(
-  (name) => isRollupField(name) || COUNTED_FIELDS.includes(name) || name === 'state',
+  (name) => isRollupField(name) || COUNTED_FIELDS.includes(name),
 );

@@ -1,7 +1,7 @@
 import type { Test } from 'tap';
 import type { Observation } from '../../src/model/observation.ts';
 import { parseQuery } from '../../src/query/parse.ts';
-import type { ObservedField } from '../../src/store/rows/observed-values.ts';
+import type { CountedField, ObservedField } from '../../src/store/rows/observed-values.ts';
 import { OBSERVED_COLUMNS } from '../../src/store/rows/observed-values.ts';
 import type { Store } from '../../src/store/store.ts';
 import { anObservation, nativeBatch, testProject as P } from '../helper/batches.ts';
@@ -52,7 +52,7 @@ function valueIn(field: ObservedField, event: Partial<Observation>): string | nu
 }
 
 /** The values of each trace, read in steps of some traces. */
-async function walked(store: Store, field: ObservedField, size: number, q = ''): Promise<string[]> {
+async function walked(store: Store, field: CountedField, size: number, q = ''): Promise<string[]> {
   const query = parseQuery(q, { ms: T0, ns: 0 });
   const found: string[] = [];
   let cursor: string | undefined;
@@ -89,5 +89,23 @@ export function observedValuesRules(t: Test, open: OpenForSummaries): void {
     }
     const other = await store.traces.countValues('proj_other', 'span', { limit: 10 });
     t.same([other.items, other.nextCursor], [[], null]);
+  });
+
+  t.test('a walk over states finds the state of each trace', async (t) => {
+    const { store } = await open(t);
+    const kinds: readonly Partial<Observation>[] = [
+      { status: 'error', ended: false, endTime: null },
+      { status: 'success', ended: true },
+      { status: 'running', ended: false, endTime: null },
+      { status: 'running', ended: false, endTime: null, startTime: null },
+    ];
+    await write(
+      store,
+      kinds.map((kind, i) => ({ traceId: `t-${i}`, id: `o-${i}`, ...kind })),
+    );
+    const { items } = await store.traces.listTraces(P, { limit: 10 });
+    const states = items.map(({ state }) => state).sort();
+    t.ok(new Set(states).size >= 3, 'traces have several states');
+    for (const size of [1, 10]) t.same(await walked(store, 'state', size), states);
   });
 }

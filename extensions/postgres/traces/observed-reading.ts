@@ -50,7 +50,7 @@ export async function countValues(
     ],
   );
   const { rows: traces, hasMore } = takeRows(listed, look.limit, countedBytes);
-  const counts = new ValueCounts(field);
+  const counts = new ValueCounts(field, look);
   if (isObservedField(field)) await countObservations(client, field, traces, counts);
   else for (const [, , , cell] of traces) counts.addTrace(cell);
   const spentMs = Math.max(0, now() - begun);

@@ -43,7 +43,7 @@ export function valueOperations(db: DatabaseSync) {
       const { sql, values } = plan.list(countedColumns(field), end);
       const found = keptTuples(db, lists, sql).iterate(...values);
       const { rows, hasMore } = takeRows(found, look.limit, countedBytes);
-      const counts = new ValueCounts(field);
+      const counts = new ValueCounts(field, look);
       if (isObservedField(field)) {
         const cellsIn = cells[OBSERVED_COLUMNS[field]];
         for (const [, , n] of rows) counts.addObservations(cellsIn(n));

@@ -1,9 +1,11 @@
 import { decodeJsonText } from '../../model/json/decode.ts';
-import type { ObservationError } from '../../model/observation.ts';
+import { OBSERVATION_STATUSES, type ObservationError } from '../../model/observation.ts';
+import type { Look } from '../plan/step.ts';
 import type { FacetCount } from '../rollups/reading.ts';
 import { endOfText } from './listed.ts';
 import { detailsFromColumn, sourceOfNumber } from './observation-row.ts';
 import type { Place } from './place.ts';
+import { stateOf } from './stored.ts';
 import type { TraceFacts } from './trace-summary.ts';
 import type { StepPage, WalkedRow, WalkedRows } from './walked-page.ts';
 import { stepPage } from './walked-page.ts';
@@ -12,7 +14,7 @@ import { stepPage } from './walked-page.ts';
 const OBSERVED_FIELDS = ['span', 'provider', 'prompt', 'error'] as const;
 export type ObservedField = (typeof OBSERVED_FIELDS)[number];
 /** The fields of traces whose values are counted from the rows. */
-const TRACE_FIELDS = ['source', 'release', 'tag'] as const;
+const TRACE_FIELDS = ['source', 'state', 'release', 'tag'] as const;
 /** The fields whose values are counted from the rows, `custom.KEY` among them. */
 export type CountedField = ObservedField | (typeof TRACE_FIELDS)[number] | `custom.${string}`;
 
@@ -44,8 +46,15 @@ export function countedColumns(field: CountedField): string {
 
 function traceColumn(field: Exclude<CountedField, ObservedField>): string {
   if (field === 'source' || field === 'release') return `t.${field}`;
+  if (field === 'state') return STATE;
   return 't.facts';
 }
+
+const FAILED = OBSERVATION_STATUSES.indexOf('error');
+/** The state of a trace that does not depend on the time, or its newest time; see `stateOf`. */
+const STATE = `CASE WHEN t.status = ${FAILED} THEN 'error'
+  WHEN t.is_ended = 1 OR (t.is_ended IS NULL AND t.end_ms IS NOT NULL) THEN 'finished'
+  ELSE CAST(t.newest_ms AS text) END`;
 
 /** About the bytes that are read for the values of a trace: they bound the work of a step. */
 export function countedBytes([, , , cell]: CountedRow): number {
@@ -58,10 +67,13 @@ const CELL_BYTES = 100;
 /** Counts the traces of each value. */
 export class ValueCounts {
   readonly #field: CountedField;
+  readonly #staleBefore: number;
   readonly #traces = new Map<string, number>();
 
-  constructor(field: CountedField) {
+  /** See `traceOf` for `staleBefore`. */
+  constructor(field: CountedField, { staleBefore }: Pick<Look, 'staleBefore'>) {
     this.#field = field;
+    this.#staleBefore = staleBefore;
   }
 
   /** The cells of the observations of a trace. */
@@ -76,9 +88,15 @@ export class ValueCounts {
 
   addTrace(cell: number | string | null): void {
     if (this.#field === 'source') this.#count(sourceOfNumber(Number(cell ?? 0)));
+    else if (this.#field === 'state') this.#count(this.#stateIn(cell));
     else if (cell === null) return;
     else if (this.#field === 'release') this.#count(String(cell));
     else this.#addFacts(String(cell));
+  }
+
+  #stateIn(cell: number | string | null): string {
+    if (cell === 'error' || cell === 'finished') return cell;
+    return stateOf(null, false, cell === null ? null : Number(cell), this.#staleBefore);
   }
 
   #addFacts(text: string): void {

@@ -11,7 +11,7 @@ t.test('the tags of a trace are counted, whatever texts are in its facts', async
   ];
   for (const tags of lists) {
     for (const more of [{}, { custom: { tags: '"tags":["y"]', z: '"]' } }]) {
-      const counts = new ValueCounts('tag');
+      const counts = new ValueCounts('tag', { staleBefore: 0 });
       counts.addTrace(JSON.stringify({ models: ['"tags":["m"]'], tags, ...more }));
       t.same(
         counts.list(),
@@ -19,7 +19,7 @@ t.test('the tags of a trace are counted, whatever texts are in its facts', async
       );
     }
   }
-  const counts = new ValueCounts('tag');
+  const counts = new ValueCounts('tag', { staleBefore: 0 });
   for (const facts of [{ tags: ['a', 'b'] }, { custom: { tags: 'a' } }, { tags: ['a'] }]) {
     counts.addTrace(JSON.stringify(facts));
   }
