@@ -3,7 +3,7 @@ import { formatInstant, formatMs } from '../model/instant.ts';
 import { HOUR_MS } from '../model/usage-window.ts';
 import { FIELDS } from '../query/fields.ts';
 import type { Query } from '../query/query.ts';
-import { changesOfContribution } from '../store/rollups/contribution.ts';
+import { changesOfField } from '../store/rollups/contribution.ts';
 import type { ContributedTrace } from '../store/rollups/contribution-page.ts';
 import type { RollupField } from '../store/rollups/fields.ts';
 import { isRollupField, ROLLUP_FIELDS } from '../store/rollups/fields.ts';
@@ -128,7 +128,8 @@ async function countRollups(
   field: RollupField,
   { prefix, range, limit }: Asked,
 ): Promise<Walked> {
-  const { store, tenant, read, reads } = reading;
+  const { store, tenant, read, reads, exchange } = reading;
+  const latest = exchange.clock.now() + reads.limits.page_timeout;
   // The most used values of a part need not be those of the range.
   const most = range.to - range.from <= CHUNK_MS ? { most: limit } : {};
   let spent = 0;
@@ -146,7 +147,7 @@ async function countRollups(
     read.hold(counts.bytes);
     spent += part.spentMs;
     end = from;
-    if (spent >= reads.limits.page_time) break;
+    if (spent >= reads.limits.page_time || exchange.clock.now() >= latest) break;
   }
   const isPartial = end > range.from;
   return { isPartial, searchedTo: isPartial ? { ms: end, ns: 0 } : null };
@@ -165,8 +166,8 @@ function countContributions(
     reading,
     asked,
     (filter) => store.rollups.listContributions(tenant.projectId, filter),
-    ({ contribution }: ContributedTrace) => {
-      for (const [, of, value] of changesOfContribution(contribution)) {
+    ({ rollup }: ContributedTrace) => {
+      for (const [, of, value] of changesOfField(rollup, field)) {
         if (of === number) counts.add(value);
         else if (of === -number) counts.others++;
       }

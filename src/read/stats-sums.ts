@@ -2,7 +2,7 @@ import type { Instant } from '../model/observation.ts';
 import { HOUR_MS } from '../model/usage-window.ts';
 import type { Query, QueryTerm } from '../query/query.ts';
 import type { RollupChange } from '../store/rollups/contribution.ts';
-import { changesOfContribution } from '../store/rollups/contribution.ts';
+import { changesOfField } from '../store/rollups/contribution.ts';
 import type { RollupField } from '../store/rollups/fields.ts';
 import {
   isRollupField,
@@ -135,13 +135,14 @@ async function fromTraces(
 ): Promise<SummedStats> {
   const { store, tenant } = reading;
   const sums = new PointSums(stepMs);
-  const pick = pickOf(groupBy, filter);
+  const field = groupBy ?? filter?.field ?? 'all';
+  const pick = pickOf(groupBy, field, filter?.values ?? null);
   const walked = await walkStarted(
     reading,
     { query, range },
     (filter) => store.rollups.listContributions(tenant.projectId, filter),
-    ({ at, contribution }) => {
-      for (const change of changesOfContribution(contribution)) {
+    ({ at, rollup }) => {
+      for (const change of changesOfField(rollup, field)) {
         const key = pick(change);
         if (key !== undefined) sums.add(key, at, change[NUMBERS], change[LATENCIES]);
       }
@@ -159,13 +160,13 @@ const LATENCIES = 4;
 /** The group that a change of a trace counts for; undefined for none. The numbers are those that rollups have. */
 function pickOf(
   groupBy: RollupField | null,
-  filter: Filter | undefined,
+  field: RollupField,
+  values: readonly string[] | null,
 ): (change: RollupChange) => string | null | undefined {
-  const field = ROLLUP_FIELDS[groupBy ?? filter?.field ?? 'all'];
-  const values = filter?.values ?? null;
+  const number = ROLLUP_FIELDS[field];
   return ([, of, value]) => {
-    if (of === -field && of !== 0) return groupBy === null || values !== null ? undefined : null;
-    if (of !== field || (values !== null && !values.includes(value))) return undefined;
+    if (of === -number && of !== 0) return groupBy === null || values !== null ? undefined : null;
+    if (of !== number || (values !== null && !values.includes(value))) return undefined;
     return groupBy === null ? null : value;
   };
 }

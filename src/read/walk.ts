@@ -4,6 +4,7 @@ import type { Query } from '../query/query.ts';
 import { SEARCHED_TRACES } from '../store/rows/trace-page.ts';
 import type { StepPage } from '../store/rows/walked-page.ts';
 import type { TraceFilter } from '../store/store.ts';
+import { workClock } from '../thread/work-clock.ts';
 import { fetched, nextSize, SMALLEST_STEP } from './listing.ts';
 import type { StoreReading } from './stored-request.ts';
 import type { StepRange } from './time-range.ts';
@@ -11,7 +12,7 @@ import { startedWithin } from './time-range.ts';
 
 /** The end of a walk. */
 export type Walked = {
-  /** The work of the store ended the walk: it has seen the traces down to `searchedTo`. */
+  /** The work or the time ended the walk: it has seen the traces down to `searchedTo`. */
   readonly isPartial: boolean;
   readonly searchedTo: Instant | null;
 };
@@ -22,9 +23,11 @@ export const SHARE_OF_SUMS = 0.5;
 /** The traces of a walk: those that match and started within the range. */
 type WalkOf = { readonly query: Query; readonly range: StepRange };
 
+type Walking = Pick<StoreReading, 'read' | 'reads' | 'exchange'>;
+
 /** Walks over the matching traces that started within a range, as `walkTraces` does. */
 export function walkStarted<Item>(
-  reading: Pick<StoreReading, 'read' | 'reads'>,
+  reading: Walking,
   { query, range }: WalkOf,
   find: (filter: TraceFilter) => Promise<StepPage<Item>>,
   add: (item: Item) => number,
@@ -39,15 +42,18 @@ export function walkStarted<Item>(
 }
 
 /**
- * Walks over all traces that match, newest first, each step in a turn of its own, until half of `page_time` of the store's work.
- * `fetch` finds up to `size` traces; `add` returns the bytes that the request holds in all. A step that the store cancels
+ * Walks over all traces that match, newest first, each step in a turn of its own, until half of `page_time` of work: the
+ * store's, and that of `add`, which costs more than the statement for traces with many values. A walk over a cold disk works little and
+ * waits long, so it also ends after `page_timeout`. `fetch` finds up to `size` traces; `add` returns the bytes that the request holds in all. A step that the store cancels
  * for being slow is repeated with the fewest traces; if it is slow again, the walk ends there, unless it is the first one.
  */
 export async function walkTraces<Item>(
-  { read, reads: { limits } }: Pick<StoreReading, 'read' | 'reads'>,
+  { read, reads: { limits }, exchange: { clock } }: Walking,
   fetch: (cursor: string | undefined, size: number) => Promise<StepPage<Item>>,
   add: (item: Item) => number,
+  measure: () => () => number = workClock,
 ): Promise<Walked> {
+  const end = clock.now() + limits.page_timeout;
   let cursor: string | undefined;
   let size = SEARCHED_TRACES;
   const budget = limits.page_time * SHARE_OF_SUMS;
@@ -65,12 +71,14 @@ export async function walkTraces<Item>(
     }
     const { items, nextCursor, searchedTo, spentMs } = step;
     let bytes = 0;
+    const adding = measure();
     for (const item of items) bytes = add(item);
+    const workMs = spentMs + adding();
     read.hold(bytes);
-    spent += spentMs;
+    spent += workMs;
     if (nextCursor === null) return { isPartial: false, searchedTo: null };
-    if (spent >= budget) return { isPartial: true, searchedTo };
-    size = nextSize(size, spentMs, budget - spent);
+    if (spent >= budget || clock.now() >= end) return { isPartial: true, searchedTo };
+    size = nextSize(size, workMs, budget - spent);
     cursor = nextCursor;
     seenTo = searchedTo;
   }

@@ -3,7 +3,6 @@ import type { DatabaseSync } from 'node:sqlite';
 import { LruCache } from '../../../src/component/lru.ts';
 import type { RowQuery } from '../../../src/sqlite/rows.ts';
 import { tuples } from '../../../src/sqlite/rows.ts';
-import { workClock } from '../../../src/sqlite/work-clock.ts';
 import type { Look, TraceScope } from '../../../src/store/plan/step.ts';
 import { countsOf, stepPlan } from '../../../src/store/plan/step.ts';
 import type {
@@ -20,6 +19,7 @@ import {
   ValueCounts,
 } from '../../../src/store/rows/observed-values.ts';
 import { takeRows } from '../../../src/store/rows/page.ts';
+import { workClock } from '../../../src/thread/work-clock.ts';
 import { dialectIn } from '../search/dialect.ts';
 import type { PlaceCells } from './read-operations.ts';
 import { endOfStep, keptTuples, MAX_STATEMENTS, probedCounts } from './read-operations.ts';

@@ -1,7 +1,5 @@
 import type { StepPage, WalkedRows } from '../rows/walked-page.ts';
 import { walkedPage } from '../rows/walked-page.ts';
-import type { Contribution } from './contribution.ts';
-import { contributionFromText } from './contribution.ts';
 
 /** The place of a trace in listings, and the column `rollup`. */
 export type ContributedRow = readonly [ms: number, ns: number, n: number, rollup: string | null];
@@ -13,7 +11,8 @@ export type ContributionPage = StepPage<ContributedTrace>;
 export type ContributedTrace = {
   /** The time that orders listings, in milliseconds since the epoch. */
   readonly at: number;
-  readonly contribution: Contribution;
+  /** Its column `rollup`. The reader decodes it, so that the work counts as the reader's. */
+  readonly rollup: string;
 };
 
 /** The columns of a `ContributedRow`, in its order. */
@@ -25,7 +24,5 @@ export function contributedBytes([, , , rollup]: ContributedRow): number {
 
 /** Traces that have not contributed yet are left out, as rollups do not have them either. */
 export function contributionPage(step: ContributionStep): ContributionPage {
-  return walkedPage(step, ([at, , , rollup]) =>
-    rollup === null ? undefined : { at, contribution: contributionFromText(rollup) },
-  );
+  return walkedPage(step, ([at, , , rollup]) => (rollup === null ? undefined : { at, rollup }));
 }

@@ -1,4 +1,5 @@
 import { decodeJsonText } from '../../model/json/decode.ts';
+import { endOfText } from '../rows/listed.ts';
 import type { ObservationGroup } from '../rows/observation-groups.ts';
 import { statusOf } from '../rows/observation-row.ts';
 import type { TraceSummary } from '../rows/trace-summary.ts';
@@ -76,22 +77,47 @@ export type RollupChange = readonly [
   latencies: readonly number[],
 ];
 
-/** The changes that a contribution makes, one for each value. */
-export function changesOfContribution(contribution: Contribution): RollupChange[] {
+/** The changes of one field that the contribution with this text makes. Those of all fields cost several times as much. */
+export function changesOfField(text: string, field: RollupField): RollupChange[] {
+  const isOfTrace = field === 'all' || TRACE_FIELDS.some((one) => one === field);
+  const contribution = contributionFromText(isOfTrace ? withoutGroups(text) : text);
+  return changesOfContribution(contribution, ROLLUP_FIELDS[field]);
+}
+
+/** The groups are most of the text of a contribution. The hour, the sums and the latency in front of the values have no text. */
+function withoutGroups(text: string): string {
+  const sums = text.indexOf('[', 1);
+  let at = text.indexOf('[', sums + 1) + 1;
+  while (at < text.length && text[at] !== ']') {
+    at = text[at] === '"' ? (endOfText(text, at) ?? text.length) : at + 1;
+  }
+  return `${text.slice(0, at + 1)},[]]`;
+}
+
+/** The changes that a contribution makes, one for each value; `only`: those of this field. */
+export function changesOfContribution(contribution: Contribution, only?: number): RollupChange[] {
   const [hour, sums, latency, values, groups] = contribution;
   const numbers = [1, ...sums];
   const latencies = latency === null ? [] : [latency, 1];
-  const changes: RollupChange[] = [[hour, ROLLUP_FIELDS.all, WHOLE, numbers, latencies]];
+  const changes: RollupChange[] = [];
+  if (isWanted(ROLLUP_FIELDS.all, only)) {
+    changes.push([hour, ROLLUP_FIELDS.all, WHOLE, numbers, latencies]);
+  }
   for (const [i, field] of TRACE_FIELDS.entries()) {
     const value = values[i] ?? null;
-    if (value === null) continue;
     const number = ROLLUP_FIELDS[field];
+    if (value === null || !isWanted(number, only)) continue;
     if (value === TOO_LONG) changes.push([hour, -number, OTHER, numbers, latencies]);
     else changes.push([hour, number, value, numbers, latencies]);
   }
   for (const [field, value, own, ownLatencies] of groups) {
+    if (!isWanted(field, only)) continue;
     if (value === null) changes.push([hour, -field, OTHER, [1, ...own], ownLatencies]);
     else changes.push([hour, field, value, [1, ...own], ownLatencies]);
   }
   return changes;
+}
+
+function isWanted(field: number, only: number | undefined): boolean {
+  return only === undefined || field === only;
 }

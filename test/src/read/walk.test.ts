@@ -6,18 +6,32 @@ import { walkTraces } from '../../../src/read/walk.ts';
 
 const slow = new RetryableError('query_timeout', 'too slow');
 
-/** A walk over ten traces, whose steps are slow if `isSlow` says so. */
-async function walked(isSlow: (cursor: number, size: number) => boolean, pageTime = 1e9) {
+type Conditions = {
+  readonly pageTime?: number;
+  readonly pageTimeout?: number;
+  /** Milliseconds of work for each trace that the walk adds. */
+  readonly addingMs?: number;
+};
+
+/** A walk over ten traces, whose steps take 10 ms of the store's work, and are slow if `isSlow` says so. */
+async function walked(
+  isSlow: (cursor: number, size: number) => boolean,
+  { pageTime = 1e9, pageTimeout = 1e9, addingMs = 0 }: Conditions = {},
+) {
+  let now = 0;
+  let workMs = 0;
   const sizes: number[] = [];
   let held = 0;
-  const reading: Pick<StoreReading, 'read' | 'reads'> = {
+  const reading: Pick<StoreReading, 'read' | 'reads' | 'exchange'> = {
     read: { turn: (work: () => Promise<unknown>) => work(), hold: (n: number) => (held = n) },
-    reads: { limits: { page_time: pageTime } },
+    reads: { limits: { page_time: pageTime, page_timeout: pageTimeout } },
+    exchange: { clock: { now: () => now } },
   } as never;
   const seen: number[] = [];
   const end = await walkTraces(
     reading,
-    async (cursor, size) => {
+    async (cursor: string | undefined, size: number) => {
+      now += 100;
       const first = Number(cursor ?? 0);
       sizes.push(size);
       if (isSlow(first, size)) throw slow;
@@ -27,7 +41,14 @@ async function walked(isSlow: (cursor: number, size: number) => boolean, pageTim
       const items = [first, first + 1];
       return { items, nextCursor: isLast ? null : String(next), searchedTo, spentMs: 10 };
     },
-    (item) => seen.push(item) * 100,
+    (item) => {
+      workMs += addingMs;
+      return seen.push(item) * 100;
+    },
+    () => {
+      const before = workMs;
+      return () => workMs - before;
+    },
   );
   return { end, sizes, seen, held };
 }
@@ -43,10 +64,30 @@ t.test('a walk ends at its budget, which is half of that of a list', async (t) =
     [40, 4],
     [41, 6],
   ] as const) {
-    const { end, seen } = await walked(() => false, pageTime);
+    const { end, seen } = await walked(() => false, { pageTime });
     t.same(end, { isPartial: true, searchedTo: { ms: 1_000 - traces, ns: 0 } });
     t.equal(seen.length, traces);
   }
+});
+
+t.test('the work of adding the traces counts, and makes steps smaller', async (t) => {
+  const { end, seen, sizes } = await walked(() => false, { pageTime: 200, addingMs: 15 });
+  t.same(end, { isPartial: true, searchedTo: { ms: 994, ns: 0 } });
+  t.equal(seen.length, 6, 'three steps of 40 ms');
+  t.same(sizes, [512, 256, 128]);
+});
+
+t.test('a walk that waits for its store ends after the time of a page', async (t) => {
+  for (const [pageTimeout, traces] of [
+    [200, 4],
+    [201, 6],
+  ] as const) {
+    const { end, seen } = await walked(() => false, { pageTimeout });
+    t.same(end, { isPartial: true, searchedTo: { ms: 1_000 - traces, ns: 0 } });
+    t.equal(seen.length, traces);
+  }
+  const whole = await walked(() => false, { pageTimeout: 500 });
+  t.equal(whole.end.isPartial, false, 'the last step is the end');
 });
 
 t.test('steps become smaller in front of the end of the budget', async (t) => {

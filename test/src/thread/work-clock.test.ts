@@ -1,5 +1,5 @@
 import t from 'tap';
-import { workClock } from '../../../src/sqlite/work-clock.ts';
+import { workClock } from '../../../src/thread/work-clock.ts';
 
 t.test('the work of a thread grows, and is never more than the time that has passed', async (t) => {
   const begun = performance.now();
