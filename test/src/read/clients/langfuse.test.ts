@@ -154,3 +154,26 @@ t.test('scores need ingest:write', async (t) => {
     t.equal((await call(method, path)).status, 403, path);
   }
 });
+
+t.test('refuses a body of more than 32,768 values before it is decoded', async (t) => {
+  const { call } = await clientListener(t);
+  // The body, the list, and the elements behind the first one.
+  const list = (length: number) => ({ list: Array(length).fill(1), text: ',[{"\\,'.repeat(9_000) });
+  const { parse } = JSON;
+  let decoded = 0;
+  JSON.parse = (text, reviver) => {
+    if (text.includes('"list"')) decoded++;
+    return parse(text, reviver);
+  };
+  try {
+    t.match(await call('POST', '/api/public/scores', list(32_765)), { status: 400 });
+    t.equal(decoded, 1);
+    t.match(await call('POST', '/api/public/scores', list(32_766)), {
+      status: 413,
+      json: { code: 'body_too_large', message: 'The body has more than 32768 values.' },
+    });
+    t.equal(decoded, 1);
+  } finally {
+    JSON.parse = parse;
+  }
+});
