@@ -47,3 +47,21 @@ t.test('rejects the bodies that wait for the thread when it closes', async (t) =
   for (const { status } of await scans) t.equal(status, 'rejected');
   await t.rejects(scan(), { code: 'scan_failed' });
 });
+
+t.test('converts log records of more than 64 KiB in the thread', async (t) => {
+  const scanner = createScanner();
+  t.teardown(() => scanner.close());
+  const body = (bytes: number) => {
+    const [before, after] = ['{"resourceLogs":[],"x":"', '"}'];
+    return Buffer.from(`${before}${'x'.repeat(bytes - before.length - after.length)}${after}`);
+  };
+  const wanted = { ...WANTED, format: 'otlp_json' } as const;
+  const isInThread = async (bytes: number, logs: boolean) => {
+    const prepared = scanner.prepare(body(bytes), { ...wanted, logs }, 'project');
+    t.equal((await prepared).index.count, 0);
+    return prepared instanceof Promise;
+  };
+  t.equal(await isInThread(65_536, true), false);
+  t.equal(await isInThread(65_537, true), true);
+  t.equal(await isInThread(SMALL_BODY_BYTES, false), false);
+});
