@@ -4,6 +4,7 @@ import { clipped, nanosOfUsd, sentCost, tagsOf } from '../details.ts';
 import type { IgnoredValues } from '../ignored.ts';
 import { decodeJson } from './decode.ts';
 import { OPEN_BRACKET, QUOTE } from './grammar.ts';
+import { narrowStringIn } from './narrow.ts';
 import {
   elementsOf,
   findMembers,
@@ -30,7 +31,7 @@ export function membersAt<Name extends string>(
 /** A string within the length of a detail; undefined for any other value. */
 export function detailText(bytes: Buffer, member: Member | undefined): string | undefined {
   if (member === undefined || bytes[member.start] !== QUOTE) return undefined;
-  return clipped(stringIn(bytes, member.start, member.end));
+  return clipped(narrowStringIn(bytes, member.start, member.end));
 }
 
 /** As `detailText`; a number reads as its digits, such as the version of a prompt. */

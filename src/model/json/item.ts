@@ -15,6 +15,7 @@ import { decodeJson } from './decode.ts';
 import { COMMON, SIZED } from './fields.ts';
 import { OPEN_BRACE, QUOTE } from './grammar.ts';
 import { isId, MAX_ID_BYTES } from './id.ts';
+import { narrowStringAt, narrowStringIn } from './narrow.ts';
 import {
   endOf,
   findMembers,
@@ -38,12 +39,13 @@ import { parseVersion } from './version.ts';
 export function ownId(index: JsonIndex, position: number): string | undefined {
   const slot = idSlot(index, position);
   const length = lengthAt(index, position, slot);
-  // Longer than any id whose characters are all escapes: no need to decode it.
-  if (length > 6 * MAX_ID_BYTES + 2) return undefined;
+  if (length > LONGEST_ID) return undefined;
   if (length > LONG_ID) return longId(index, position, slot);
   return idIn(index, position, slot);
 }
 
+/** Quotes included, an id whose characters are all escapes. A longer one is not decoded. */
+const LONGEST_ID = 6 * MAX_ID_BYTES + 2;
 /** Longer ids are decoded once for each index. */
 const LONG_ID = 512;
 const longIds = new WeakMap<JsonIndex, Map<number, string | undefined>>();
@@ -71,14 +73,15 @@ export function firstTextAt(
   slots: readonly number[],
 ): string | null {
   for (const slot of slots) {
-    const text = stringAt(index, position, slot);
+    const text = narrowStringAt(index, position, slot);
     if (text !== undefined && text !== '') return text;
   }
   return null;
 }
 
-/** An optional id; null if it is empty. */
+/** An optional id; null if it is empty, or longer than any id: the validation processor rejects such items. */
 export function idAt(index: JsonIndex, position: number, slot: number): string | null {
+  if (lengthAt(index, position, slot) > LONGEST_ID) return null;
   return stringAt(index, position, slot) || null;
 }
 
@@ -195,6 +198,22 @@ const SIZED_COUNT = Object.keys(SIZED).length;
 export function compactSize(index: JsonIndex, position: number, place: number): number {
   return index.sizes[position * SIZED_COUNT + place] ?? 0;
 }
+
+/** Bytes of the custom fields of all items: each of their members is decoded, at up to four microseconds. */
+export function customFieldBytes(index: JsonIndex): number {
+  let bytes = 0;
+  for (let position = 0; position < index.count; position++) {
+    for (const slot of CUSTOM_FIELD_SLOTS) bytes += lengthAt(index, position, slot);
+  }
+  return bytes;
+}
+
+const CUSTOM_FIELD_SLOTS: readonly number[] = [
+  COMMON.custom_fields,
+  COMMON['metadata.custom_fields'],
+  COMMON['extra.metadata.custom_fields'],
+  COMMON['context_metadata.custom_fields'],
+];
 
 /** Merged from context metadata, effective metadata and the event itself; later ones win. */
 export function customFieldsOf(
@@ -313,7 +332,7 @@ function countIn(bytes: Buffer, start: number, end: number): number | undefined 
 export function errorAt(index: JsonIndex, position: number): ObservationError | null {
   const type = typeAt(index, position, COMMON.error);
   if (type === 'string') {
-    const message = stringAt(index, position, COMMON.error);
+    const message = narrowStringAt(index, position, COMMON.error);
     return message === '' ? null : { message: message ?? null, type: null, stacktrace: null };
   }
   if (type !== 'object') return null;
@@ -329,7 +348,7 @@ export function errorAt(index: JsonIndex, position: number): ObservationError | 
 
 function textOf(bytes: Buffer, member: Member | undefined): string | null {
   if (member === undefined || bytes[member.start] !== QUOTE) return null;
-  return stringIn(bytes, member.start, member.end);
+  return narrowStringIn(bytes, member.start, member.end);
 }
 
 /** `FormatModule.source`: the received text of the item. */

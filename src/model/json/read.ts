@@ -165,18 +165,20 @@ export function findMembers<Name extends string>(
 ): Partial<Record<Name, Member>> {
   // Without a prototype, because a name may be that of one of its members.
   const found: Partial<Record<Name, Member>> = Object.create(null);
+  const longest = ESCAPE_BYTES * Math.max(...names.map(({ length }) => length));
   const text = textOf(bytes);
   let at = spaceFrom(text, start + 1);
   while (bytes[at] === QUOTE) {
     const { escapes } = text;
     const keyEnd = skipString(text, at + 1);
     const isEscaped = text.escapes !== escapes;
+    // A key with escapes costs much, so it is decoded once, and not at all if it is longer than each name.
+    const isShort = keyEnd - at - 2 <= longest;
+    const key = isEscaped && isShort ? stringIn(bytes, at, keyEnd) : undefined;
     const valueStart = skipColon(text, keyEnd);
     const end = skipValue(text, valueStart, 1);
     for (const name of names) {
-      const isNamed = isEscaped
-        ? stringIn(bytes, at, keyEnd) === name
-        : isTextAt(bytes, at + 1, keyEnd - 1, name);
+      const isNamed = isEscaped ? key === name : isTextAt(bytes, at + 1, keyEnd - 1, name);
       if (isNamed) found[name] = { key: name, start: valueStart, end };
     }
     at = spaceFrom(text, end);
@@ -185,6 +187,9 @@ export function findMembers<Name extends string>(
   }
   return found;
 }
+
+/** The most bytes of a unit of UTF-16 in JSON. */
+const ESCAPE_BYTES = 6;
 
 /** Whether the UTF-8 at [start, end) is this text. */
 function isTextAt(bytes: Buffer, start: number, end: number, wanted: string): boolean {

@@ -4,8 +4,9 @@ import { clipped, detailsOf, nanosOfUsd, sentCost } from '../details.ts';
 import type { IgnoredValues } from '../ignored.ts';
 import { costIn, detailScalar, detailText, membersAt, numberIn, tagsIn } from '../json/details.ts';
 import { metadataSlot, payloadBytes } from '../json/item.ts';
+import { narrowStringAt } from '../json/narrow.ts';
 import type { Member } from '../json/read.ts';
-import { endOf, isPresent, startOf, stringAt, typeAt } from '../json/read.ts';
+import { endOf, isPresent, startOf, typeAt } from '../json/read.ts';
 import { NATIVE } from './fields.ts';
 
 /** Members of the metadata that give a detail which the event itself lacks. */
@@ -20,7 +21,7 @@ export function nativeDetails(
   const { bytes } = index;
   const inMetadata = membersAt(index, position, metadataSlot(index, position), IN_METADATA);
   const prompt = membersAt(index, position, NATIVE.prompt, ['name', 'version']);
-  const own = (slot: number) => clipped(stringAt(index, position, slot));
+  const own = (slot: number) => clipped(narrowStringAt(index, position, slot));
   const ownTags = memberAt(index, position, NATIVE.tags);
   const tags = ownTags ?? inMetadata.tags;
   return detailsOf({

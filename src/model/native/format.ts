@@ -21,7 +21,8 @@ import {
   usageBytesOf,
   versionAt,
 } from '../json/item.ts';
-import { isPresent, stringAt } from '../json/read.ts';
+import { narrowStringAt } from '../json/narrow.ts';
+import { isPresent } from '../json/read.ts';
 import { documentScanner } from '../json/scan.ts';
 import { itemTexts, rootTexts } from '../json/texts.ts';
 import {
@@ -77,7 +78,7 @@ function head(index: JsonIndex, position: number): ItemHead {
       return idAt(index, position, parentSlot(index, position));
     },
     get name() {
-      return stringAt(index, position, COMMON.name) ?? null;
+      return narrowStringAt(index, position, COMMON.name) ?? null;
     },
     get kind() {
       return kindAt(index, position);
@@ -91,17 +92,20 @@ function head(index: JsonIndex, position: number): ItemHead {
 }
 
 function kindAt(index: JsonIndex, position: number): ObservationKind | null {
-  return memberOf(OBSERVATION_KINDS, stringAt(index, position, kindSlot(index, position)));
+  return memberOf(OBSERVATION_KINDS, narrowStringAt(index, position, kindSlot(index, position)));
 }
 
 function statusAt(index: JsonIndex, position: number): ObservationStatus | null {
-  return memberOf(OBSERVATION_STATUSES, stringAt(index, position, NATIVE.status));
+  return memberOf(OBSERVATION_STATUSES, narrowStringAt(index, position, NATIVE.status));
 }
 
 function observe(index: JsonIndex, position: number, requestIndex: number): Observation {
   const id = ownId(index, position);
   const traceId = idAt(index, position, COMMON.trace_id);
-  const operation = memberOf(OBSERVATION_OPERATIONS, stringAt(index, position, NATIVE.operation));
+  const operation = memberOf(
+    OBSERVATION_OPERATIONS,
+    narrowStringAt(index, position, NATIVE.operation),
+  );
   // The validation processor rejects such events; not every pipeline has one.
   if (id === undefined || traceId === null || operation === null) {
     throw new PermanentError('unreadable_event', 'The event has no id, trace or operation.');
@@ -116,13 +120,13 @@ function observe(index: JsonIndex, position: number, requestIndex: number): Obse
     index: requestIndex,
     operation,
     version: versionAt(index, position),
-    name: stringAt(index, position, COMMON.name) ?? null,
+    name: narrowStringAt(index, position, COMMON.name) ?? null,
     kind: kindAt(index, position),
     status: statusAt(index, position),
     startTime: instantAt(index, position, COMMON.start_time, false) ?? null,
     endTime,
     ended: operation !== 'start' || endTime !== null,
-    model: stringAt(index, position, NATIVE.model) ?? null,
+    model: narrowStringAt(index, position, NATIVE.model) ?? null,
     usage: tokenUsageAt(index, position, NATIVE.usage, 'anthropic', { ignored, path: 'usage' }),
     sessionId: firstTextAt(index, position, SESSION_SLOTS),
     userId: firstTextAt(index, position, USER_SLOTS),

@@ -3,8 +3,11 @@ import { resourceField, scopeField, spanField } from './context.ts';
 import {
   MAX_SHARED_WEIGHT,
   MAX_WEIGHT,
+  OTLP_STRIDE,
   OtlpField,
+  RESOURCE_STRIDE,
   ResourceField,
+  SCOPE_STRIDE,
   ScopeField,
   WEIGHT_OF_KEY,
 } from './fields.ts';
@@ -26,6 +29,17 @@ export function tooHeavy(index: OtlpIndex, position: number): string | undefined
     return `resourceSpans[${outer}].scopeSpans[${inner}].scope has more than ${OF_SHARED}`;
   }
   return undefined;
+}
+
+/** The weight of all spans, resources and scopes. */
+export function weightOf({ count, spans, resources, scopes }: OtlpIndex): number {
+  let weight = 0;
+  for (let i = 0; i < count; i++) weight += spans[i * OTLP_STRIDE + OtlpField.WEIGHT] ?? 0;
+  for (let i = ResourceField.WEIGHT; i < resources.length; i += RESOURCE_STRIDE) {
+    weight += resources[i] ?? 0;
+  }
+  for (let i = ScopeField.WEIGHT; i < scopes.length; i += SCOPE_STRIDE) weight += scopes[i] ?? 0;
+  return weight;
 }
 
 const OF_SPAN = keysOfWeight(MAX_WEIGHT);

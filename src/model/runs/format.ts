@@ -25,6 +25,7 @@ import {
   usageBytesOf,
   versionAt,
 } from '../json/item.ts';
+import { narrowStringAt } from '../json/narrow.ts';
 import { isPresent, type Member, stringAt, stringIn, textAt, typeAt } from '../json/read.ts';
 import { documentScanner } from '../json/scan.ts';
 import { rootTexts } from '../json/texts.ts';
@@ -85,7 +86,7 @@ function head(index: JsonIndex, position: number): ItemHead {
       return ancestors().parentId;
     },
     get name() {
-      return stringAt(index, position, COMMON.name) ?? null;
+      return narrowStringAt(index, position, COMMON.name) ?? null;
     },
     get kind() {
       return kindOfRunType(runTypeAt(index, position));
@@ -115,7 +116,7 @@ function observe(index: JsonIndex, position: number, requestIndex: number): Obse
     index: requestIndex,
     operation,
     version: versionAt(index, position),
-    name: stringAt(index, position, COMMON.name) ?? null,
+    name: narrowStringAt(index, position, COMMON.name) ?? null,
     kind: kindOfRunType(runType),
     status: STATUS_OF[operation],
     startTime,
@@ -148,7 +149,9 @@ function timeAt(
 }
 
 function hasTime(index: JsonIndex, position: number, name: 'start_time' | 'end_time'): boolean {
-  return isPresent(index, position, COMMON[name]) && stringAt(index, position, COMMON[name]) !== '';
+  return (
+    isPresent(index, position, COMMON[name]) && narrowStringAt(index, position, COMMON[name]) !== ''
+  );
 }
 
 /** A run with an end time has ended, also if the time is malformed. */
@@ -158,7 +161,7 @@ function operationAt(index: JsonIndex, position: number): ObservationOperation {
 }
 
 function runTypeAt(index: JsonIndex, position: number): string | null {
-  return stringAt(index, position, COMMON.run_type) || null;
+  return narrowStringAt(index, position, COMMON.run_type) || null;
 }
 
 const STATUS_OF = { start: 'running', finish: 'success', error: 'error' } as const;
