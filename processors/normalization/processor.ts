@@ -1,13 +1,18 @@
 import type { BatchProcessor, Settings } from '../../src/component/component.ts';
 import type { Batch, SealedBatch } from '../../src/model/batch.ts';
+import type { BatchIndex } from '../../src/model/batch-index.ts';
 import { observeEach, SMALL_BODY_BYTES, smallIndexOf } from '../../src/model/formats.ts';
+import { customFieldBytes } from '../../src/model/json/item.ts';
+import { isJsonIndex } from '../../src/model/json/read.ts';
 import { withinLimits } from '../../src/model/narrow-limits.ts';
+import { WEIGHT_OF_KEY } from '../../src/model/otlp/fields.ts';
+import { weightOf } from '../../src/model/otlp/weight.ts';
 import type { Observed } from './large.ts';
 import { createLargeObserver, itemFailure } from './large.ts';
 
 /**
  * Turns raw items into observations: decodes narrow fields and leaves payloads in the raw batch, the source of the
- * observations. A narrow field beyond its limit is cut. Large batches are normalized in a thread.
+ * observations. A narrow field beyond its limit is cut. Large batches are normalized in a thread, and those with many keys.
  *
  *   raw batch ── its items, one by one ─┬─ observation ─────────────▶ observation batch ─▶ exporters
  *                                       └─ cannot be read: counted, logged, a dead letter of the queue
@@ -20,7 +25,8 @@ export function createProcessor(settings: Settings): BatchProcessor<'raw'> {
   const large = createLargeObserver();
 
   function observe(batch: SealedBatch): Observed | Promise<Observed> {
-    if (smallIndexOf(batch, SMALL_BODY_BYTES) === undefined) return large.observe(batch);
+    const index = smallIndexOf(batch, SMALL_BODY_BYTES);
+    if (index === undefined || isDense(index)) return large.observe(batch);
     const { observations, failures } = observeEach(batch);
     return { observations: observations.map(withinLimits), failures: failures.map(itemFailure) };
   }
@@ -45,4 +51,15 @@ export function createProcessor(settings: Settings): BatchProcessor<'raw'> {
       return emit(batch, observed, again);
     },
   };
+}
+
+/** Custom fields of 512 KiB would hold the event loop for a quarter of a second. */
+const MOST_CUSTOM_FIELD_BYTES = 65_536;
+/** Keys of attributes, of which a new one takes three microseconds. Clients spend more than 60 bytes on each. */
+const MOST_KEYS = 16_384;
+
+/** The body is small and takes long all the same. */
+function isDense(index: BatchIndex): boolean {
+  if (isJsonIndex(index)) return customFieldBytes(index) > MOST_CUSTOM_FIELD_BYTES;
+  return weightOf(index) > MOST_KEYS * WEIGHT_OF_KEY;
 }

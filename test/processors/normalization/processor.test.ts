@@ -112,3 +112,24 @@ t.test('counts an unreadable item once over all retries', async (t) => {
   await processor.process?.(batch, true);
   t.equal(settings.metrics.value(FAILED), 1);
 });
+
+t.test('normalizes a small batch with many keys in a thread', async (t) => {
+  const processor = createNormalization(testSettings('processor', 'normalization'));
+  t.teardown(() => processor.shutdown(AbortSignal.abort()));
+  const isInThread = async (batch: SealedBatch) => {
+    const result = processor.process?.(batch);
+    t.equal(((await result) as ObservationBatch).observations.length, batch.requestItems);
+    return result instanceof Promise;
+  };
+  const text = 'x'.repeat(32_768 - '{"k":""}'.length);
+  const fields = (k: string) => nativeEvent({ metadata: { custom_fields: { k } } });
+  t.equal(await isInThread(nativeBatch([fields(text), fields(text)])), false);
+  t.equal(await isInThread(nativeBatch([fields(text), fields(`${text}x`)])), true);
+  const spans = (count: number) =>
+    [8_000, count - 8_000].map((each, span) => ({
+      attributes: Object.fromEntries(Array.from({ length: each }, (_, i) => [`${span}.${i}`, 'a'])),
+    }));
+  // The resource has one, too.
+  t.equal(await isInThread(otlpBatch(spans(16_383))), false);
+  t.equal(await isInThread(otlpBatch(spans(16_384))), true);
+});
