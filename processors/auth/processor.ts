@@ -70,8 +70,8 @@ function authenticateByStore(settings: Settings, config: AuthConfig): RequestPro
   }
 
   /** Drops items that an erasure has blocked. */
-  function process(batch: ReceivedBatch): void {
-    blocks?.apply(batch);
+  function process(batch: ReceivedBatch): Promise<void> | undefined {
+    return blocks?.apply(batch, settings.clock);
   }
 
   return {

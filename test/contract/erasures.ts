@@ -191,7 +191,7 @@ export function erasures(t: Test, open: OpenForErasures): void {
     await finish();
     t.same(await idsOf(store, project), ['trace-1', 'trace-2', 'trace-3']);
     const next = received(batchOf(events, project, clock.now()));
-    store.erasures.blocks.apply(next);
+    await store.erasures.blocks.apply(next, clock);
     t.same([...(takeDropped(next) ?? [])], [['erasure_block', 1]]);
   });
 
@@ -436,7 +436,7 @@ export function erasures(t: Test, open: OpenForErasures): void {
       clock.now(),
     );
     const before = received(source);
-    store.erasures.blocks.apply(before);
+    await store.erasures.blocks.apply(before, clock);
     t.equal(before.items, 1, 'the request loses them before it is durable');
     t.same([...(takeDropped(before) ?? [])], [['erasure_block', 3]]);
     const after = await reopen('crash');

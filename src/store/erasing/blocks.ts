@@ -1,5 +1,9 @@
+import type { Clock } from '../../component/component.ts';
+import { inTurns } from '../../component/turns.ts';
 import type { ObservationBatch, ReceivedBatch } from '../../model/batch.ts';
 import { headOf, observeItem, positionOf } from '../../model/formats.ts';
+import { isJsonIndex } from '../../model/json/read.ts';
+import { tooHeavy } from '../../model/otlp/weight.ts';
 import { drop, isOpen } from '../../model/verbs.ts';
 import { withoutItems } from './items.ts';
 import { sha256 } from './named.ts';
@@ -55,14 +59,22 @@ export class ErasureBlocks {
     return this.#byProject.size > 0;
   }
 
-  /** Drops the blocked items of a request. */
-  apply(batch: ReceivedBatch): void {
+  /** Drops the blocked items of a request. A large batch is read in turns: its spans take seconds. */
+  apply(batch: ReceivedBatch, clock: Clock): Promise<void> | undefined {
     const blocks = this.#byProject.get(batch.tenant.projectId);
-    if (blocks === undefined) return;
-    const open = Array.from({ length: batch.requestItems }, (_, item) => item).filter((item) =>
-      isOpen(batch, item),
-    );
-    const named = open.map((item) => namedBy(batch, item));
+    return blocks === undefined ? undefined : inTurns(this.#dropping(batch, blocks), clock);
+  }
+
+  /** Yields after each item. */
+  *#dropping(batch: ReceivedBatch, blocks: ReadonlyMap<string, number>): Generator<void> {
+    const open: number[] = [];
+    const named: Named[] = [];
+    for (let item = 0; item < batch.requestItems; item++) {
+      if (!isOpen(batch, item)) continue;
+      open.push(item);
+      named.push(namedBy(batch, item));
+      yield;
+    }
     for (const at of this.#blocked(blocks, named)) drop(batch, open[at] ?? 0, BLOCKED);
   }
 
@@ -100,7 +112,11 @@ export class ErasureBlocks {
   }
 }
 
+/** No user is read of a span with too many elements to look, which the validation processor rejects. */
 function namedBy({ index }: ReceivedBatch, item: number): Named {
+  if (!isJsonIndex(index) && tooHeavy(index, item) !== undefined) {
+    return { traceId: headOf(index, item).traceId, userId: null };
+  }
   try {
     const { traceId, userId } = observeItem(index, item);
     return { traceId, userId };

@@ -1,4 +1,5 @@
 import t from 'tap';
+import { systemClock } from '../../../../src/component/clock.ts';
 import { takeDropped } from '../../../../src/model/verbs.ts';
 import { withoutIds } from '../../../../src/store/erasing/answers.ts';
 import type { BlockRow } from '../../../../src/store/erasing/blocks.ts';
@@ -43,7 +44,7 @@ t.test('a block drops an item with the user, and the items of its trace', async 
     nativeEvent({ id: '3', trace_id: 'a', metadata: { user_id: 'u' } }),
   ];
   const batch = received(nativeBatch(events));
-  (await blocks(blockHash('user', 'u'))).apply(batch);
+  (await blocks(blockHash('user', 'u'))).apply(batch, systemClock);
   t.equal(batch.items, 1);
   t.same([...(takeDropped(batch) ?? [])], [['erasure_block', 2]]);
 });
@@ -51,10 +52,33 @@ t.test('a block drops an item with the user, and the items of its trace', async 
 t.test('a block of a trace id drops its spans, and no user with the same text', async (t) => {
   const id = '0af7651916cd43dd8448eb211c80319c';
   const batch = received(otlpBatch([{ traceId: id }, { traceId: 'f'.repeat(32) }]));
-  (await blocks(blockHash('user', id))).apply(batch);
+  (await blocks(blockHash('user', id))).apply(batch, systemClock);
   t.equal(batch.items, 2);
-  (await blocks(blockHash('id', id))).apply(batch);
+  (await blocks(blockHash('id', id))).apply(batch, systemClock);
   t.equal(batch.items, 1);
+});
+
+t.test('a batch is read in turns, and dropped as a whole', async (t) => {
+  let now = 0;
+  // Each item takes longer than a turn.
+  const slow = { ...systemClock, now: () => (now += 20) };
+  const user = (id: string) => ({ metadata: { user_id: id } });
+  const events = ['u', 'v', 'u'].map((id, i) => nativeEvent({ trace_id: `${i}`, ...user(id) }));
+  const batch = received(nativeBatch(events));
+  const applying = (await blocks(blockHash('user', 'u'))).apply(batch, slow);
+  t.equal(batch.items, 3, 'the first turn ends before the last item is read');
+  await applying;
+  t.equal(batch.items, 1);
+});
+
+t.test('a span with too many keys is blocked by its trace, and not decoded', async (t) => {
+  const traceId = '0af7651916cd43dd8448eb211c80319c';
+  const attributes = Object.fromEntries(Array.from({ length: 32_768 }, (_, i) => [`k${i}`, 'a']));
+  const batch = received(otlpBatch([{ traceId, attributes: { 'user.id': 'u', ...attributes } }]));
+  (await blocks(blockHash('user', 'u'))).apply(batch, systemClock);
+  t.equal(batch.items, 1);
+  (await blocks(blockHash('id', traceId))).apply(batch, systemClock);
+  t.equal(batch.items, 0);
 });
 
 t.test('a block ends at its time', async (t) => {
@@ -63,7 +87,7 @@ t.test('a block ends at its time', async (t) => {
   const hash = blockHash('id', 'a');
   await made.renew(async () => [{ project: 'proj_test', hash, until: NOW }]);
   const batch = received(nativeBatch(events));
-  made.apply(batch);
+  made.apply(batch, systemClock);
   t.equal(batch.items, 1);
   t.equal(new ErasureBlocks(() => NOW).areSome, false);
 });
@@ -80,7 +104,7 @@ t.test('of reads that overlap the one that began last counts', async (t) => {
   first.resolve([]);
   await renewals[0];
   const batch = received(nativeBatch([nativeEvent({ trace_id: 'a' })]));
-  made.apply(batch);
+  made.apply(batch, systemClock);
   t.equal(batch.items, 0);
   await t.rejects(made.renew(() => Promise.reject(new Error('away'))));
   t.ok(made.areSome, 'a read that fails changes nothing');
