@@ -81,17 +81,40 @@ function argumentText(text: string): string {
 const ESCAPES: Readonly<Record<string, string>> = { n: '\n', r: '\r', t: '\t' };
 
 function javaScriptStack(text: string): ObservationError | undefined {
-  const first = /\n\s+at /.exec(text.slice(0, MAX_HEAD));
-  if (first === null) return undefined;
-  const head = text.slice(0, first.index);
+  const stack = stackIn(text.slice(0, MAX_HEAD));
+  if (stack === -1) return undefined;
+  const head = text.slice(0, stack);
+  const end = head.trimEnd().length;
   // LangChain repeats the message before the stack, which begins with the type and the message. It may end with a line break.
   for (let at = head.indexOf('\n\n'); at !== -1; at = head.indexOf('\n\n', at + 1)) {
-    const named = namedError(head.slice(at + 2));
-    if (named?.message?.trimEnd() === head.slice(0, at).trimEnd())
-      return { ...named, stacktrace: text.slice(at + 2) };
+    NAME.lastIndex = at + 2;
+    const type = NAME.exec(head)?.[1];
+    if (type === undefined || !isErrorName(type)) continue;
+    const message = head.slice(NAME.lastIndex);
+    const before = head.slice(0, at).trimEnd();
+    // A head has thousands of places, of which few have a message of the right length.
+    if (before.length !== Math.max(0, end - NAME.lastIndex)) continue;
+    if (message.trimEnd() === before) return { message, type, stacktrace: text.slice(at + 2) };
   }
   const named = namedError(head);
   return named === undefined ? undefined : { ...named, stacktrace: text };
+}
+
+/** The beginning of a text with the name of an error. */
+const NAME = /([A-Za-z_$][\w$.]{0,255}): /y;
+
+/**
+ * The line break before the first line of a stack, which is `at …` behind white space; -1 without one. A regular expression such as
+ * `\n\s+at ` takes the square of the line breaks of a text.
+ */
+function stackIn(text: string): number {
+  for (let at = text.indexOf('at '); at !== -1; at = text.indexOf('at ', at + 1)) {
+    let start = at;
+    while (start > 0 && /\s/.test(text[start - 1] ?? '')) start--;
+    const lineBreak = text.slice(start, Math.max(start, at - 1)).indexOf('\n');
+    if (lineBreak !== -1) return start + lineBreak;
+  }
+  return -1;
 }
 
 function namedError(text: string): ObservationError | undefined {

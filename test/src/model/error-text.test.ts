@@ -1,3 +1,5 @@
+import assert from 'node:assert/strict';
+import fc from 'fast-check';
 import t from 'tap';
 import { errorOfText } from '../../../src/model/error-text.ts';
 
@@ -80,4 +82,51 @@ t.test('a long text costs a time in proportion to its length', async (t) => {
   const begin = performance.now();
   for (const text of hostile) errorOfText(text);
   t.ok(performance.now() - begin < 1000);
+});
+
+/** The rule for errors of JavaScript, in a form whose time is the square of the length. */
+function bySquare(text: string): ReturnType<typeof errorOfText> {
+  const named = (part: string) => {
+    const [, type = '', message = ''] = /^([A-Za-z_$][\w$.]{0,255}): ([\s\S]*)$/.exec(part) ?? [];
+    return /(?:Error|Exception)$/.test(type) ? { message, type, stacktrace: null } : undefined;
+  };
+  const first = /\n\s+at /.exec(text);
+  if (first === null) return named(text) ?? { message: text, type: null, stacktrace: null };
+  const head = text.slice(0, first.index);
+  for (let at = head.indexOf('\n\n'); at !== -1; at = head.indexOf('\n\n', at + 1)) {
+    const found = named(head.slice(at + 2));
+    if (found?.message.trimEnd() === head.slice(0, at).trimEnd()) {
+      return { ...found, stacktrace: text.slice(at + 2) };
+    }
+  }
+  const found = named(head);
+  if (found !== undefined) return { ...found, stacktrace: text };
+  return named(text) ?? { message: text, type: null, stacktrace: null };
+}
+
+t.test('finds the stack of JavaScript in any text', async () => {
+  const parts = ['\n', '\n\n', ' ', '\t', 'at ', 'at', 'x', 'Error: ', 'TypeError: x', '\n  at f'];
+  fc.assert(
+    fc.property(fc.array(fc.constantFrom(...parts), { maxLength: 12 }), (list) => {
+      const text = list.join('');
+      assert.deepEqual(errorOfText(text), bySquare(text));
+    }),
+    { numRuns: 2000 },
+  );
+});
+
+t.test('searches no long text by an expression that may begin at each character', async (t) => {
+  const { exec } = RegExp.prototype;
+  const searching: RegExp[] = [];
+  RegExp.prototype.exec = function (text) {
+    if (!this.sticky && !this.source.startsWith('^') && text.length > 256) searching.push(this);
+    return exec.call(this, text);
+  };
+  try {
+    const text = '\n'.repeat(32_768);
+    t.match(errorOfText(text), { message: text, type: null, stacktrace: null });
+  } finally {
+    RegExp.prototype.exec = exec;
+  }
+  t.same(searching, []);
 });
