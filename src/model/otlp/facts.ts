@@ -494,10 +494,7 @@ function isNumber(value: unknown): boolean {
 }
 
 /** The value at a path of keys through kvlists. */
-export function within(
-  value: OtlpValue | undefined,
-  path: readonly string[],
-): OtlpValue | undefined {
+function within(value: OtlpValue | undefined, path: readonly string[]): OtlpValue | undefined {
   let found = value;
   for (const key of path) {
     found = found?.kvlistValue?.values?.findLast((entry) => entry.key === key)?.value;

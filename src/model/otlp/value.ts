@@ -86,7 +86,7 @@ export function hasValue(value: OtlpValue | null | undefined): boolean {
 }
 
 /** The value is neither absent nor null. */
-export function isNonNull(value: OtlpValue | null | undefined): boolean {
+function isNonNull(value: OtlpValue | null | undefined): boolean {
   if (value === undefined || value === null) return false;
   return (
     isSet(value.stringValue) ||
