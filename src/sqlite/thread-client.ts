@@ -222,7 +222,10 @@ class GroupingClient implements ThreadClient {
     }
     const refused = failures?.find((failure) => isUnwritable(failure?.errcode));
     if (refused !== undefined) this.#events.unwritable?.(refused.message);
-    const unread = failures?.find((failure) => isUnreadable(failure?.errcode));
+    // SQLite reports most parts of a disk that cannot be read as damage.
+    const unread = failures?.find(
+      (failure) => isUnreadable(failure?.errcode) || isDamage(failure?.errcode),
+    );
     if (unread !== undefined) this.#events.unreadable?.(unread.message);
   }
 

@@ -19,10 +19,13 @@ import {
   errcodeOf,
   isFull,
   isSyncFailure,
+  isUnreadable,
   primaryCode,
   SQLITE_FULL,
   SQLITE_IOERR,
 } from './result-code.ts';
+
+const FULL: Failure = { message: 'database or disk is full', errcode: SQLITE_FULL };
 
 type Outcome = { results: unknown[]; failures: (Failure | undefined)[] | undefined };
 
@@ -73,9 +76,7 @@ function openWithReserve(module: OperationModule): Opened {
   try {
     return openConnection(module, data);
   } catch (error) {
-    const hasReserve =
-      data.access === 'write' && data.reserve !== undefined && existsSync(data.reserve);
-    if (!isFull(errcodeOf(error)) || !hasReserve) throw error;
+    if (!isFull(errcodeOf(error)) || data.access === 'read' || !hasReserve()) throw error;
   }
   releaseReserve();
   const { connection, opening } = openConnection(module, data);
@@ -84,7 +85,7 @@ function openWithReserve(module: OperationModule): Opened {
 
 function runGroup(connection: Connection, calls: readonly Call[]): Outcome {
   if (broken !== undefined) return allFailed(calls, broken);
-  if (isDraining) return drain(connection, calls);
+  if (isDraining) return oneByOne(connection, calls, true);
   try {
     return { results: transaction(connection, calls), failures: undefined };
   } catch (error) {
@@ -92,11 +93,10 @@ function runGroup(connection: Connection, calls: readonly Call[]): Outcome {
     const failure = failureOf(error);
     if (isFull(failure.errcode)) {
       releaseReserve();
-      return drain(connection, calls);
+      return oneByOne(connection, calls, true);
     }
-    if (primaryCode(failure.errcode) === SQLITE_IOERR) return allFailed(calls, failure);
-    if (calls.length === 1) return allFailed(calls, failure);
-    return oneByOne(connection, calls);
+    if (isOfDisk(failure) || calls.length === 1) return allFailed(calls, failure);
+    return oneByOne(connection, calls, false);
   }
 }
 
@@ -146,6 +146,10 @@ function run(connection: Connection, call: Call): unknown {
   return operation(...args);
 }
 
+function hasReserve(): boolean {
+  return data.reserve !== undefined && existsSync(data.reserve);
+}
+
 /** Deletes the reserve of a full disk, because SQLite needs room in its log even to delete. */
 function releaseReserve(): void {
   if (data.reserve === undefined) return;
@@ -154,24 +158,29 @@ function releaseReserve(): void {
   isDraining = true;
 }
 
-/** Runs the calls that free space and gives the space back to the disk; calls that need space fail. */
-function drain(connection: Connection, calls: readonly Call[]): Outcome {
-  const full = { message: 'database or disk is full', errcode: SQLITE_FULL };
+/** Runs each call in a transaction of its own: on a full disk only those that need no space, and then gives freed space back. */
+function oneByOne(connection: Connection, calls: readonly Call[], isFullDisk: boolean): Outcome {
   const results = new Array<unknown>(calls.length);
   const failures = new Array<Failure | undefined>(calls.length);
+  let needsRoom = isFullDisk;
+  let fault: Failure | undefined;
   for (const [i, call] of calls.entries()) {
-    if (broken !== undefined || connection.growing.has(call[0])) {
-      failures[i] = broken ?? full;
-      continue;
-    }
+    failures[i] = broken ?? fault;
+    if (needsRoom && connection.growing.has(call[0])) failures[i] ??= FULL;
+    if (failures[i] !== undefined) continue;
     try {
       results[i] = transaction(connection, [call])[0];
     } catch (error) {
-      failures[i] = failureOf(error);
+      const failure = broken ?? failureOf(error);
+      failures[i] = failure;
+      if (isFull(failure.errcode)) {
+        if (!isDraining) releaseReserve();
+        needsRoom = true;
+      } else if (isOfDisk(failure)) fault = failure;
     }
   }
-  shrink(connection);
-  if (data.reserve !== undefined && existsSync(data.reserve)) isDraining = false;
+  if (needsRoom) shrink(connection);
+  if (isDraining && hasReserve()) isDraining = false;
   return { results, failures };
 }
 
@@ -194,19 +203,9 @@ function checkpoint(connection: Connection, mode: 'RESTART' | 'TRUNCATE'): void 
   }
 }
 
-/** Runs each call in a transaction of its own. */
-function oneByOne(connection: Connection, calls: readonly Call[]): Outcome {
-  const results = new Array<unknown>(calls.length);
-  const failures = new Array<Failure | undefined>(calls.length);
-  for (const [i, call] of calls.entries()) {
-    try {
-      if (broken === undefined) results[i] = transaction(connection, [call])[0];
-      else failures[i] = broken;
-    } catch (error) {
-      failures[i] = broken ?? failureOf(error);
-    }
-  }
-  return { results, failures };
+/** Whether any other call would fail too. A part of the file that cannot be read fails only the calls that need it. */
+function isOfDisk({ errcode }: Failure): boolean {
+  return primaryCode(errcode) === SQLITE_IOERR && !isUnreadable(errcode);
 }
 
 /** Each call of a reading thread has a snapshot of its own, and holds it no longer than it runs. */

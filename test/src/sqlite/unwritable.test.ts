@@ -9,7 +9,9 @@ import { advanceUntil } from '../../helper/until.ts';
 
 /** SQLite's extended result codes. */
 const READONLY = 8;
+const CORRUPT = 11;
 const IOERR_READ = 266;
+const IOERR_SHORT_READ = 522;
 const IOERR_WRITE = 778;
 const IOERR_FSYNC = 1034;
 const IOERR_SHMSIZE = 4874;
@@ -80,16 +82,54 @@ t.test('takes a part of the file that cannot be read for no failing disk', async
   t.same(logged('Database cannot be written; retrying'), []);
 });
 
-t.test('is not ready while a disk reads nothing for a write', async (t) => {
-  const { database, clock } = await open(t);
-  await database.write('refuseWrites', [IOERR_READ]);
-  await t.rejects(database.write('add', [1]), { code: 'storage_failed' });
-  await advanceUntil(clock, 0, () => !database.health().ready);
-  const message = 'The files cannot be written: refused by the disk.';
-  t.match(database.health(), { ready: false, healthy: false, message });
-  await database.write('refuseWrites', [0]);
-  await advanceUntil(clock, 1000, () => database.health().ready);
-  t.equal(await database.write('add', [7]), 14);
+for (const [name, errcode] of Object.entries({ CORRUPT, IOERR_READ, IOERR_SHORT_READ })) {
+  t.test(`a call that fails with ${name} fails no other call of its group`, async (t) => {
+    const { database, clock } = await open(t);
+    for (let i = 0; i < 3; i++) {
+      const group = await Promise.allSettled([
+        database.write('add', [2 * i]),
+        database.write('failWith', [errcode]),
+        database.write('add', [2 * i + 1]),
+      ]);
+      t.match(group, [
+        { status: 'fulfilled' },
+        { reason: { code: 'storage_failed' } },
+        { status: 'fulfilled' },
+      ]);
+      clock.advance(1000);
+    }
+    t.same(await database.read('all', []), [0, 1, 2, 3, 4, 5]);
+    t.equal(database.health().ready, true);
+  });
+
+  t.test(`is not ready while every write fails with ${name}`, async (t) => {
+    const { database, clock } = await open(t);
+    await database.write('refuseWrites', [errcode]);
+    await t.rejects(database.write('add', [1]), { code: 'storage_failed' });
+    await advanceUntil(clock, 0, () => !database.health().ready);
+    const message = 'The files cannot be written: refused by the disk.';
+    t.match(database.health(), { ready: false, healthy: false, message });
+    await database.write('refuseWrites', [0]);
+    await advanceUntil(clock, 1000, () => database.health().ready);
+    t.equal(await database.write('add', [7]), 14);
+  });
+}
+
+t.test('a failing disk fails the rest of a group at once', async (t) => {
+  const { database } = await open(t);
+  const group = await Promise.allSettled([
+    database.write('failWith', [IOERR_READ]),
+    database.write('add', [1]),
+    database.write('failWith', [IOERR_WRITE]),
+    database.write('add', [2]),
+  ]);
+  t.match(group, [
+    { reason: { message: `it fails with ${IOERR_READ}` } },
+    { status: 'fulfilled' },
+    { reason: { message: `it fails with ${IOERR_WRITE}` } },
+    { reason: { message: `it fails with ${IOERR_WRITE}` } },
+  ]);
+  t.same(await database.read('all', []), [1]);
 });
 
 t.test('asks for a restart after a failed sync', async (t) => {
