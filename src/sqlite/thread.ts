@@ -85,6 +85,7 @@ function openWithReserve(module: OperationModule): Opened {
 
 function runGroup(connection: Connection, calls: readonly Call[]): Outcome {
   if (broken !== undefined) return allFailed(calls, broken);
+  if (isDraining && hasReserve()) isDraining = false;
   if (isDraining) return oneByOne(connection, calls, true);
   try {
     return { results: transaction(connection, calls), failures: undefined };
@@ -180,7 +181,6 @@ function oneByOne(connection: Connection, calls: readonly Call[], isFullDisk: bo
     }
   }
   if (needsRoom) shrink(connection);
-  if (isDraining && hasReserve()) isDraining = false;
   return { results, failures };
 }
 

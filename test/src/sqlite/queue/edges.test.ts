@@ -171,7 +171,10 @@ async function fillsAndDrains(t: Test, reserveMiB: number): Promise<void> {
   const isAccepted = (): Promise<boolean> =>
     queue.append(bigBatch(500_000)).then(
       () => true,
-      () => false,
+      (error: unknown) => {
+        t.match(error, { message: /too little free space/ }, 'refused before it is tried');
+        return false;
+      },
     );
   while (!(await isAccepted())) await sleep(50);
   t.ok(isReserved(), 'the reserve is restored');
