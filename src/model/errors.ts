@@ -1,3 +1,4 @@
+import { constants } from 'node:os';
 import type { ItemFailure, Tenant } from './batch.ts';
 import type { StoredAnswer } from './request-context.ts';
 
@@ -26,7 +27,10 @@ export class RetryableError extends Error {
 
 /** Whether a call of the file system failed because the disk, or the quota of its user, is full. */
 export function isDiskFull(error: unknown): boolean {
-  return error instanceof Error && 'code' in error && /^(ENOSPC|EDQUOT)$/.test(String(error.code));
+  if (!(error instanceof Error)) return false;
+  // Node has no name for a reached quota: its code is UNKNOWN.
+  const { code, errno } = error as NodeJS.ErrnoException;
+  return code === 'ENOSPC' || errno === -constants.errno.EDQUOT;
 }
 
 /** For a batch whose request was already answered with a failure (`RequestContext.signal`). */

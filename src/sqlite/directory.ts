@@ -1,20 +1,23 @@
-import { randomFillSync } from 'node:crypto';
 import { constants } from 'node:fs';
-import { lstat, open, readFile, rename, rm, statfs } from 'node:fs/promises';
+import { lstat, open, readFile, rm, statfs } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import type { Clock, Logger } from '../component/component.ts';
 import { isDiskFull, RetryableError } from '../model/errors.ts';
 import { ensureDirectory, refuseLinks } from './directory-guard.ts';
 import { identitiesOf, movedOf } from './file-identity.ts';
+import {
+  RESERVE_ENDINGS,
+  removeUnfinishedReserve,
+  reserveExists,
+  reserveFilling,
+} from './reserve.ts';
 import { errcodeOf, isBusy } from './result-code.ts';
 import { SALVAGE_ENDINGS } from './salvage.ts';
 
-/** Ending of a reserve that is not complete. */
-const NEW = '.new';
 /** Endings of every file that a database has in its directory. */
 const ENDINGS = [
-  ...['.lock', '.pid', '.filled', '.reserve', `.reserve${NEW}`],
+  ...['.lock', '.pid', '.filled', ...RESERVE_ENDINGS.map((ending) => `.reserve${ending}`)],
   ...['', '-wal', '-shm', '-journal', ...SALVAGE_ENDINGS].map((ending) => `.db${ending}`),
 ];
 
@@ -184,6 +187,7 @@ async function watchSpace(
   options: DirectoryOptions,
 ): Promise<Space> {
   const { minFreeBytes, reserveBytes, clock, logger } = options;
+  await removeUnfinishedReserve(reserveFile);
   let reserved = await reserveExists(reserveFile, reserveBytes);
   let isShort = false;
   let freeBytes: number | undefined;
@@ -192,7 +196,11 @@ async function watchSpace(
   let cancelLook: (() => void) | undefined;
   let lookedAt = 0;
   let looking: Promise<void> | undefined;
-  let filling: Promise<void> | undefined;
+  const reserve = reserveFilling(reserveFile, reserveBytes, options, () => {
+    reserved = true;
+    if (isDraining) logger.info({ directory }, 'Reserve restored; accepting resumed');
+    isDraining = false;
+  });
 
   async function look(): Promise<void> {
     const { bavail, bsize } = await statfs(directory);
@@ -207,22 +215,9 @@ async function watchSpace(
         );
       } else logger.info({ directory, free }, 'Disk space sufficient; accepting resumed');
     }
-    if (!reserved && reserveBytes > 0 && free >= minFreeBytes + 1.5 * reserveBytes)
-      restoreReserve();
-  }
-
-  /** Runs in the background; only `close` waits for it. */
-  function restoreReserve(): void {
-    filling ??= fillReserve(reserveFile, reserveBytes)
-      .then(() => {
-        reserved = true;
-        if (isDraining) logger.info({ directory }, 'Reserve restored; accepting resumed');
-        isDraining = false;
-      })
-      .catch((err: unknown) => logger.warn({ reserveFile, err }, 'Reserve could not be created'))
-      .finally(() => {
-        filling = undefined;
-      });
+    const spare = reserveBytes / 2;
+    if (!reserved && reserveBytes > 0 && free >= minFreeBytes + reserveBytes + spare)
+      reserve.fill(isDraining ? spare : 0);
   }
 
   function lookAgain(): void {
@@ -263,14 +258,9 @@ async function watchSpace(
     settled: async () => {
       cancelLook?.();
       await looking;
-      await filling;
+      await reserve.settled();
     },
   };
-}
-
-async function reserveExists(file: string, bytes: number): Promise<boolean> {
-  const found = await lstat(file).catch(() => undefined);
-  return found !== undefined && found.size >= bytes;
 }
 
 function healthOf(ready: boolean, free: number | null, min: number): DiskHealth {
@@ -284,22 +274,4 @@ function healthOf(ready: boolean, free: number | null, min: number): DiskHealth 
 function diskFull(): RetryableError {
   const message = 'the disk has too little free space';
   return new RetryableError('disk_full', message, { retryAfterMs: 5000 });
-}
-
-/** Writes incompressible bytes, so that the file system really allocates the space. */
-async function fillReserve(file: string, bytes: number): Promise<void> {
-  const temporary = file + NEW;
-  await rm(temporary, { force: true });
-  const handle = await open(temporary, 'wx', 0o600);
-  try {
-    const block = randomFillSync(Buffer.alloc(Math.min(bytes, 1 << 20)));
-    for (let written = 0; written < bytes; written += block.length) await handle.writeFile(block);
-    await handle.sync();
-  } catch (error) {
-    await rm(temporary, { force: true });
-    throw error;
-  } finally {
-    await handle.close();
-  }
-  await rename(temporary, file);
 }

@@ -10,6 +10,7 @@ const SQLITE_CONSTRAINT = 19;
 const SQLITE_NOTADB = 26;
 const IOERR_READ = 266;
 const IOERR_SHORT_READ = 522;
+const IOERR_WRITE = 778;
 const IOERR_FSYNC = 1034;
 const IOERR_DIR_FSYNC = 1290;
 const IOERR_SHMSIZE = 4874;
@@ -21,6 +22,11 @@ export function primaryCode(errcode: number | undefined): number | undefined {
 /** No room in the file system, or for the shared memory file beside the database. */
 export function isFull(errcode: number | undefined): boolean {
   return primaryCode(errcode) === SQLITE_FULL || errcode === IOERR_SHMSIZE;
+}
+
+/** Only the file system knows why: SQLite reports a reached quota as any other failed write. */
+export function isRefusedWrite(errcode: number | undefined): boolean {
+  return errcode === IOERR_WRITE;
 }
 
 /** Another connection has the lock. */

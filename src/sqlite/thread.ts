@@ -15,9 +15,11 @@ import { returnPages, TRUNCATE_LOG, truncateLog } from './maintenance.ts';
 import type { Connection, Opened } from './opening.ts';
 import { openConnection } from './opening.ts';
 import type { Call, Failure, OperationModule, ThreadData, ThreadMessage } from './operation.ts';
+import { isOutOfRoom } from './reserve.ts';
 import {
   errcodeOf,
   isFull,
+  isRefusedWrite,
   isSyncFailure,
   isUnreadable,
   primaryCode,
@@ -76,7 +78,7 @@ function openWithReserve(module: OperationModule): Opened {
   try {
     return openConnection(module, data);
   } catch (error) {
-    if (!isFull(errcodeOf(error)) || data.access === 'read' || !hasReserve()) throw error;
+    if (data.access === 'read' || !hasReserve() || !isFull(failureOf(error).errcode)) throw error;
   }
   releaseReserve();
   const { connection, opening } = openConnection(module, data);
@@ -231,9 +233,13 @@ function allFailed(calls: readonly Call[], failure: Failure): Outcome {
 }
 
 function failureOf(error: unknown): Failure {
+  const errcode = errcodeOf(error);
+  if (data.reserve !== undefined && isRefusedWrite(errcode) && isOutOfRoom(data.reserve)) {
+    return FULL;
+  }
   return {
     message: error instanceof Error ? error.message : String(error),
-    errcode: errcodeOf(error),
+    errcode,
     dataError: dataErrorIn(error)?.code,
   };
 }

@@ -21,7 +21,7 @@ export function readOperations(db: DatabaseSync) {
 }
 
 /** The result code of the commits of the next groups; 0 commits them. */
-const disk = { errcode: 0, next: 0 };
+const disk = { errcode: 0, next: 0, hasFailed: false };
 
 export function groupEnd() {
   return {
@@ -46,6 +46,11 @@ export function writeOperations(db: DatabaseSync) {
       throw new Error('it fails');
     },
     failWith: (errcode: number): void => {
+      throw Object.assign(new Error(`it fails with ${errcode}`), { errcode });
+    },
+    failOnce: (errcode: number): boolean => {
+      if (disk.hasFailed) return true;
+      disk.hasFailed = true;
       throw Object.assign(new Error(`it fails with ${errcode}`), { errcode });
     },
     refuseWrites: (errcode: number): void => {
