@@ -62,7 +62,10 @@ export type Database<Known extends Operations> = {
   readonly read: Caller<Known['read']>;
   /** Like `read`, for operations that may take long: they delay other searches, and no read. */
   readonly search: Caller<Known['read']>;
-  /** Truncates the log, which holds pages as they were before a deletion. Resolves with whether it is empty. */
+  /**
+   * Truncates the log, which holds pages as they were before a deletion. Resolves with whether it is empty. Rejects with `disk_full` while
+   * the disk is so full that the log could not grow again.
+   */
   truncateLog(): Promise<boolean>;
   /** The reason why the caller must not append now; undefined if it may. */
   shortage(): Error | undefined;

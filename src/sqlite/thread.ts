@@ -5,7 +5,8 @@
  *                          │ an error: ROLLBACK, then each call again in a transaction of its own,
  *                          ▼ so that only the failing call is rejected
  */
-import { existsSync, rmSync } from 'node:fs';
+import { existsSync, rmSync, statfsSync } from 'node:fs';
+import { dirname } from 'node:path';
 import { parentPort, workerData } from 'node:worker_threads';
 import { dataErrorIn } from '../model/errors.ts';
 import { scheduleCollection } from '../thread/idle-memory.ts';
@@ -169,7 +170,7 @@ function oneByOne(connection: Connection, calls: readonly Call[], isFullDisk: bo
   let fault: Failure | undefined;
   for (const [i, call] of calls.entries()) {
     failures[i] = broken ?? fault;
-    if (needsRoom && connection.growing.has(call[0])) failures[i] ??= FULL;
+    if (needsRoom && takesRoom(connection, call)) failures[i] ??= FULL;
     if (failures[i] !== undefined) continue;
     try {
       results[i] = transaction(connection, [call])[0];
@@ -186,13 +187,20 @@ function oneByOne(connection: Connection, calls: readonly Call[], isFullDisk: bo
   return { results, failures };
 }
 
+/** On a disk that other programs fill, the bytes of the log are the only room that a transaction has. */
+function takesRoom({ growing }: Connection, [name]: Call): boolean {
+  if (name !== TRUNCATE_LOG) return growing.has(name);
+  const { bavail, bsize } = statfsSync(dirname(data.file));
+  return bavail * bsize < data.reserveBytes;
+}
+
 function shrink(connection: Connection): void {
   try {
     returnPages(connection.db);
   } catch (error) {
     if (isSyncFailure(errcodeOf(error))) broken = failureOf(error);
   }
-  // The log keeps its size: on a disk that other programs fill, the log's bytes are the only room left.
+  // The log keeps its size, as `takesRoom` says.
   checkpoint(connection, 'RESTART');
 }
 

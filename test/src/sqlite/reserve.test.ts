@@ -1,4 +1,4 @@
-import { existsSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { constants } from 'node:os';
 import { join } from 'node:path';
 import type { Test } from 'tap';
@@ -14,6 +14,7 @@ import { until } from '../../helper/until.ts';
 const RESERVE_BYTES = 1 << 20;
 /** SQLite's extended result code of a write that the quota refuses. */
 const IOERR_WRITE = 778;
+const FULL = 13;
 
 function diskOf(t: Test): string | undefined {
   const disk = smallDisk(t, '8m');
@@ -56,6 +57,29 @@ t.test('a write that the quota refuses releases the reserve, as a full disk does
   t.notOk(existsSync(reserve));
   t.match(database.shortage(), { code: 'disk_full' });
   t.equal(await database.write('add', [1]), 2);
+});
+
+t.test('the log of a full disk keeps its room until the disk has room again', async (t) => {
+  const disk = diskOf(t);
+  if (disk === undefined) return;
+  const directory = join(disk, 'data');
+  const [ballast, reserve] = [join(disk, 'ballast'), join(directory, 'test.reserve')];
+  const logBytes = (): number => statSync(join(directory, 'test.db-wal')).size;
+  const database = await open(t, directory);
+  await until(() => existsSync(reserve));
+  const some = Array.from({ length: 50 }, (_, i) => i);
+  await Promise.all(some.map((value) => database.write('add', [value])));
+  const before = logBytes();
+  t.ok(before > 0);
+  fill(ballast);
+  t.equal(await database.write('failOnce', [FULL]), true);
+  fill(ballast);
+  await t.rejects(database.truncateLog(), { code: 'disk_full' });
+  t.equal(logBytes(), before);
+  t.equal(await database.write('add', [100]), 200, 'another program has the room of the reserve');
+  rmSync(ballast);
+  t.equal(await database.truncateLog(), true, 'the room of the reserve is free');
+  t.equal(logBytes(), 0);
 });
 
 t.test('a trial write finds a full disk, and leaves no file', async (t) => {
