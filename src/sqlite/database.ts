@@ -143,7 +143,7 @@ function database<Known extends Operations>(
   async function crash(): Promise<void> {
     stopShrinking();
     await Promise.all([writer.kill(), reader.kill(), searcher.kill(), condition.close()]);
-    await directory.close();
+    await directory.abandon();
   }
 
   return {

@@ -47,7 +47,10 @@ export type OwnedDirectory = {
   /** For reports; at most about a second old if it is called regularly. */
   health(): DiskHealth;
   reserveWasUsed(): void;
+  /** Makes a used reserve again if there is room: the log of a closed database is removed, and the next start on a full disk needs room. */
   close(): Promise<void>;
+  /** As the end of the process would. */
+  abandon(): Promise<void>;
 };
 
 /** Whether there is room to accept anything, and how much. */
@@ -83,7 +86,14 @@ export async function openDirectory(options: DirectoryOptions): Promise<OwnedDir
       close: async () => {
         await space.settled();
         // Another daemon may run in a directory that took the place of this one.
-        if (movedOf(lockIdentity) === undefined) await rm(path('.pid'), { force: true });
+        if (movedOf(lockIdentity) === undefined) {
+          await space.leaveReserve();
+          await rm(path('.pid'), { force: true });
+        }
+        lock.close();
+      },
+      abandon: async () => {
+        await space.settled();
         lock.close();
       },
     };
@@ -179,6 +189,7 @@ type Space = {
   health(): DiskHealth;
   reserveWasUsed(): void;
   settled(): Promise<void>;
+  leaveReserve(): Promise<void>;
 };
 
 async function watchSpace(
@@ -258,6 +269,13 @@ async function watchSpace(
     settled: async () => {
       cancelLook?.();
       await looking;
+      await reserve.settled();
+    },
+    leaveReserve: async () => {
+      if (reserved || reserveBytes === 0) return;
+      const { bavail, bsize } = await statfs(directory);
+      if (bavail * bsize < reserveBytes) return;
+      reserve.fill(0);
       await reserve.settled();
     },
   };

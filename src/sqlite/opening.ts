@@ -16,11 +16,13 @@ import type {
   ThreadData,
 } from './operation.ts';
 import { errcodeOf, isDamage } from './result-code.ts';
-import { finds, prepareWide } from './rows.ts';
+import { cell, finds, prepareWide } from './rows.ts';
 import type { Salvaged } from './salvage.ts';
 import { finishSalvage, REMEDY, removeUnfinished, salvage, stamp } from './salvage.ts';
 
 const PAGE_BYTES = 8192;
+/** SQLite's number of the mode. */
+const INCREMENTAL = 2;
 /** KiB of pages that a connection keeps in memory. */
 const CACHE_KIB = 16_384;
 /**
@@ -183,8 +185,11 @@ const WITHOUT_RESERVE: FileSettings = { reserveBytes: 0, maxPages: undefined };
 /** The settings of a file that only a writing connection may make. */
 function prepareFile(db: DatabaseSync, { reserveBytes, maxPages }: FileSettings): void {
   db.exec(`PRAGMA page_size = ${PAGE_BYTES}`);
-  // Lets a file shrink after a backlog; the cost for an append is not measurable.
-  db.exec('PRAGMA auto_vacuum = INCREMENTAL');
+  // Lets a file shrink after a backlog; the cost for an append is not measurable. SQLite writes the setting even if the file has it, and a
+  // full disk has no room for that.
+  if (cell<number>(db, 'PRAGMA auto_vacuum')() !== INCREMENTAL) {
+    db.exec(`PRAGMA auto_vacuum = ${INCREMENTAL}`);
+  }
   db.exec('PRAGMA journal_mode = WAL');
   db.exec('PRAGMA synchronous = FULL');
   const { least, most } = CHECKPOINT_PAGES;

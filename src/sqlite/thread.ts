@@ -97,6 +97,8 @@ function runGroup(connection: Connection, calls: readonly Call[]): Outcome {
     const failure = failureOf(error);
     if (isFull(failure.errcode)) {
       releaseReserve();
+      // After a start the log begins again only behind a checkpoint.
+      checkpoint(connection, 'RESTART');
       return oneByOne(connection, calls, true);
     }
     if (isOfDisk(failure) || calls.length === 1) return allFailed(calls, failure);

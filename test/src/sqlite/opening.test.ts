@@ -1,3 +1,4 @@
+import { statSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
 import * as storeOperations from '../../../extensions/sqlite/operations.ts';
@@ -17,4 +18,18 @@ t.test('a connection keeps as many pages as its operations say, 16 MiB by defaul
   };
   t.equal(cacheOf('queue.db', queueOperations), -4096);
   t.equal(cacheOf('store.db', storeOperations), -16_384);
+});
+
+t.test('opening a file of the newest version writes nothing', (t) => {
+  const file = join(t.testdir(), 'queue.db');
+  const reopen = () =>
+    openConnection(queueOperations, {
+      ...{ file, access: 'write', filled: `${file}.filled`, reserveBytes: 0, maxPages: undefined },
+    }).connection.db;
+  reopen().close();
+  const db = reopen();
+  t.equal(statSync(`${file}-wal`).size, 0);
+  t.same(db.prepare('PRAGMA auto_vacuum').get(), { auto_vacuum: 2 });
+  db.close();
+  t.end();
 });

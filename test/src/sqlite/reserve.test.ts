@@ -1,6 +1,7 @@
 import { existsSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { constants } from 'node:os';
 import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
 import type { Test } from 'tap';
 import t from 'tap';
 import { isDiskFull } from '../../../src/model/errors.ts';
@@ -80,6 +81,46 @@ t.test('the log of a full disk keeps its room until the disk has room again', as
   rmSync(ballast);
   t.equal(await database.truncateLog(), true, 'the room of the reserve is free');
   t.equal(logBytes(), 0);
+});
+
+t.test(
+  'a close leaves a reserve for the next start on a full disk, and a crash none',
+  async (t) => {
+    for (const end of ['crash', 'close'] as const) {
+      const disk = diskOf(t);
+      if (disk === undefined) return;
+      const directory = join(disk, 'data');
+      const reserve = join(directory, 'test.reserve');
+      const database = await open(t, directory);
+      await until(() => existsSync(reserve));
+      fill(join(disk, 'ballast'));
+      t.equal(await database.write('failOnce', [FULL]), true);
+      t.notOk(existsSync(reserve));
+      await database[end]();
+      t.equal(existsSync(reserve), end === 'close');
+    }
+  },
+);
+
+t.test('begins the log of a killed process again on a disk without a free byte', async (t) => {
+  const disk = diskOf(t);
+  if (disk === undefined) return;
+  const directory = join(disk, 'data');
+  const [file, reserve] = [join(directory, 'test.db'), join(directory, 'test.reserve')];
+  const killed = await open(t, directory);
+  await until(() => existsSync(reserve));
+  await killed.write('add', [0]);
+  // With another connection the log outlives the thread.
+  const other = new DatabaseSync(file);
+  t.teardown(() => other.close());
+  other.exec('PRAGMA wal_checkpoint(TRUNCATE)');
+  for (let value = 1; value < 10; value++) await killed.write('add', [value]);
+  await killed.crash();
+  t.ok(statSync(`${file}-wal`).size > 0);
+  rmSync(reserve);
+  fill(join(disk, 'ballast'));
+  const database = await open(t, directory);
+  t.equal(await database.write('add', [100]), 200);
 });
 
 t.test('a trial write finds a full disk, and leaves no file', async (t) => {
