@@ -2,6 +2,7 @@ import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { inSteps, type Steps } from '../../../src/component/background.ts';
 import type { Clock, Logger } from '../../../src/component/component.ts';
+import { RetryableError } from '../../../src/model/errors.ts';
 import type { Database } from '../../../src/sqlite/database.ts';
 import { openDatabase } from '../../../src/sqlite/database.ts';
 import type { SearchTables } from '../../../src/store/search/indexer.ts';
@@ -61,11 +62,14 @@ export async function openIndex(
       clock,
       logger,
     });
-  const known = await open().catch((error: unknown) => {
-    logger.warn({ err: error }, 'Index of payload text could not be opened; it is made again');
+  const unusable = (err: unknown): undefined => {
+    // A full disk says nothing about the index, which may take hours to make.
+    if (err instanceof RetryableError && err.code === 'disk_full') throw err;
+    logger.warn({ err }, 'Index of payload text could not be opened; it is made again');
     return undefined;
-  });
-  const walk = await known?.read('index.walk', []);
+  };
+  const known = await open().catch(unusable);
+  const walk = await known?.read('index.walk', []).catch(unusable);
   const isUsable = known?.isDamaged() === false && !database.isDamaged() && walk?.bytes === bytes;
   if (known !== undefined && isUsable) {
     await database.write('texts.configure', [bytes, false]);

@@ -1,14 +1,20 @@
-import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
 import t, { type Test } from 'tap';
+import { config } from '../../../extensions/sqlite/config.ts';
+import { openIndex } from '../../../extensions/sqlite/search/search.ts';
 import { textOfToken } from '../../../extensions/sqlite/search/tokens.ts';
 import { observe } from '../../../src/model/formats.ts';
 import { searchDetails } from '../../../src/store/search/status.ts';
 import { wordTokens } from '../../../src/store/search/tokens.ts';
 import type { Store } from '../../../src/store/store.ts';
 import { aTenant, nativeBatch, nativeEvent } from '../../helper/batches.ts';
+import { fakeClock } from '../../helper/clock.ts';
 import { sqlitePlace } from '../../helper/places.ts';
 import { aQuery } from '../../helper/query.ts';
+import { recordingLogger } from '../../helper/settings.ts';
+import { fill, smallDisk } from '../../helper/small-disk.ts';
 
 const ON = { search: { payloads: '4KiB' } };
 
@@ -97,16 +103,52 @@ t.test('a damaged or missing index is made again', async (t) => {
   for (let i = 0; i < 30; i++) await write(current().store, `t${i}`, `refund ${i}`, projectId);
   await current().finish();
   const file = join(directory, 'search.db');
-  for (const damage of ['garbage', 'middle', 'missing']) {
+  for (const damage of ['garbage', 'middle', 'missing', 'walk']) {
     await current().close();
+    const root = damage === 'walk' ? rootPageOf(file, 'search') : 0;
     const bytes = readFileSync(file);
     if (damage === 'garbage') writeFileSync(file, 'garbage'.repeat(5000));
     if (damage === 'middle') writeFileSync(file, bytes.fill(0xa5, 16_384, 40_960));
     if (damage === 'missing') writeFileSync(file, '');
+    if (damage === 'walk') writeFileSync(file, bytes.fill(0xff, (root - 1) * 8192, root * 8192));
     const { store, finish } = await reopen();
     await finish();
     t.match(await store.search.status(), { state: 'ready', payloadBytes: 4096 }, damage);
     t.equal(await countOf(store, 'refund', projectId), 30, damage);
   }
   t.ok(logger);
+});
+
+function rootPageOf(file: string, table: string): number {
+  const db = new DatabaseSync(file, { readOnly: true });
+  const found = db.prepare('SELECT rootpage FROM sqlite_schema WHERE name = ?').get(table);
+  db.close();
+  return Number(found?.rootpage);
+}
+
+t.test('a full disk discards no index', async (t) => {
+  const disk = smallDisk(t, '8m');
+  if (disk === undefined) {
+    t.comment('no file system of a fixed size can be mounted here');
+    return;
+  }
+  const directory = join(disk, 'data');
+  mkdirSync(directory, { mode: 0o700 });
+  const store = {
+    write: async () => undefined,
+    search: async () => ({ stored: 7 }),
+    isDamaged: () => false,
+  } as unknown as Parameters<typeof openIndex>[0]['database'];
+  const settings = config.parse({ directory, min_free_bytes: 0, ...ON });
+  const open = () =>
+    openIndex({ database: store, clock: fakeClock(), logger: recordingLogger() }, settings);
+  await (await open())?.database.close();
+  const before = readFileSync(join(directory, 'search.db'));
+  fill(join(disk, 'ballast'));
+  await t.rejects(open(), { code: 'disk_full' });
+  t.ok(readFileSync(join(directory, 'search.db')).equals(before));
+  rmSync(join(disk, 'ballast'));
+  const index = await open();
+  t.match(await index?.database.read('index.walk', []), { stored: 7 });
+  await index?.database.close();
 });
