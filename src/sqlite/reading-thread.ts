@@ -1,4 +1,5 @@
 import type { Clock } from '../component/component.ts';
+import { RetryableError } from '../model/errors.ts';
 import type { Call } from './operation.ts';
 import type { ThreadClient } from './thread-client.ts';
 
@@ -16,6 +17,7 @@ export class ReadingThread {
   #isUsed = false;
   #cancelCheck: (() => void) | undefined;
   readonly #ending = new Set<Promise<void>>();
+  #isClosed = false;
 
   constructor(start: () => Promise<ThreadClient>, clock: Clock, idleMs: number) {
     this.#start = start;
@@ -29,6 +31,7 @@ export class ReadingThread {
   }
 
   async call(call: Call): Promise<unknown> {
+    this.#refuseClosed();
     this.#pending++;
     this.#isUsed = true;
     try {
@@ -37,6 +40,7 @@ export class ReadingThread {
       // In the same turn, so that a close that follows waits for the call.
       if (!thread.isEnded) return await thread.call(call);
       if (this.#thread === known) this.#forget();
+      this.#refuseClosed();
       return await (await this.#running()).call(call);
     } finally {
       this.#pending--;
@@ -45,13 +49,20 @@ export class ReadingThread {
 
   /** Waits for the calls that were made. */
   async close(): Promise<void> {
+    this.#isClosed = true;
     this.#end((thread) => thread.close());
     await Promise.all(this.#ending);
   }
 
   async kill(): Promise<void> {
+    this.#isClosed = true;
     this.#end((thread) => thread.kill());
     await Promise.all(this.#ending);
+  }
+
+  /** Another thread would outlive the database, and its lock. */
+  #refuseClosed(): void {
+    if (this.#isClosed) throw new RetryableError('storage_failed', 'the database is closed');
   }
 
   #running(): Promise<ThreadClient> {

@@ -131,6 +131,22 @@ t.test('rejects every waiting call when the thread ends', async (t) => {
   await t.rejects(database.write('add', [2]), { name: 'RetryableError' });
 });
 
+t.test('starts no thread of reads behind a close or a crash', async (t) => {
+  for (const end of ['close', 'crash'] as const) {
+    const directory = t.testdir({});
+    const database = await open(t, { directory });
+    await database.write('add', [1]);
+    const last = database.search('all', []);
+    const ended = database[end]();
+    const refused = { name: 'RetryableError', code: 'storage_failed' };
+    if (end === 'close') t.same(await last, [1], 'a call before the close is answered');
+    else await last.catch(() => undefined);
+    await ended;
+    await t.rejects(database.read('all', []), refused);
+    await t.rejects(database.search('all', []), refused);
+  }
+});
+
 t.test('starts another thread of reads if one has ended', async (t) => {
   const database = await open(t);
   await t.rejects(database.read('end', []), { code: 'storage_failed' });
