@@ -1,3 +1,4 @@
+import assert from 'node:assert/strict';
 import { calcPrice, type ModelInfo, type Usage } from '@pydantic/genai-prices';
 import t from 'tap';
 import { flatCostOf, flatPriceOf } from '../../../processors/cost/flat-price.ts';
@@ -62,7 +63,7 @@ t.test('has the cost of the library to the last bit', async (t) => {
       const parts = { cacheRead, cacheWrite, cacheWriteHour, reasoning: i * 13 };
       const tokens = { ...NONE, input, output, ...parts };
       const expected = byLibrary(prices, tokens);
-      t.same(flatCostOf(flat, tokens), expected);
+      assert.deepEqual(flatCostOf(flat, tokens), expected);
     }
   }
 });

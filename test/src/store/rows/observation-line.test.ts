@@ -1,3 +1,4 @@
+import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import t from 'tap';
 import { observationJson } from '../../../../src/store/observation-json.ts';
@@ -23,7 +24,7 @@ const row = fc.record({
 });
 const traceIds = fc.constantFrom('0123456789abcdef0123456789abcdef', 'a "trace"', 'x'.repeat(60));
 
-t.test('a line is the JSON of the observation, whatever its ids are', async (t) => {
+t.test('a line is the JSON of the observation, whatever its ids are', async () => {
   fc.assert(
     fc.property(row, traceIds, ({ key, longId, parent, external, version, cost }, traceId) => {
       const details = { cost: { input: cost, output: null, total: cost, source: 'sent' } };
@@ -35,7 +36,7 @@ t.test('a line is the JSON of the observation, whatever its ids are', async (t) 
       const about = { projectId: 'proj_1', traceId, newestMs: null, staleBefore: 0 };
       const state = { batch: '1', ...TIMES, merged: null };
       const stored = observationOf(about, of, state, NO_PAYLOADS);
-      t.equal(lineMaker(about)(of, TIMES), observationJson(stored, undefined));
+      assert.equal(lineMaker(about)(of, TIMES), observationJson(stored, undefined));
     }),
     { numRuns: 2_000 },
   );
