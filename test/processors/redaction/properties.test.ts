@@ -6,6 +6,9 @@ import { API_KEYS, iban, SECRETS, withCheckDigit } from './secrets.ts';
 
 const RUNS = 300;
 const ALL = { rules: { phone: 'mask' } };
+/** Bytes of a text that are searched at once, and those that two pieces share. */
+const PIECE = 131_072;
+const OVERLAP = 24_576;
 
 /** Text around a secret: everything that occurs in a JSON string, well-formed. */
 const around = fc.oneof(
@@ -159,4 +162,29 @@ t.test('the hash of a secret does not depend on how it is escaped', async () => 
     }),
     { numRuns: RUNS },
   );
+});
+
+t.test('a match across the edge of two pieces is redacted once', async (t) => {
+  const ticket = 'TCK-123456';
+  // One starts with the same text in every match, the other does not.
+  for (const pattern of ['TCK-[0-9]{6}', '[T]CK-[0-9]{6}']) {
+    const settings = {
+      ...{ keys: [], hash_key: 'x'.repeat(16) },
+      patterns: [{ name: 'ticket', pattern, action: 'hash' }],
+    };
+    for (const filler of ['x', '\n', '\u0001', 'é', '\\n', '😀']) {
+      const ofFiller = Buffer.byteLength(JSON.stringify(filler)) - 2;
+      for (const edge of [PIECE, PIECE + OVERLAP]) {
+        for (let before = -6; before <= 12; before += 3) {
+          const count = Math.floor((edge - before) / ofFiller);
+          const text = filler.repeat(count) + ticket + filler.repeat(2 * PIECE);
+          const result = redactedText(text, settings);
+          const [hash = '', ...others] = result.match(/\[HASH:[0-9a-f]{16}\]/g) ?? [];
+          if (others.length === 0 && result === text.replace(ticket, hash)) continue;
+          t.fail(`${pattern} ${JSON.stringify(filler)} ${edge} ${before}`);
+        }
+      }
+    }
+  }
+  t.pass('all are');
 });
