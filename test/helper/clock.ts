@@ -15,10 +15,13 @@ export function fakeClock(start: number = Date.UTC(2026, 0, 15, 12, 0, 0)): Fake
   let nextId = 0;
   const timers = new Map<number, { at: number; callback: () => void }>();
 
+  /** The next timer of those until then. The map has them in the order of their ids. */
   function due(until: number): [number, { at: number; callback: () => void }] | undefined {
-    const waiting = [...timers].filter(([, timer]) => timer.at <= until);
-    waiting.sort(([idA, a], [idB, b]) => a.at - b.at || idA - idB);
-    return waiting[0];
+    let next: ReturnType<typeof due>;
+    for (const each of timers) {
+      if (each[1].at <= until && (next === undefined || each[1].at < next[1].at)) next = each;
+    }
+    return next;
   }
 
   return {
