@@ -44,19 +44,35 @@ async function described(t: Parameters<typeof serving>[0]) {
   const rig = await serving(t);
   const answer = await rig.ask('GET', '/api/v1/openapi.json', { token: null });
   const document = answer.json as Document;
-  const ajv = new Ajv2020({ strict: true, strictTypes: false, allErrors: true });
+  const schemaAt = (...steps: string[]): ValidateFunction => {
+    const pointer = steps.map((step) => step.replaceAll('~', '~0').replaceAll('/', '~1'));
+    return validatorOf(answer.text, `doc#/${pointer.map(encodeURIComponent).join('/')}`);
+  };
+  return { ...rig, document, schemaAt };
+}
+
+/** The validators of each text of a document: all servers of this test have the same one, and compiling costs more than asking. */
+const compiled = new Map<string, { ajv: Ajv2020; validators: Map<string, ValidateFunction> }>();
+
+function validatorOf(text: string, ref: string): ValidateFunction {
+  let known = compiled.get(text);
+  if (known === undefined) {
+    known = { ajv: compilerOf(JSON.parse(text)), validators: new Map() };
+    compiled.set(text, known);
+  }
+  const found = known.validators.get(ref) ?? known.ajv.compile({ $ref: ref });
+  known.validators.set(ref, found);
+  return found;
+}
+
+function compilerOf(document: Document): Ajv2020 {
+  // Each schema is compiled once, and runs a few times: neither copies of it nor shorter code are worth their time.
+  const cheap = { inlineRefs: false, code: { optimize: false } } as const;
+  const ajv = new Ajv2020({ strict: true, strictTypes: false, allErrors: true, ...cheap });
   addFormats.default(ajv);
   ajv.addVocabulary(Object.keys(document));
   ajv.addSchema({ $id: 'doc', ...document });
-  const compiled = new Map<string, ValidateFunction>();
-  const schemaAt = (...steps: string[]): ValidateFunction => {
-    const pointer = steps.map((step) => step.replaceAll('~', '~0').replaceAll('/', '~1'));
-    const ref = `doc#/${pointer.map(encodeURIComponent).join('/')}`;
-    const found = compiled.get(ref) ?? ajv.compile({ $ref: ref });
-    compiled.set(ref, found);
-    return found;
-  };
-  return { ...rig, document, schemaAt };
+  return ajv;
 }
 
 /** Operations of the admin listener; those of the other one name their servers. */
