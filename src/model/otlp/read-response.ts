@@ -32,7 +32,7 @@ export async function readExportResponse(
 
 /** The package reads malformed JSON as an empty response, and only logs the error. */
 function isMalformed(response: Record<string, unknown>, body: Buffer): boolean {
-  return Object.keys(response).length === 0 && !/^\s*(\{\s*\})?\s*$/.test(body.toString());
+  return Object.keys(response).length === 0 && !/^(\{\s*\})?$/.test(body.toString().trim());
 }
 
 /** A count is text in JSON, a number in protobuf; one that is not positive or not exact counts as none. */
