@@ -55,7 +55,7 @@ export type SqliteHousekeeping = {
 /**
  * Removes data that no client can read any more from the file, in steps that delay no request:
  *
- *   deleted project ─▶ traces ─▶ batches, queue entries, dead letters ─▶ answers, keys ─▶ log truncated
+ *   deleted project ─▶ traces ─▶ batches, queue entries, dead letters ─▶ answers, keys ─▶ (all projects) ─▶ log truncated
  *   retention over  ─▶ traces ─▶ batches that no trace points into any more
  */
 export function sqliteHousekeeping(parts: SqliteHousekeepingParts): SqliteHousekeeping {
@@ -106,31 +106,49 @@ class Remover {
     this.#parts = parts;
   }
 
+  /** A project that fails each time, or a log that cannot be truncated yet, holds up the removal of no other project. */
   async *purgeDeleted(): Steps {
-    const { database, retention, queues, texts, logger } = this.#parts;
+    const { database, retention, texts, logger } = this.#parts;
+    const removed: string[] = [];
+    const failures: unknown[] = [];
     for (const project of await database.read('removal.open', [])) {
-      yield* this.#removeTraces(project, EVERYTHING, 'project_deleted');
-      yield* this.#removeTraces(HIDDEN, EVERYTHING, 'project_deleted');
-      yield* removeBatches(
-        database,
-        project,
-        (seqs) => database.write('purge.batchesOf', [seqs]),
-        (removed) => this.#removed(removed, 'project_deleted'),
-      );
-      yield* removeAnswers(database, project);
-      yield* sweepParts(database, () => queues.largeBodies.isWriting(project));
-      yield* repeat(() => database.write('purge.updates', [project, EVERYTHING]));
-      yield* repeat(() => database.write('purge.rejections', [project, EVERYTHING]));
-      yield* repeat(() => database.write('attachments.removeOf', [project]));
-      yield* repeat(() => database.write('rollups.remove', [project]));
-      yield* repeat(() => database.write('purge.keys', [project]));
+      try {
+        yield* this.#removeProject(project);
+        removed.push(project);
+      } catch (error) {
+        failures.push(error);
+      }
+    }
+    if (removed.length > 0) {
       yield* texts.purge();
       // The log holds the pages as they were before the removal.
       while (!(await database.truncateLog())) yield;
+    }
+    for (const project of removed) {
       await database.write('removal.purged', [project]);
       retention.forgetDeleted(project);
       logger.info({ project }, 'Data of a deleted project removed');
     }
+    if (failures.length > 0) throw failures[0];
+  }
+
+  async *#removeProject(project: string): Steps {
+    const { database, queues } = this.#parts;
+    yield* this.#removeTraces(project, EVERYTHING, 'project_deleted');
+    yield* this.#removeTraces(HIDDEN, EVERYTHING, 'project_deleted');
+    yield* removeBatches(
+      database,
+      project,
+      (seqs) => database.write('purge.batchesOf', [seqs]),
+      (removed) => this.#removed(removed, 'project_deleted'),
+    );
+    yield* removeAnswers(database, project);
+    yield* sweepParts(database, () => queues.largeBodies.isWriting(project));
+    yield* repeat(() => database.write('purge.updates', [project, EVERYTHING]));
+    yield* repeat(() => database.write('purge.rejections', [project, EVERYTHING]));
+    yield* repeat(() => database.write('attachments.removeOf', [project]));
+    yield* repeat(() => database.write('rollups.remove', [project]));
+    yield* repeat(() => database.write('purge.keys', [project]));
   }
 
   async *expire(): Steps {

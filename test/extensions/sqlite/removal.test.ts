@@ -14,6 +14,7 @@ import { SMALL, sqlitePlace } from '../../helper/places.ts';
 
 const CANARY = 'canary-4f1c9be2';
 const DAY = 86_400_000;
+const PURGED = 'Data of a deleted project removed';
 
 /** How often the canary occurs in the files of a directory. */
 function sightings(directory: string): number {
@@ -102,6 +103,36 @@ t.test('removes the data of a deleted project after a crash in between', async (
   opened = await place.open();
   await opened.finish();
   t.equal(sightings(place.directory), 0);
+});
+
+t.test('a log that cannot be truncated yet holds up the removal of no project', async (t) => {
+  const place = sqlitePlace(t);
+  const { store, finish, close } = await place.open();
+  t.teardown(close);
+  const projects = [await store.projects.create('first'), await store.projects.create('second')];
+  for (const [i, { id: projectId }] of projects.entries()) {
+    const source = nativeBatch(1, { tenant: aTenant({ projectId }) });
+    const observations = [anObservation({ id: `o${i}`, traceId: `t${i}`, index: 0 })];
+    await store.traces.write({ kind: 'observations', source, observations });
+  }
+  // The first look for expired traces would count those of deleted projects among its own.
+  await finish();
+  const reader = new DatabaseSync(join(place.directory, 'store.db'), { readOnly: true });
+  t.teardown(() => reader.isOpen && reader.close());
+  reader.exec('BEGIN; SELECT count(*) FROM traces');
+  for (const { id } of projects) await store.projects.delete(id);
+  const removed = () =>
+    place.metrics.value('tracectl_store_removed_traces_total', { reason: 'project_deleted' }) ?? 0;
+  for (let turns = 0; turns < 2000 && removed() < 2; turns++) {
+    place.clock.advance(20);
+    await store.audit.list({ limit: 1 });
+  }
+  t.equal(removed(), 2);
+  const logged = () => place.logger.lines.filter(({ message }) => message === PURGED).length;
+  t.equal(logged(), 0, 'the log may hold what was removed');
+  reader.close();
+  await finish();
+  t.equal(logged(), 2);
 });
 
 t.test('removes expired data from every file, and counts it', async (t) => {
