@@ -217,6 +217,8 @@ async function watchSpace(
     const { bavail, bsize } = await statfs(directory);
     const free = bavail * bsize;
     freeBytes = free;
+    // The thread may have used it just before it counted as restored; no other report would come.
+    reserved &&= await reserveExists(reserveFile, reserveBytes);
     if (free < minFreeBytes !== isShort) {
       isShort = !isShort;
       if (isShort) {

@@ -23,12 +23,12 @@ function diskOf(t: Test): string | undefined {
   return disk;
 }
 
-async function open(t: Test, directory: string, minFreeBytes = 0) {
+async function open(t: Test, directory: string, minFreeBytes = 0, clock = fakeClock()) {
   const database = await openDatabase<typeof import('./statements.ts')>({
     ...{ directory, name: 'test', createDirectory: true, minFreeBytes },
     reserveBytes: RESERVE_BYTES,
     operations: new URL('./statements.ts', import.meta.url),
-    ...{ clock: fakeClock(), logger: recordingLogger() },
+    ...{ clock, logger: recordingLogger() },
   });
   t.teardown(() => database.close());
   return database;
@@ -121,6 +121,22 @@ t.test('begins the log of a killed process again on a disk without a free byte',
   fill(join(disk, 'ballast'));
   const database = await open(t, directory);
   t.equal(await database.write('add', [100]), 200);
+});
+
+t.test('a reserve that is gone without a report is made again', async (t) => {
+  const directory = t.testdir({});
+  const reserve = join(directory, 'test.reserve');
+  const clock = fakeClock();
+  const database = await open(t, directory, 0, clock);
+  await until(() => existsSync(reserve));
+  await database.write('add', [1]);
+  rmSync(reserve);
+  await until(() => {
+    clock.advance(1000);
+    database.shortage();
+    return existsSync(reserve);
+  });
+  t.equal(database.shortage(), undefined);
 });
 
 t.test('a trial write finds a full disk, and leaves no file', async (t) => {
