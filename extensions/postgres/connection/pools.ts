@@ -22,13 +22,13 @@ export type PoolsSettings = ConnectionSettings & {
  *   accept        what a client's request waits for: key, limits, append
  *   write         deliveries: leases, observations, outcomes
  *   read          the answers of the read API, lists and sums for people
- *   verify        `usage verify`, step by step
+ *   verify        `usage verify`, step by step; looks for the session that holds a lock
  *   rebuild       quota counters summed up from the ledger
  *   housekeeping  removal of data, partitions, sums of the ledger
  */
 export type PostgresPools = Readonly<Record<Purpose, Postgres>> & {
   usage(): { readonly open: number; readonly waiting: number };
-  /** The current outage, as far as callers have met it in any pool. */
+  /** The current outage, as far as callers have met it in any pool but `verify`. */
   outage(): LastingOutage | undefined;
   /** For people: the session whose lock requests, deliveries or reads waited for lately. */
   blockedBy(): string | undefined;
@@ -56,7 +56,12 @@ export async function openPools(settings: PoolsSettings): Promise<PostgresPools>
       { ...connection, maxConnections: most, queryTimeout: timeouts[purpose], ...more },
       shared,
     );
-  const verify = await open('verify', 1);
+  // Alone: a look for a lock, which a busy server may refuse a connection, says nothing of the others.
+  const verify = await openPostgres({
+    ...connection,
+    maxConnections: 1,
+    queryTimeout: timeouts.verify,
+  });
   const locks = watchLocks(verify, settings);
   const read = await open('read', readConnections, { session: READ_PLANNING, locks });
   const pools = {

@@ -10,8 +10,7 @@ import { until } from '../../../helper/until.ts';
 
 const server = await postgresDatabases(t);
 
-async function opened(t: Test, clock = systemClock) {
-  const url = await server.database();
+async function openedPools(t: Test, url: string, clock = systemClock) {
   const logger = recordingLogger();
   const { timeouts } = config.parse({ url, timeouts: { accept: '400ms' } });
   const pools = await openPools({
@@ -19,6 +18,12 @@ async function opened(t: Test, clock = systemClock) {
     ...{ timeouts, tls: undefined, clock, logger },
   });
   t.teardown(() => pools.close());
+  return { pools, logger };
+}
+
+async function opened(t: Test, clock = systemClock) {
+  const url = await server.database();
+  const { pools, logger } = await openedPools(t, url, clock);
   await pools.write.query('CREATE TABLE numbers (n integer PRIMARY KEY)');
   await pools.write.query('INSERT INTO numbers VALUES (1)');
   const other = new pg.Client({ connectionString: url, application_name: 'psql' });
@@ -26,7 +31,7 @@ async function opened(t: Test, clock = systemClock) {
   t.teardown(() => other.end());
   await other.query('BEGIN');
   const { rows } = await other.query('SELECT pg_backend_pid() AS pid, current_user AS role');
-  return { pools, logger, other, pid: Number(rows[0].pid), role: String(rows[0].role) };
+  return { url, pools, logger, other, pid: Number(rows[0].pid), role: String(rows[0].role) };
 }
 
 t.test('names the session that holds a lock, once, in the log and in health', async (t) => {
@@ -99,4 +104,23 @@ t.test('leaves out a young transaction of the daemon, which ends soon', async (t
   await pools.verify.query('SELECT 1');
   t.equal(pools.blockedBy(), undefined);
   t.same(logger.lines, []);
+});
+
+t.test('a server that has no connection for the look is no outage', async (t) => {
+  const { url, pools, other } = await opened(t);
+  const role = `limited_${process.pid}`;
+  await pools.write.query(`CREATE ROLE ${role} LOGIN PASSWORD 'x' CONNECTION LIMIT 1`);
+  await pools.write.query(`GRANT INSERT ON numbers TO ${role}`);
+  const address = new URL(url);
+  Object.assign(address, { username: role, password: 'x' });
+  const limited = await openedPools(t, address.href);
+  await limited.pools.accept.query('SELECT 1');
+  await other.query('LOCK TABLE numbers IN ACCESS EXCLUSIVE MODE');
+  await t.rejects(limited.pools.accept.query('INSERT INTO numbers VALUES (2)'), {
+    code: 'statement_timeout',
+  });
+  t.equal(limited.pools.outage(), undefined);
+  await t.rejects(limited.pools.verify.query('SELECT 1'), { cause: { code: '53300' } });
+  await other.query('ROLLBACK');
+  await other.query(`DROP OWNED BY ${role}; DROP ROLE ${role}`);
 });
