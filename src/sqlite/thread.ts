@@ -19,6 +19,7 @@ import type { Call, Failure, OperationModule, ThreadData, ThreadMessage } from '
 import { isOutOfRoom } from './reserve.ts';
 import {
   errcodeOf,
+  isDamage,
   isFull,
   isRefusedWrite,
   isSyncFailure,
@@ -29,6 +30,8 @@ import {
 } from './result-code.ts';
 
 const FULL: Failure = { message: 'database or disk is full', errcode: SQLITE_FULL };
+/** The longest that calls of one group may take to find what cannot be read: a disk tries for seconds, and no other group is written then. */
+const UNREADABLE_MS = 2000;
 
 type Outcome = { results: unknown[]; failures: (Failure | undefined)[] | undefined };
 
@@ -170,19 +173,24 @@ function oneByOne(connection: Connection, calls: readonly Call[], isFullDisk: bo
   const failures = new Array<Failure | undefined>(calls.length);
   let needsRoom = isFullDisk;
   let fault: Failure | undefined;
+  let unreadableMs = 0;
   for (const [i, call] of calls.entries()) {
     failures[i] = broken ?? fault;
     if (needsRoom && takesRoom(connection, call)) failures[i] ??= FULL;
     if (failures[i] !== undefined) continue;
+    const begun = performance.now();
     try {
       results[i] = transaction(connection, [call])[0];
     } catch (error) {
       const failure = broken ?? failureOf(error);
       failures[i] = failure;
+      if (isUnreadable(failure.errcode) || isDamage(failure.errcode)) {
+        unreadableMs += performance.now() - begun;
+      }
       if (isFull(failure.errcode)) {
         if (!isDraining) releaseReserve();
         needsRoom = true;
-      } else if (isOfDisk(failure)) fault = failure;
+      } else if (isOfDisk(failure) || unreadableMs > UNREADABLE_MS) fault = failure;
     }
   }
   if (needsRoom) shrink(connection);

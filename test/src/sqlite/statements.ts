@@ -48,6 +48,12 @@ export function writeOperations(db: DatabaseSync) {
     failWith: (errcode: number): void => {
       throw Object.assign(new Error(`it fails with ${errcode}`), { errcode });
     },
+    /** Fails as if it had taken so many milliseconds. */
+    failLate: (errcode: number, ms: number): void => {
+      const now = performance.now.bind(performance);
+      performance.now = () => now() + ms;
+      throw Object.assign(new Error(`it fails with ${errcode}`), { errcode });
+    },
     failOnce: (errcode: number): boolean => {
       if (disk.hasFailed) return true;
       disk.hasFailed = true;

@@ -132,6 +132,26 @@ t.test('a failing disk fails the rest of a group at once', async (t) => {
   t.same(await database.read('all', []), [1]);
 });
 
+for (const [name, errcode] of Object.entries({ CORRUPT, IOERR_READ })) {
+  t.test(`a disk that is slow to fail with ${name} holds up no later group`, async (t) => {
+    const { database } = await open(t);
+    const group = await Promise.allSettled([
+      database.write('failLate', [errcode, 1500]),
+      database.write('add', [1]),
+      database.write('failLate', [errcode, 1500]),
+      database.write('add', [2]),
+      database.write('failLate', [errcode, 1500]),
+    ]);
+    t.same(
+      group.map(({ status }) => status),
+      ['rejected', 'fulfilled', 'rejected', 'rejected', 'rejected'],
+    );
+    t.match(group[3], { reason: { code: 'storage_failed' } });
+    t.equal(await database.write('add', [3]), 6);
+    t.same(await database.read('all', []), [1, 3]);
+  });
+}
+
 t.test('asks for a restart after a failed sync', async (t) => {
   const { database, logged } = await open(t);
   await database.write('add', [1]);
