@@ -6,6 +6,7 @@ import type { Database } from '../../src/sqlite/database.ts';
 import {
   removeAnswers,
   removeBatches,
+  removeDeletedProjects,
   sweepParts,
 } from '../../src/sqlite/queue/project-removal.ts';
 import type { RemovedBatch, WalkedPage } from '../../src/sqlite/queue/removal-operations.ts';
@@ -106,30 +107,16 @@ class Remover {
     this.#parts = parts;
   }
 
-  /** A project that fails each time, or a log that cannot be truncated yet, holds up the removal of no other project. */
-  async *purgeDeleted(): Steps {
+  purgeDeleted(): Steps {
     const { database, retention, texts, logger } = this.#parts;
-    const removed: string[] = [];
-    const failures: unknown[] = [];
-    for (const project of await database.read('removal.open', [])) {
-      try {
-        yield* this.#removeProject(project);
-        removed.push(project);
-      } catch (error) {
-        failures.push(error);
-      }
-    }
-    if (removed.length > 0) {
-      yield* texts.purge();
-      // The log holds the pages as they were before the removal.
-      while (!(await database.truncateLog())) yield;
-    }
-    for (const project of removed) {
-      await database.write('removal.purged', [project]);
-      retention.forgetDeleted(project);
-      logger.info({ project }, 'Data of a deleted project removed');
-    }
-    if (failures.length > 0) throw failures[0];
+    return removeDeletedProjects(database, {
+      remove: (project) => this.#removeProject(project),
+      finish: () => texts.purge(),
+      onPurged(project) {
+        retention.forgetDeleted(project);
+        logger.info({ project }, 'Data of a deleted project removed');
+      },
+    });
   }
 
   async *#removeProject(project: string): Steps {

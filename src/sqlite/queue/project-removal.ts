@@ -7,6 +7,44 @@ import type { BatchSize, RemovedBatch, WalkedPage } from './removal-operations.t
 const STEP_BYTES = 1024 * 1024;
 const STEP_BATCHES = 100;
 
+export type ProjectRemoval = {
+  /** Removes the data of a project from the file. */
+  remove(project: string): Steps;
+  /** Removes, after that of all projects, what other files have. */
+  finish?(): Steps;
+  onPurged?(project: string): void;
+};
+
+/**
+ * Removes the deleted projects of a file. A project that fails each time, or a log that cannot be truncated yet, holds up the removal of no
+ * other project.
+ */
+export async function* removeDeletedProjects(
+  database: Database<QueueOperations>,
+  { remove, finish, onPurged }: ProjectRemoval,
+): Steps {
+  const removed: string[] = [];
+  const failures: unknown[] = [];
+  for (const project of await database.read('removal.open', [])) {
+    try {
+      yield* remove(project);
+      removed.push(project);
+    } catch (error) {
+      failures.push(error);
+    }
+  }
+  if (removed.length > 0) {
+    if (finish !== undefined) yield* finish();
+    // The log holds the pages as they were before the removal.
+    while (!(await database.truncateLog())) yield;
+  }
+  for (const project of removed) {
+    await database.write('removal.purged', [project]);
+    onPurged?.(project);
+  }
+  if (failures.length > 0) throw failures[0];
+}
+
 /**
  * Removes every batch of a project from a file, with its entries and dead letters. `remove` removes the batches with
  * the numbers that it gets; `onRemoved` is called after each step.

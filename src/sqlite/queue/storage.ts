@@ -6,7 +6,12 @@ import type { Database } from '../database.ts';
 import { idempotencyLedger } from './idempotency.ts';
 import { LargeBodies } from './large-bodies.ts';
 import type { QueueOperations } from './operations.ts';
-import { removeAnswers, removeBatches, sweepParts } from './project-removal.ts';
+import {
+  removeAnswers,
+  removeBatches,
+  removeDeletedProjects,
+  sweepParts,
+} from './project-removal.ts';
 import { RecentRequests } from './recent-requests.ts';
 import type { RemovedBatch, ShrunkBatch } from './removal-operations.ts';
 import { SqliteQueue } from './sqlite-queue.ts';
@@ -140,21 +145,21 @@ async function tidyStep(
 }
 
 /** Removes the data of deleted projects from a directory of queues. */
-async function* removeDeleted(
+function removeDeleted(
   database: Database<QueueOperations>,
   largeBodies: LargeBodies,
   forget: Forget,
 ): Steps {
-  for (const project of await database.read('removal.open', [])) {
-    yield* removeBatches(
-      database,
-      project,
-      (seqs) => database.write('removal.batches', [seqs]),
-      (removed) => forget(removed, 'project_deleted'),
-    );
-    yield* removeAnswers(database, project);
-    yield* sweepParts(database, () => largeBodies.isWriting(project));
-    while (!(await database.truncateLog())) yield;
-    await database.write('removal.purged', [project]);
-  }
+  return removeDeletedProjects(database, {
+    async *remove(project) {
+      yield* removeBatches(
+        database,
+        project,
+        (seqs) => database.write('removal.batches', [seqs]),
+        (removed) => forget(removed, 'project_deleted'),
+      );
+      yield* removeAnswers(database, project);
+      yield* sweepParts(database, () => largeBodies.isWriting(project));
+    },
+  });
 }
