@@ -41,34 +41,24 @@ function nestedMembers(member: unknown): Members | undefined {
   return isMembers(member) ? member : membersOfJson(member);
 }
 
-/** An object as Python prints it, with objects in it: `{'prompt_tokens': 21, 'prompt_tokens_details': {'cached_tokens': 8}}`. */
+/** An object as Python prints it: `{'prompt_tokens': 21, 'cost': 2e-05, 'prompt_tokens_details': {'cached_tokens': None}}`. */
 function membersOfPython(value: OtlpValue | undefined): Members | undefined {
   const text = value?.stringValue;
   if (typeof text !== 'string' || text.length > MAX_OBJECT_TEXT) return undefined;
-  if (!PRINTED_OBJECT.test(text)) return undefined;
-  const json = text.replace(
-    PRINTED_WORD,
-    (word) => JSON_WORDS.get(word) ?? `"${word.slice(1, -1)}"`,
-  );
+  // Nothing but words and texts differs from JSON, so the rest shows whether the whole is an object.
+  if (OTHER_THAN_JSON.test(text.replace(PRINTED, ''))) return undefined;
+  const json = text.replace(PRINTED, (word) => JSON_WORDS.get(word) ?? `"${word.slice(1, -1)}"`);
   return membersOfJson(decodeCheckedText(json));
 }
 
-/** Texts have no escapes. An object that has objects has a scalar or an object of scalars in each member. */
-const PRINTED_SCALAR = String.raw`(?:\d+(?:\.\d+)?|None|True|False|'[^'"\\\p{Cc}]*')`;
-const PRINTED_OBJECT = new RegExp(
-  `^${printedObject(`(?:${PRINTED_SCALAR}|${printedObject(PRINTED_SCALAR)})`)}$`,
-  'u',
-);
-const PRINTED_WORD = /'[^']*'|None|True|False/g;
+/** A text without escapes, in the quotes that it does not have, or a word. */
+const PRINTED = /'[^'"\\\p{Cc}]*'|"[^"\\\p{Cc}]*"|\b(?:None|True|False)\b/gu;
+const OTHER_THAN_JSON = /[^-+\d.eE{}[\]:, ]/;
 const JSON_WORDS = new Map([
   ['None', 'null'],
   ['True', 'true'],
   ['False', 'false'],
 ]);
-
-function printedObject(value: string): string {
-  return String.raw`\{(?:'\w+': ${value}(?:, |(?=\})))*\}`;
-}
 
 /** Notes that a value, or a member of it, is malformed. */
 export type NoteIgnored = (reason: IgnoredReason, member?: string) => void;

@@ -633,9 +633,22 @@ t.test('LiteLLM: the usage that Python prints', async (t) => {
     ...{ cached_tokens: 8, reasoning_tokens: 4 },
   });
   t.equal(details?.ignored, undefined);
+  for (const a of [
+    '1.2e-05',
+    '-1',
+    "{'b': {'c': {}, 'd': None}}",
+    '[1, {}]',
+    '"it\'s"',
+    "'None'",
+  ]) {
+    const { usage, details } = of(`{'a': ${a}, 'prompt_tokens_details': {'cached_tokens': 8}}`);
+    t.equal(usage?.cached_tokens, 8, a);
+    t.equal(details?.ignored, undefined, a);
+  }
   for (const text of [
-    "{'cached_tokens': 8, 'a': {'b': {'c': 1}}}",
     "{'cached_tokens': 8, 'a': Details(b=1)}",
+    "{'cached_tokens': 8, 'a': Nonet}",
+    "{'cached_tokens': 8, 'a': {'b': 1}",
     "{'cached_tokens': 8, 'a': 'it\\'s'}",
     "{'cached_tokens': 8, 'a': 'a\"b'}",
     "{'cached_tokens': 8, }",
