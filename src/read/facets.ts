@@ -26,7 +26,7 @@ export const FACET_REQUEST: StoredRequest = {
   work: showFacet,
 };
 
-/** Rollups of so much time are read in one turn. */
+/** Rollups of so much time are read in one turn; of more behind a part without values, because a range may begin decades before them. */
 const CHUNK_MS = 31 * DAY_MS;
 /** About the memory of a value and its count, beside the text. */
 const VALUE_BYTES = 200;
@@ -134,11 +134,18 @@ async function countRollups(
   const most = range.to - range.from <= CHUNK_MS ? { most: limit } : {};
   let spent = 0;
   let end = range.to;
+  let length = CHUNK_MS;
+  let growth = 2;
   while (end > range.from) {
-    const from = Math.max(range.from, end - CHUNK_MS);
+    const from = Math.max(range.from, end - length);
     const asked = { field, prefix, hours: hoursOf({ from, to: end }), ...most };
     const part = await fetched(read.turn(() => store.rollups.facet(tenant.projectId, asked)));
     if (part instanceof RetryableError) {
+      if (length > CHUNK_MS) {
+        length = CHUNK_MS;
+        growth = 1;
+        continue;
+      }
       if (end === range.to) throw part;
       break;
     }
@@ -147,6 +154,7 @@ async function countRollups(
     read.hold(counts.bytes);
     spent += part.spentMs;
     end = from;
+    length = part.values.length + part.others === 0 ? length * growth : CHUNK_MS;
     if (spent >= reads.limits.page_time || exchange.clock.now() >= latest) break;
   }
   const isPartial = end > range.from;

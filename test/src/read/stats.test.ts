@@ -1,7 +1,9 @@
 import type { Test } from 'tap';
 import t from 'tap';
+import { RetryableError } from '../../../src/model/errors.ts';
 import type { Observation } from '../../../src/model/observation.ts';
 import type { ReadLimits } from '../../../src/read/reads.ts';
+import type { FacetAsked } from '../../../src/store/rollups/reading.ts';
 import { anObservation, nativeBatch } from '../../helper/batches.ts';
 import { readingListener } from '../../helper/reading-listener.ts';
 
@@ -27,7 +29,7 @@ async function reading(t: Test, limits: Partial<ReadLimits> = {}) {
     return { status, body };
   };
   return {
-    ...{ get, finish },
+    ...{ get, finish, rollups: store.rollups },
     async stats(query: string): Promise<Stats> {
       const { status, body } = await get(`/stats?${query}`);
       if (status !== 200) throw new Error(JSON.stringify(body));
@@ -256,6 +258,34 @@ t.test('facets count the traces of each value', async (t) => {
       others: 0,
     },
   });
+});
+
+t.test('facets of all time read few parts without values', async (t) => {
+  const { write, get, rollups } = await reading(t);
+  await write([
+    ...TRACES,
+    { traceId: 'old', id: 'old', userId: 'u', startTime: { ms: Date.UTC(1985, 0, 1), ns: 0 } },
+  ]);
+  const path = '/facets?field=user&from=1970-01-01T00:00:00Z&to=2026-02-01T00:00:00Z';
+  const values = [
+    { value: 'u', traces: 3 },
+    { value: 'v', traces: 1 },
+  ];
+  const { facet } = rollups;
+  const read = t.capture(rollups, 'facet', facet.bind(rollups));
+  t.match((await get(path)).body, { values, partial: false });
+  t.ok(read().length < 40, 'each part has at most the time of all behind it');
+
+  let slow = 0;
+  t.intercept(rollups, 'facet', {
+    value: (project: string, asked: FacetAsked) => {
+      if (asked.hours.to - asked.hours.from <= 31 * 24) return facet.call(rollups, project, asked);
+      slow++;
+      throw new RetryableError('query_timeout', 'slow');
+    },
+  });
+  t.match((await get(path)).body, { values, partial: false }, 'a slow part is read in small ones');
+  t.equal(slow, 1, 'and so are all behind it');
 });
 
 t.test(
