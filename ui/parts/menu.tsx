@@ -1,5 +1,5 @@
 import type { ComponentChildren, JSX } from 'preact';
-import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
+import { useLayoutEffect, useRef, useState } from 'preact/hooks';
 
 type Item = {
   readonly id: string;
@@ -31,7 +31,8 @@ export function Menu({ label, button, items, class: className = '' }: Props): JS
     if (right > document.documentElement.clientWidth) list.current?.classList.add('is-at-end');
   }, [isOpen]);
 
-  useEffect(() => {
+  // The menu has the focus as soon as it shows: a key may follow at once.
+  useLayoutEffect(() => {
     if (!isOpen) return undefined;
     const all = entries();
     (all.find((each) => each.ariaChecked === 'true') ?? all[0])?.focus();
