@@ -10,7 +10,7 @@ import type { ServiceConfig } from '../config/config.ts';
  *   old generation     may grow to three times the live size, which is within V8's own range
  *   young generation   stays small where requests pass on as bytes: a larger one mostly holds freed buffers.
  *                      Grows where they are normalized: the observations of a batch live until they are stored,
- *                      and each collection before that copies them
+ *                      and each earlier collection copies them
  */
 const GROWING_PERCENT = 200;
 
@@ -21,7 +21,7 @@ const NORMALIZING_THREAD_MIB = 4;
 /** MiB that each semi-space may have. V8 keeps the size of a load for long after it. */
 const MAX_MIB = 8;
 
-/** The flag that a user may have set. */
+/** The limit of a process whose user has set none. */
 export const MAX_YOUNG_FLAG = `--max-semi-space-size=${MAX_MIB}`;
 /** V8 reads these limits when it makes a heap: for the event loop at the start of the process. */
 export const YOUNG_FLAGS = [MAX_YOUNG_FLAG, `--min-semi-space-size=${SMALL_MIB}`];

@@ -214,8 +214,7 @@ async function watchSpace(
   });
 
   async function look(): Promise<void> {
-    const { bavail, bsize } = await statfs(directory);
-    const free = bavail * bsize;
+    const free = await freeBytesIn(directory);
     freeBytes = free;
     // The thread may have used it just before it counted as restored; no other report would come.
     reserved &&= await reserveExists(reserveFile, reserveBytes);
@@ -275,12 +274,16 @@ async function watchSpace(
     },
     leaveReserve: async () => {
       if (reserved || reserveBytes === 0) return;
-      const { bavail, bsize } = await statfs(directory);
-      if (bavail * bsize < reserveBytes) return;
+      if ((await freeBytesIn(directory)) < reserveBytes) return;
       reserve.fill(0);
       await reserve.settled();
     },
   };
+}
+
+async function freeBytesIn(directory: string): Promise<number> {
+  const { bavail, bsize } = await statfs(directory);
+  return bavail * bsize;
 }
 
 function healthOf(ready: boolean, free: number | null, min: number): DiskHealth {

@@ -43,9 +43,9 @@ export const SHORT_PAUSE_HEAP = 64 * 1_048_576;
  *   first look ──▶ collect what the start left, unless there is a load ──▶ trim
  *   look ──▶ 16 MiB more unexplained than after the last trim? ──▶ trim ──▶ the next look in 5 s, or later if little was returned
  *
- * A look that finds half of the load of the last trim, or less, collects (unless compiled code is worth more) and trims in any case: what that trim found in use is free now. A
- * later look trims again, because the memory of a thread is free when the thread has ended. V8 keeps the high limit of its heap after a load,
- * and a lower rate takes long to reach it. A large heap is left to V8, which marks it in steps.
+ * A look that finds half of the load of the last trim, or less, collects, unless compiled code is worth more, and trims in any case: what that
+ * trim found in use is free now. A later look trims again, because the memory of a thread is free when the thread has ended. V8 keeps the high
+ * limit of its heap after a load, and a lower rate takes long to reach it. A large heap is left to V8, which marks it in steps.
  *
  * @returns a function that ends it
  */

@@ -23,6 +23,17 @@ function diskOf(t: Test): string | undefined {
   return disk;
 }
 
+/** A database with its reserve, on a small disk of its own. */
+async function onSmallDisk(t: Test) {
+  const disk = diskOf(t);
+  if (disk === undefined) return undefined;
+  const directory = join(disk, 'data');
+  const reserve = join(directory, 'test.reserve');
+  const database = await open(t, directory);
+  await until(() => existsSync(reserve));
+  return { database, directory, reserve, ballast: join(disk, 'ballast') };
+}
+
 async function open(t: Test, directory: string, minFreeBytes = 0, clock = fakeClock()) {
   const database = await openDatabase<typeof import('./statements.ts')>({
     ...{ directory, name: 'test', createDirectory: true, minFreeBytes },
@@ -44,15 +55,12 @@ t.test('a reached quota is a full disk, although Node has no name for it', (t) =
 });
 
 t.test('a write that the quota refuses releases the reserve, as a full disk does', async (t) => {
-  const disk = diskOf(t);
-  if (disk === undefined) return;
-  const directory = join(disk, 'data');
-  const reserve = join(directory, 'test.reserve');
-  const database = await open(t, directory);
-  await until(() => existsSync(reserve));
+  const opened = await onSmallDisk(t);
+  if (opened === undefined) return;
+  const { database, reserve, ballast } = opened;
   await t.rejects(database.write('failWith', [IOERR_WRITE]), { code: 'storage_failed' });
   t.ok(existsSync(reserve), 'the disk has room');
-  fill(join(disk, 'ballast'));
+  fill(ballast);
   const again = 'repeated in the room of the reserve';
   t.equal(await database.write('failOnce', [IOERR_WRITE]), true, again);
   t.notOk(existsSync(reserve));
@@ -61,13 +69,10 @@ t.test('a write that the quota refuses releases the reserve, as a full disk does
 });
 
 t.test('the log of a full disk keeps its room until the disk has room again', async (t) => {
-  const disk = diskOf(t);
-  if (disk === undefined) return;
-  const directory = join(disk, 'data');
-  const [ballast, reserve] = [join(disk, 'ballast'), join(directory, 'test.reserve')];
+  const opened = await onSmallDisk(t);
+  if (opened === undefined) return;
+  const { database, directory, ballast } = opened;
   const logBytes = (): number => statSync(join(directory, 'test.db-wal')).size;
-  const database = await open(t, directory);
-  await until(() => existsSync(reserve));
   const some = Array.from({ length: 50 }, (_, i) => i);
   await Promise.all(some.map((value) => database.write('add', [value])));
   const before = logBytes();
@@ -87,13 +92,10 @@ t.test(
   'a close leaves a reserve for the next start on a full disk, and a crash none',
   async (t) => {
     for (const end of ['crash', 'close'] as const) {
-      const disk = diskOf(t);
-      if (disk === undefined) return;
-      const directory = join(disk, 'data');
-      const reserve = join(directory, 'test.reserve');
-      const database = await open(t, directory);
-      await until(() => existsSync(reserve));
-      fill(join(disk, 'ballast'));
+      const opened = await onSmallDisk(t);
+      if (opened === undefined) return;
+      const { database, reserve, ballast } = opened;
+      fill(ballast);
       t.equal(await database.write('failOnce', [FULL]), true);
       t.notOk(existsSync(reserve));
       await database[end]();

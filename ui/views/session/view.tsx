@@ -1,4 +1,3 @@
-import { nameText } from '../../parts/text-pieces.ts';
 import './view.css';
 import type { JSX } from 'preact';
 import { useMemo } from 'preact/hooks';
@@ -17,6 +16,7 @@ import { Messages, Value } from '../../parts/messages.tsx';
 import { PageHead } from '../../parts/page-head.tsx';
 import { Status } from '../../parts/status.tsx';
 import { Sums } from '../../parts/sums.tsx';
+import { nameText } from '../../parts/text-pieces.ts';
 import { Time } from '../../parts/time.tsx';
 import { tokensIn } from '../../parts/usage.ts';
 import { usePages } from '../../state/pages.ts';
