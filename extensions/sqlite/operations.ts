@@ -2,6 +2,7 @@
 import type { DatabaseSync } from 'node:sqlite';
 import {
   QUEUE_GROWING,
+  QUEUE_REMOVES_ORPHANS,
   queueReadOperations,
   queueWriteOperations,
 } from '../../src/sqlite/queue/operations.ts';
@@ -37,7 +38,10 @@ export function writeOperations(db: DatabaseSync) {
   db.exec('PRAGMA secure_delete = ON');
   const prices: StorePrices = { pricing: undefined };
   return {
-    ...queueWriteOperations(db, { keepsBodies: true }),
+    ...queueWriteOperations(db, {
+      keepsBodies: true,
+      lastReferred: 'SELECT max(batch) FROM batch_traces',
+    }),
     ...tenancyOperations(db),
     ...logOperations(db),
     ...uiSessionOperations(db),
@@ -90,6 +94,13 @@ export const derived = {
   name: 'trace_terms',
   remake: `UPDATE traces SET terms = NULL, ${COUNTED_CHANGE}`,
 } as const;
+
+/** A row of an observation does not name its project: it would be shown in the trace that gets the number. */
+export const removesOrphans = [
+  ...QUEUE_REMOVES_ORPHANS,
+  'DELETE FROM observations WHERE trace NOT IN (SELECT n FROM traces)',
+  'DELETE FROM batch_traces WHERE trace NOT IN (SELECT n FROM traces)',
+] as const;
 
 export const growing = [
   ...QUEUE_GROWING,

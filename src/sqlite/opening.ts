@@ -82,6 +82,7 @@ export function openConnection(module: OperationModule, data: FileData): Opened 
     create: (file, version) => createFile(module, file, version, data),
     essential: module.essential ?? [],
     derived: module.derived,
+    removesOrphans: module.removesOrphans,
   });
   return openedWith(connect(module, data), kept, log);
 }
@@ -91,7 +92,8 @@ export function salvageFile(module: OperationModule, file: string): Salvaged {
   finishSalvage(file);
   const create = (fresh: string, version: number) =>
     createFile(module, fresh, version, WITHOUT_RESERVE);
-  return salvage({ file, create, essential: [], derived: module.derived });
+  const { derived, removesOrphans } = module;
+  return salvage({ file, create, essential: [], derived, removesOrphans });
 }
 
 /** Whether the file has a row in the first of its essential tables. */

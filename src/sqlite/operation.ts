@@ -42,6 +42,11 @@ export type OperationModule = {
   readonly essential?: readonly string[];
   /** A table that is made of the others. */
   readonly derived?: DerivedTable;
+  /**
+   * Statements that a salvage executes behind the copies. They remove the rows that belong to lost ones, because a new row may get the
+   * number of a lost one.
+   */
+  readonly removesOrphans?: readonly string[];
   /** Write operations that need room: on a full disk they fail, and the others may use the reserve. */
   readonly growing: readonly string[];
   /** KiB of pages that each connection keeps in memory; undefined for 16 MiB. They stay after the load that read them. */

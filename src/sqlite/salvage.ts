@@ -14,6 +14,8 @@ export type SalvageOptions = {
   /** `OperationModule.essential`: tables that must be readable as a whole. Empty: whatever is readable suffices. */
   readonly essential: readonly string[];
   readonly derived?: DerivedTable | undefined;
+  /** `OperationModule.removesOrphans`. */
+  readonly removesOrphans?: readonly string[] | undefined;
 };
 
 export type SalvagedTable = {
@@ -123,7 +125,7 @@ function readDamaged<T>(damaged: string, read: (old: DatabaseSync) => T): T {
 
 function copyTables(
   file: string,
-  { file: damaged, essential, derived }: SalvageOptions,
+  { file: damaged, essential, derived, removesOrphans = [] }: SalvageOptions,
 ): SalvagedTable[] {
   const fresh = new DatabaseSync(file);
   try {
@@ -131,15 +133,16 @@ function copyTables(
     const names = tablesOf(fresh);
     const copied = names.filter((name) => name !== derived?.name);
     const last = copied.filter((name) => !essential.includes(name));
-    const tables: SalvagedTable[] = [];
+    const copies: Pick<SalvagedTable, 'name' | 'isComplete'>[] = [];
     for (const name of [...essential, ...last]) {
-      const table = copyTable(fresh, damaged, name);
-      const isEnough = table.isComplete && (name !== essential[0] || table.rows > 0);
+      const isComplete = copyTable(fresh, damaged, name);
+      const isEnough = isComplete && (name !== essential[0] || countRows(fresh, name) > 0);
       if (!isEnough && essential.includes(name)) throw incomplete(damaged, essential);
-      tables.push(table);
+      copies.push({ name, isComplete });
     }
+    for (const statement of removesOrphans) fresh.exec(statement);
     if (derived !== undefined && names.includes(derived.name)) fresh.exec(derived.remake);
-    return tables;
+    return copies.map((copy) => ({ ...copy, rows: countRows(fresh, copy.name) }));
   } finally {
     fresh.close();
   }
@@ -169,7 +172,12 @@ function columnsOf(db: DatabaseSync, table: string): string[] {
   return columns.all(table).map(({ name }) => name);
 }
 
-function copyTable(fresh: DatabaseSync, damaged: string, table: string): SalvagedTable {
+function countRows(db: DatabaseSync, table: string): number {
+  return rows<{ n: number }>(db, `SELECT count(*) AS n FROM ${table}`).get()?.n ?? 0;
+}
+
+/** Returns whether every row was read and copied. */
+function copyTable(fresh: DatabaseSync, damaged: string, table: string): boolean {
   let isComplete = false;
   fresh.exec('BEGIN');
   try {
@@ -191,8 +199,7 @@ function copyTable(fresh: DatabaseSync, damaged: string, table: string): Salvage
   } finally {
     fresh.exec('COMMIT');
   }
-  const count = rows<{ n: number }>(fresh, `SELECT count(*) AS n FROM ${table}`).get()?.n ?? 0;
-  return { name: table, rows: count, isComplete };
+  return isComplete;
 }
 
 /** Returns whether every row was read and copied. */

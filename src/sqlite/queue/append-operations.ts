@@ -102,7 +102,7 @@ export function keepBatch(
   );
   const count = ledgerEntry(db);
   const seqOf = cell<number>(db, 'SELECT seq FROM raw_batches WHERE id = ?');
-  const numbers = sequence(db);
+  const numbers = sequences.get(db) ?? beginSequence(db);
   const claim = partClaim(db);
   return (record, usageAt, parts) => {
     const seq = numbers.next();
@@ -125,18 +125,23 @@ type Sequence = { next(): number };
 /** One counter for each connection, because queues and traces keep batches in the same file. */
 const sequences = new WeakMap<DatabaseSync, Sequence>();
 
-/** A request in the log may have outlived its batch. */
-const LAST_SEQ = `
-  SELECT max(
-    coalesce((SELECT max(seq) FROM raw_batches), 0),
-    coalesce((SELECT max(seq) FROM recent_requests), 0),
-    coalesce((SELECT max(last_seq) FROM recent_groups), 0))`;
+/** A request in the log may have outlived its batch, and so have all rows that a salvage kept. */
+const LAST_SEQS = [
+  'SELECT max(seq) FROM raw_batches',
+  'SELECT max(seq) FROM recent_requests',
+  'SELECT max(last_seq) FROM recent_groups',
+  'SELECT max(seq) FROM dead_letters',
+  `SELECT max(last) FROM (
+     SELECT (SELECT max(seq) FROM queue_pending WHERE branch = b.id) AS last FROM queue_branches b)`,
+];
 
-/** Counts here and not by SQLite, which gives the number of a deleted last row again. */
-function sequence(db: DatabaseSync): Sequence {
-  const known = sequences.get(db);
-  if (known !== undefined) return known;
-  let seq = cell<number>(db, LAST_SEQ)() ?? 0;
+/**
+ * Counts here and not by SQLite, which gives the number of a deleted last row again. `lastReferred` is a query for the last number in
+ * other tables of the file.
+ */
+export function beginSequence(db: DatabaseSync, lastReferred?: string): Sequence {
+  const queries = lastReferred === undefined ? LAST_SEQS : [...LAST_SEQS, lastReferred];
+  let seq = Math.max(0, ...queries.map((query) => cell<number | null>(db, query)() ?? 0));
   const counter = { next: () => ++seq };
   sequences.set(db, counter);
   return counter;

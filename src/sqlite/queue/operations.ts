@@ -1,6 +1,6 @@
 /** The operations of the queues in a file, in the database thread. A file holds any number of queues. */
 import type { DatabaseSync } from 'node:sqlite';
-import { appendOperations } from './append-operations.ts';
+import { appendOperations, beginSequence } from './append-operations.ts';
 import { deadLetterOperations, deadLetterReadOperations } from './dead-letter-operations.ts';
 import {
   bodiesOf,
@@ -19,9 +19,16 @@ export type QueueOperations = {
   readonly read: ReturnType<typeof queueReadOperations>;
 };
 
-/** `keepsBodies`: a store removes a body by retention; a directory of queues when no branch needs it. */
-export function queueWriteOperations(db: DatabaseSync, { keepsBodies }: { keepsBodies: boolean }) {
+type QueueFile = {
+  /** A store removes a body by retention; a directory of queues when no branch needs it. */
+  readonly keepsBodies: boolean;
+  /** A query for the last number of a batch that other tables of the file refer to. */
+  readonly lastReferred?: string;
+};
+
+export function queueWriteOperations(db: DatabaseSync, { keepsBodies, lastReferred }: QueueFile) {
   freeOrphanedParts(db);
+  beginSequence(db, lastReferred);
   const bodies = bodiesOf(db, keepsBodies);
   return {
     ...openOperations(db),
@@ -46,6 +53,11 @@ export function queueReadOperations(db: DatabaseSync) {
     ...shrinkReadOperations(db),
   };
 }
+
+/** The parts of lost batches, which a salvage leaves out. Their entries stay: a lease reports the loss. */
+export const QUEUE_REMOVES_ORPHANS = [
+  'DELETE FROM batch_parts WHERE seq NOT IN (SELECT seq FROM raw_batches)',
+] as const;
 
 /** Queue operations that need room. */
 export const QUEUE_GROWING = ['queue.append', 'queue.remember', 'parts.write'] as const;

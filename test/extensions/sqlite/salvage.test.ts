@@ -1,8 +1,9 @@
+import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import t from 'tap';
 import { salvageSqliteStore } from '../../../extensions/sqlite/open-store.ts';
-import { anObservation, aTenant, nativeBatch } from '../../helper/batches.ts';
+import { anObservation, aTenant, nativeBatch, nativeEvent } from '../../helper/batches.ts';
 import { sqlitePlace } from '../../helper/places.ts';
 import { aQuery } from '../../helper/query.ts';
 
@@ -30,4 +31,69 @@ t.test('a salvaged store makes the postings of its traces again', async (t) => {
     query: aQuery('model:m'),
   });
   t.equal(found.items.length, 2);
+});
+
+/** Overwrites the last page with rows of each table. */
+function damageEnds(file: string, tables: readonly string[]): void {
+  const db = new DatabaseSync(file);
+  const leaves = db.prepare(
+    "SELECT pgoffset, pgsize FROM dbstat WHERE name = ? AND pagetype = 'leaf' ORDER BY path DESC LIMIT 1",
+  );
+  const pages = tables.map((table) => leaves.get(table));
+  db.close();
+  const content = readFileSync(file);
+  for (const page of pages) {
+    const at = Number(page?.pgoffset);
+    content.fill(0, at, at + Number(page?.pgsize));
+  }
+  writeFileSync(file, content);
+}
+
+t.test('a new trace and a new batch get nothing of those that a salvage lost', async (t) => {
+  const place = sqlitePlace(t);
+  let { store, ...opened } = await place.open();
+  const write = async (projectId: string, traceId: string, size = 0): Promise<void> => {
+    const observation = anObservation({ id: `${traceId}-o`, traceId });
+    const event = { id: observation.id, trace_id: traceId, inputs: traceId.padEnd(size) };
+    const source = nativeBatch([nativeEvent(event)], {
+      tenant: aTenant({ projectId }),
+      receivedAt: place.clock.now(),
+    });
+    await store.traces.write({ kind: 'observations', source, observations: [observation] });
+  };
+  const large = 3 * 1024 * 1024;
+  for (let i = 0; i < 80; i++) await write('proj_a', `lost-${i}`);
+  await write('proj_a', 'lost-large', large);
+  await opened.close();
+  const file = join(place.directory, 'store.db');
+  damageEnds(file, ['traces', 'raw_batches']);
+  const [salvaged] = await salvageSqliteStore(place.directory, place.logger);
+  const left = new Map(salvaged?.tables.map(({ name, rows }) => [name, rows]));
+  t.ok((left.get('traces') ?? 0) < 81, 'traces are lost');
+  t.equal(left.get('observations'), left.get('traces'));
+  t.equal(left.get('batch_traces'), left.get('traces'));
+  t.equal(left.get('batch_parts'), 0);
+
+  ({ store, ...opened } = await place.open());
+  t.teardown(() => opened.close());
+  for (let i = 0; i < 80; i++) await write('proj_b', `new-${i}`, i === 79 ? large : 0);
+  const { items: traces } = await store.traces.listTraces('proj_b', { limit: 100 });
+  t.equal(traces.length, 80);
+  for (const { id } of traces) {
+    const { items } = await store.traces.listObservations('proj_b', id, { limit: 9 });
+    t.same(
+      items.map((each) => each.id),
+      [`${id}-o`],
+    );
+    const batches = items.flatMap(({ payload }) => payload.inputs?.batchId ?? []);
+    const [batch] = await store.traces.getBatches('proj_b', batches);
+    t.match(batch?.body.toString(), `"inputs":"${id}`);
+  }
+  const db = new DatabaseSync(file, { readOnly: true });
+  t.teardown(() => db.close());
+  const overlap = db.prepare(
+    `SELECT count(*) AS n FROM raw_batches r JOIN batch_traces b ON b.batch = r.seq
+     JOIN traces t ON t.n = b.trace WHERE t.project <> r.project`,
+  );
+  t.match(overlap.get(), { n: 0 }, 'no trace refers to a batch of another project');
 });
