@@ -1,11 +1,11 @@
 import { createHash } from 'node:crypto';
 import { createReadStream, createWriteStream } from 'node:fs';
 import { open, rename, rm, writeFile } from 'node:fs/promises';
-import { createInterface } from 'node:readline';
 import { Writable } from 'node:stream';
 import type { RowMembers } from '../../read/export/columns.ts';
 import { parquetFile } from '../../read/export/parquet.ts';
 import type { ExportRequest } from '../../read/export/request.ts';
+import { splitLines } from '../send/lines.ts';
 
 /** The description of a complete export, in `FILE.manifest.json`. */
 export type Manifest = {
@@ -35,8 +35,9 @@ export async function writeParquet(
   const encoder = parquetFile<RowMembers>(columns, (row) => row);
   const file = Writable.toWeb(createWriteStream(draft)).getWriter();
   try {
-    for await (const line of createInterface({ input: createReadStream(lines) })) {
-      const piece = await encoder.row(JSON.parse(line) as RowMembers, undefined);
+    // The readline module also splits at U+2028, which texts in JSON may have.
+    for await (const { bytes } of splitLines(createReadStream(lines), Number.POSITIVE_INFINITY)) {
+      const piece = await encoder.row(JSON.parse(`${bytes}`) as RowMembers, undefined);
       if (piece.length > 0) await file.write(piece);
     }
     await file.write(await encoder.end());
