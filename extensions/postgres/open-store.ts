@@ -5,6 +5,7 @@ import { termMetrics } from '../../src/store/term-metrics.ts';
 import type { FirstProject } from '../../src/tenancy/bootstrap.ts';
 import type { Tenancy, TenancyConfig, TenancySettings } from '../../src/tenancy/open.ts';
 import { openTenancy } from '../../src/tenancy/open.ts';
+import { WITHOUT_RETENTION } from '../../src/tenancy/retention.ts';
 import type { SharedLedger } from '../../src/tenancy/shared-ledger.ts';
 import { postgresAttachments } from './attachments/attachments.ts';
 import { ensurePartitions } from './batches/partitions.ts';
@@ -97,8 +98,8 @@ export async function openPostgresStore(
   const traces = postgresTraces(database, retention, groups, reading, blocks);
   const search = postgresSearch({ pools, traces, clock, logger }, config.search.payloads);
   const erasures = await postgresErasures({
-    ...{ pools, queues, traces, projects, blocks, clock, logger, metrics },
-    changes: traceNotices,
+    ...{ pools, queues, projects, blocks, clock, logger, metrics, changes: traceNotices },
+    traces: postgresTraces(database, WITHOUT_RETENTION, groups, reading, blocks),
   });
   const store: Store = {
     ...{ projects, keys, organization, usage, counters, rejections, audit, traces },

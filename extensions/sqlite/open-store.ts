@@ -15,6 +15,7 @@ import { termMetrics } from '../../src/store/term-metrics.ts';
 import type { FirstProject } from '../../src/tenancy/bootstrap.ts';
 import type { Tenancy, TenancySettings } from '../../src/tenancy/open.ts';
 import { openTenancy } from '../../src/tenancy/open.ts';
+import { WITHOUT_RETENTION } from '../../src/tenancy/retention.ts';
 import type { VerifyProgress } from '../../src/tenancy/rows.ts';
 import type { Difference } from '../../src/tenancy/usage.ts';
 import { threadFile } from '../../src/thread/thread.ts';
@@ -149,14 +150,16 @@ function storeIn(
   const summaries = summarizing(database, terms, rollups, changes, clock, logger);
   projects.onDelete(() => keeper.wake());
   const staleBefore = (): number => clock.now() - config.stale_after;
-  const traces = sqliteTraces({
-    ...{ database, queues, retention, summaries, terms, rollups, postings },
+  const traceParts = {
+    ...{ database, queues, summaries, terms, rollups, postings },
     ...{ inFlight, blocks, changes, staleBefore },
     texts: { wake: () => search.wake() },
-  });
+  };
+  const traces = sqliteTraces({ ...traceParts, retention });
   const search = sqliteSearch({ database, clock, logger }, index, traces);
   const erasures = sqliteErasures({
-    ...{ database, queues, inFlight, blocks, removed, traces, projects, changes, clock, logger },
+    ...{ database, queues, inFlight, blocks, removed, projects, changes, clock, logger },
+    traces: sqliteTraces({ ...traceParts, retention: WITHOUT_RETENTION }),
     texts: search,
   });
   const store: Store = {

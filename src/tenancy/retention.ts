@@ -3,6 +3,9 @@ import type { Limits } from './contract.ts';
 
 const DAY_MS = 86_400_000;
 
+/** For erasures, which find expired traces too as long as their rows are stored. */
+export const WITHOUT_RETENTION: Pick<Retention, 'since'> = { since: () => Number.MIN_SAFE_INTEGER };
+
 /**
  * The retention of each project, kept in memory, so that readers never see expired traces that are not removed
  * yet.

@@ -457,6 +457,19 @@ export function erasures(t: Test, open: OpenForErasures): void {
     t.same(await idsOf(after, project), ['a', 'b']);
   });
 
+  t.test('an erasure removes expired traces whose rows are not removed yet', async (t) => {
+    const { store, clock, finish } = await open(t);
+    const project = await projectOf(store);
+    await store.projects.update(project, { retentionDays: 1 });
+    const events = [event('trace-a', 'doomed'), event('trace-b', 'other')];
+    await store.traces.write(observed(batchOf(events, project, clock.now())));
+    clock.set(clock.now() + 2 * 86_400_000);
+    t.same(await idsOf(store, project), [], 'no reader finds them');
+    const { id } = await erase(store, project, 'user:doomed');
+    await finish();
+    t.match(await store.erasures.get(project, id), { state: 'done', traces: 1, observations: 1 });
+  });
+
   t.test('another project keeps a trace with the same id', async (t) => {
     const { store, clock, finish } = await open(t);
     const project = await projectOf(store);

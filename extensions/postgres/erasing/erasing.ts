@@ -26,7 +26,7 @@ const BLOCKS_MS = 2_000;
 export type PostgresErasureParts = {
   readonly pools: PostgresPools;
   readonly queues: PostgresQueues;
-  readonly traces: TraceStore;
+  readonly traces: Pick<TraceStore, 'listTraces'>;
   readonly projects: ProjectStore;
   readonly changes: Pick<ChangeFeed, 'publish'>;
   readonly blocks: ErasureBlocks;

@@ -26,7 +26,7 @@ export type SqliteErasures = {
 /** Carries out erasures in the background, and goes on with those that an earlier process left. */
 export function sqliteErasures(
   parts: SqliteErasingParts & {
-    readonly traces: TraceStore;
+    readonly traces: Pick<TraceStore, 'listTraces'>;
     readonly projects: ProjectStore;
     readonly changes: ChangeFeed;
     readonly logger: Logger;

@@ -52,7 +52,7 @@ type Queues = Pick<SqliteQueueStorage, 'usage' | 'largeBodies'>;
 export type SqliteTracesParts = {
   readonly database: StoreDatabase;
   readonly queues: Queues;
-  readonly retention: Retention;
+  readonly retention: Pick<Retention, 'since'>;
   readonly summaries: Pick<Summarizing, 'wake'>;
   readonly terms: Pick<TermMetrics, 'leftOut'>;
   readonly inFlight: ErasedInFlight;
