@@ -223,6 +223,28 @@ export function erasures(t: Test, open: OpenForErasures): void {
     t.same(await idsOf(store, project), []);
   });
 
+  t.test(
+    'a batch that is delivered between the search and the look at its queue is erased',
+    async (t) => {
+      const { store, clock, finish } = await open(t);
+      const project = await projectOf(store);
+      const waiting = [batchOf([event('trace-a', 'doomed')], project, clock.now())];
+      const queue = {
+        async *eraseItems() {
+          const source = waiting.pop();
+          if (source !== undefined) await store.traces.write(observed(source));
+          yield;
+        },
+      };
+      store.erasures.useQueues(() => [queue as unknown as QueueAdmin]);
+      clock.set(clock.now() + 1000);
+      const { id } = await erase(store, project, 'user:doomed');
+      await finish();
+      t.match(await store.erasures.get(project, id), { state: 'done', traces: 1 });
+      t.same(await idsOf(store, project), []);
+    },
+  );
+
   t.test('a dry run counts, and changes nothing', async (t) => {
     const { store, clock, finish } = await open(t);
     const project = await projectOf(store);
