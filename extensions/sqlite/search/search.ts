@@ -1,4 +1,4 @@
-import { rm } from 'node:fs/promises';
+import { readdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { inSteps, type Steps } from '../../../src/component/background.ts';
 import type { Clock, Logger } from '../../../src/component/component.ts';
@@ -85,10 +85,13 @@ export async function openIndex(
   return { bytes, database: index };
 }
 
-/** Removes the index; it is made again from the store. */
+/** Removes the index, also what was set aside of a damaged one; it is made again from the store. */
 export async function removeIndex(directory: string): Promise<void> {
-  const endings = ['.db', '.db-wal', '.db-shm', '.lock', '.pid', '.filled'];
-  for (const ending of endings) await rm(join(directory, SEARCH_FILE + ending), { force: true });
+  const others = ['.lock', '.pid', '.filled'].map((ending) => SEARCH_FILE + ending);
+  const files = (await readdir(directory)).filter(
+    (name) => name.startsWith(`${SEARCH_FILE}.db`) || others.includes(name),
+  );
+  for (const name of files) await rm(join(directory, name), { force: true });
 }
 
 export type SqliteSearch = SearchStore & {

@@ -115,6 +115,8 @@ t.test('a damaged or missing index is made again', async (t) => {
     await finish();
     t.match(await store.search.status(), { state: 'ready', payloadBytes: 4096 }, damage);
     t.equal(await countOf(store, 'refund', projectId), 30, damage);
+    const kept = readdirSync(directory).filter((name) => name.includes('.corrupt-'));
+    t.same(kept, [], 'no copy of the words stays');
   }
   t.ok(logger);
 });
