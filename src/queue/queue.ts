@@ -95,6 +95,8 @@ export type QueueAdmin = {
    * it, with its other batches. Rejects with `DeliveryUnderWay` if a delivery takes longer than `waitMs`.
    */
   eraseItems?(erasing: ItemErasing): AsyncGenerator<undefined, void, undefined>;
+  /** Removes what the files of the queue still have of cut items, in steps. Rejects with `disk_full` while the disk lacks the room for it. */
+  sweepErased?(): AsyncGenerator<undefined, void, undefined>;
 };
 
 /** A worker delivers a batch with items to erase, and the erasure has to wait for the end of the delivery. */

@@ -1,5 +1,6 @@
 import type { Test } from 'tap';
 import type { ObservationBatch, SealedBatch } from '../../src/model/batch.ts';
+import { RetryableError } from '../../src/model/errors.ts';
 import { observe } from '../../src/model/formats.ts';
 import { takeDropped } from '../../src/model/verbs.ts';
 import type { ItemErasing, QueueAdmin } from '../../src/queue/queue.ts';
@@ -242,6 +243,34 @@ export function erasures(t: Test, open: OpenForErasures): void {
       await finish();
       t.match(await store.erasures.get(project, id), { state: 'done', traces: 1 });
       t.same(await idsOf(store, project), []);
+    },
+  );
+
+  t.test(
+    'the store is erased while the disk of a queue has no room to remove its log',
+    async (t) => {
+      const { store, clock, finish } = await open(t);
+      const project = await projectOf(store);
+      await store.traces.write(observed(batchOf([event('a', 'doomed')], project, clock.now())));
+      let isFull = true;
+      const queue = {
+        async *eraseItems() {
+          yield;
+        },
+        async *sweepErased() {
+          if (isFull) throw new RetryableError('disk_full', 'database or disk is full');
+          yield;
+        },
+      };
+      store.erasures.useQueues(() => [queue as unknown as QueueAdmin]);
+      clock.set(clock.now() + 1000);
+      const { id } = await erase(store, project, 'user:doomed');
+      await t.rejects(finish(), { code: 'disk_full' });
+      t.same(await idsOf(store, project), []);
+      t.match(await store.erasures.get(project, id), { state: 'running', traces: 1 });
+      isFull = false;
+      await finish();
+      t.match(await store.erasures.get(project, id), { state: 'done', traces: 1 });
     },
   );
 

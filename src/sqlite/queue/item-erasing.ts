@@ -18,40 +18,39 @@ export type ErasingFile = {
   shrink(shrunk: ShrunkBatch): void;
 };
 
-/**
- * Cuts erased items out of the batches that wait in a directory of queues. Delivered batches are in free pages of the file, which go
- * back to the disk.
- */
+/** Cuts erased items out of the batches that wait in a directory of queues. */
 export async function* eraseItems(file: ErasingFile, erasing: ItemErasing): Steps {
   const { database } = file;
   const { projectId, until } = erasing;
   let place: WaitingPlace | null = null;
-  let changed = false;
   do {
     const step: WaitingPage = await database.search('queue.waiting', [projectId, until, place]);
     for (const seq of step.found) {
-      if (await eraseIn(file, erasing, seq)) changed = true;
+      await eraseIn(file, erasing, seq);
       yield;
     }
     place = step.next;
     yield;
   } while (place !== null);
-  if (changed) yield* sweepParts(database);
+}
+
+/** Removes the cut items from the files. Delivered batches are in free pages, which go back to the disk. */
+export async function* sweepErased(database: Database<QueueOperations>): Steps {
+  yield* sweepParts(database);
   while (await database.write('queue.returnPages', [])) yield;
   while (!(await database.truncateLog())) yield;
 }
 
-/** Resolves with whether the batch had items to erase. */
 async function eraseIn(
   { database, largeBodies, shrink }: ErasingFile,
   erasing: ItemErasing,
   seq: number,
-): Promise<boolean> {
+): Promise<void> {
   const [read] = await database.search('queue.bodies', [[seq]]);
   // A damaged entry is quarantined when it is leased.
-  if (read === undefined || 'damage' in read) return false;
+  if (read === undefined || 'damage' in read) return;
   const rest = await erasing.rest(batchOf(read.record));
-  if (rest === undefined) return false;
+  if (rest === undefined) return;
   let parts: WrittenParts | null = null;
   try {
     if (largeBodies.isLarge(rest)) parts = await largeBodies.write(rest);
@@ -62,5 +61,4 @@ async function eraseIn(
   } finally {
     if (parts !== null) await largeBodies.end(erasing.projectId, parts.numbers);
   }
-  return true;
 }

@@ -77,6 +77,9 @@ export function joinQueues(own: DurableQueue, leftovers: readonly DurableQueue[]
     async *eraseItems(erasing) {
       for (const queue of all) if (queue.eraseItems !== undefined) yield* queue.eraseItems(erasing);
     },
+    async *sweepErased() {
+      for (const queue of all) if (queue.sweepErased !== undefined) yield* queue.sweepErased();
+    },
     stats: () =>
       sumOf(
         own.stats(),

@@ -26,7 +26,7 @@ import { BranchLine } from './branch-line.ts';
 import type { QueueState } from './entry-operations.ts';
 import { answerRecord } from './idempotency.ts';
 import type { ErasingFile } from './item-erasing.ts';
-import { eraseItems } from './item-erasing.ts';
+import { eraseItems, sweepErased } from './item-erasing.ts';
 import type { LargeBodies } from './large-bodies.ts';
 import type { QueueOperations } from './operations.ts';
 import type { WrittenParts } from './part-operations.ts';
@@ -65,6 +65,7 @@ export class SqliteQueue implements DurableQueue {
   readonly idempotency: IdempotencyLedger;
   readonly removeProject: (projectId: string) => Promise<void>;
   readonly eraseItems?: (erasing: ItemErasing) => Steps;
+  readonly sweepErased?: () => Steps;
   readonly #name: string;
   readonly #database: Database<QueueOperations>;
   readonly #clock: Clock;
@@ -91,7 +92,10 @@ export class SqliteQueue implements DurableQueue {
     this.idempotency = parts.idempotency;
     this.removeProject = parts.removeProject;
     const { erasing } = parts;
-    if (erasing !== undefined) this.eraseItems = (items) => eraseItems(erasing, items);
+    if (erasing !== undefined) {
+      this.eraseItems = (items) => eraseItems(erasing, items);
+      this.sweepErased = () => sweepErased(erasing.database);
+    }
     this.#name = options.name;
     this.#database = parts.database;
     this.#clock = parts.clock;

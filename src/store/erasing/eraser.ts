@@ -11,7 +11,7 @@ import { idOfKey, keyOfId } from '../rows/observation-row.ts';
 import type { TraceStore } from '../store.ts';
 import { hashOfKey, namedValues, sha256 } from './named.ts';
 import type { OtherQueues } from './other-queues.ts';
-import { cleanQueues } from './other-queues.ts';
+import { cleanQueues, sweepQueues } from './other-queues.ts';
 import type { ErasureRecord } from './record.ts';
 import { erasureRecord, erasureText, finishedAudit, hashedRecord } from './record.ts';
 import type { ErasingTables, ErasureCounts, ErasureRow, ErasureScope, Stepping } from './tables.ts';
@@ -160,6 +160,7 @@ export class Eraser {
     }
     yield* tables.forget(row.id);
     yield* tables.sweep(scope);
+    yield* sweepQueues(this.#parts.queues);
     const counts = (await tables.get(row.project, row.id)) ?? row;
     const done = { ...record, state: 'done', finishedAt: clock.now() } as const;
     await tables.end(row.id, erasureText(done), counts, finishedAudit(row, done));

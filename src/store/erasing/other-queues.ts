@@ -43,6 +43,13 @@ export async function* cleanQueues(
   return sum;
 }
 
+/** Removes what the files of the queues still have of cut items. */
+export async function* sweepQueues({ all }: OtherQueues): Stepping<void> {
+  for (const queue of all()) {
+    if (queue.sweepErased !== undefined) yield* queue.sweepErased();
+  }
+}
+
 /** Undefined if the batch cannot be read. */
 async function erasedItems(
   tables: ErasingTables,

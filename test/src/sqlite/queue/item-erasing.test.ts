@@ -45,6 +45,7 @@ function erasing(until: number): ItemErasing {
 
 async function erase(queue: DurableQueue, until: number): Promise<void> {
   for await (const _ of queue.eraseItems?.(erasing(until)) ?? []);
+  for await (const _ of queue.sweepErased?.() ?? []);
 }
 
 async function directory(t: Test) {
