@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import type { Clock } from '../component/component.ts';
-import type { PricedPlace } from '../store/pricing.ts';
+import type { PricedPlace, PricedStep } from '../store/pricing.ts';
+import { priceWithRetries } from '../store/pricing.ts';
 import type { Store } from '../store/store.ts';
 import { moment } from './moment.ts';
 import { ControlError, readArguments } from './protocol.ts';
@@ -106,7 +107,7 @@ async function recompute(
   for (const range of ranges) {
     let place: PricedPlace | null = null;
     do {
-      const step = await costs.priceAgain(range, place, isDryRun);
+      const step: PricedStep | null = await priceWithRetries(costs, clock, range, place, isDryRun);
       if (step === null) {
         throw new ControlError(
           'no_prices',

@@ -1,4 +1,7 @@
+import { backoff } from '../component/backoff.ts';
+import type { Clock } from '../component/component.ts';
 import type { Cost } from '../model/details.ts';
+import { RetryableError } from '../model/errors.ts';
 import type { ObservationSource, TokenUsage } from '../model/observation.ts';
 import type { Key, ObservationRow } from './rows/observation-row.ts';
 import { pricedRow } from './rows/priced-row.ts';
@@ -75,6 +78,28 @@ export type CostStore = {
     isDryRun: boolean,
   ): Promise<PricedStep | null>;
 };
+
+/** A step that fails is tried again for about a minute: a failover takes less, and a recomputation may take hours. */
+const RETRIES = 8;
+const retryMs = backoff({ first: 500, max: 15_000 });
+
+/** A step of pricing again. Rejects with the failure of the last attempt. */
+export async function priceWithRetries(
+  costs: CostStore,
+  clock: Clock,
+  ...args: Parameters<CostStore['priceAgain']>
+): Promise<PricedStep | null> {
+  for (let failures = 0; ; failures++) {
+    try {
+      return await costs.priceAgain(...args);
+    } catch (error) {
+      if (!(error instanceof RetryableError) || failures === RETRIES) throw error;
+    }
+    await new Promise<void>((resolve) => {
+      clock.after(retryMs(failures), resolve);
+    });
+  }
+}
 
 /** Observations of one step: a bound on how long it delays writes. */
 export const PRICED_ROWS = 500;

@@ -41,7 +41,10 @@ export function postgresCosts(database: Database, prices: StorePrices): CostStor
 
 type TracePlace = { readonly n: number; readonly at_ms: number; readonly at_ns: number };
 
-/** Prices about `PRICED_ROWS` observations: whole traces, and large ones in parts. */
+/**
+ * Prices about `PRICED_ROWS` observations: whole traces, and large ones in parts. A failure behind the first trace ends the step there,
+ * because the traces before it are saved, and would not count as changed again.
+ */
 async function priceAgain(
   database: Database,
   pricing: Pricing,
@@ -51,20 +54,23 @@ async function priceAgain(
 ): Promise<PricedStep> {
   const sum = new PricedSum();
   let place = after;
-  for (let read = 0; read < PRICED_ROWS; ) {
-    const trace = await traceBehind(database, range, place);
-    if (trace === undefined) return sum.step(null);
-    const from = place?.trace === trace.n ? place.key : null;
-    let found = await entriesBehind(database, trace.n, from);
-    // Most traces do not change, and need no transaction.
-    if (!isDryRun && new PricedSum().add(found, pricing).length > 0) {
-      found = await savePrices(database, trace.n, from, pricing, sum);
-    } else {
+  try {
+    for (let read = 0; read < PRICED_ROWS; ) {
+      const trace = await traceBehind(database, range, place);
+      if (trace === undefined) return sum.step(null);
+      const from = place?.trace === trace.n ? place.key : null;
+      let found = await entriesBehind(database, trace.n, from);
+      // Most traces do not change, and need no transaction.
+      if (!isDryRun && new PricedSum().add(found, pricing).length > 0) {
+        found = await savePrices(database, trace.n, from, pricing);
+      }
       sum.add(found, pricing);
+      read += Math.max(found.length, 1);
+      const last = found.length < PRICED_ROWS ? undefined : found.at(-1);
+      place = { ms: trace.at_ms, ns: trace.at_ns, trace: trace.n, key: last?.key ?? null };
     }
-    read += Math.max(found.length, 1);
-    const last = found.length < PRICED_ROWS ? undefined : found.at(-1);
-    place = { ms: trace.at_ms, ns: trace.at_ns, trace: trace.n, key: last?.key ?? null };
+  } catch (error) {
+    if (place === after) throw error;
   }
   return sum.step(place);
 }
@@ -114,13 +120,15 @@ type LockedTrace = {
   readonly rollup: string | null;
 } & PostedRow;
 
-/** Prices the observations under the lock that writers of the trace take, and saves them with the summary of the trace. */
+/**
+ * Prices the observations under the lock that writers of the trace take, and saves them with the summary of the trace. Resolves with the
+ * observations as they were before.
+ */
 async function savePrices(
   database: Database,
   trace: number,
   from: Key | null,
   pricing: Pricing,
-  sum: PricedSum,
 ): Promise<Entry[]> {
   return database.transaction(async (client) => {
     const locked = await row<LockedTrace>(
@@ -130,7 +138,7 @@ async function savePrices(
       [trace],
     );
     const found = locked === undefined ? [] : await entriesBehind(client, trace, from);
-    const changed = sum.add(found, pricing);
+    const changed = new PricedSum().add(found, pricing);
     if (locked === undefined || changed.length === 0) return found;
     const statements = [savePriced(changed)];
     const isWhole = found.length < PRICED_ROWS && from === null;

@@ -1,5 +1,6 @@
 import t from 'tap';
 import { recomputeCosts } from '../../../src/control/cost-recompute.ts';
+import { RetryableError } from '../../../src/model/errors.ts';
 import type { PricedStep } from '../../../src/store/pricing.ts';
 import type { Store } from '../../../src/store/store.ts';
 import { fakeClock } from '../../helper/clock.ts';
@@ -90,6 +91,31 @@ t.test('refuses a second recomputation while one runs', async (t) => {
   await t.rejects(ask({ run: 'b', wait_ms: 1 }), { code: 'busy' });
   await step(null);
   t.match(await ask({ run: 'b', wait_ms: 1 }), { is_done: false }, 'after its end');
+});
+
+t.test('tries a step again that fails, and ends if it keeps failing', async (t) => {
+  const { ask, step, steps, asked, clock } = await held();
+  const run = { run: 'a', project: 'p', wait_ms: 1 };
+  await ask(run);
+  await step(PLACE);
+  const settled = () => new Promise((resolve) => setImmediate(resolve));
+  const fail = async (error: Error) => {
+    steps.at(-1)?.reject(error);
+    for (let i = 0; i < 5; i++) await settled();
+    clock.advance(60_000);
+    for (let i = 0; i < 5; i++) await settled();
+  };
+  const away = new RetryableError('storage_failed', 'Postgres cannot be used');
+  await fail(away);
+  t.same(asked[2], asked[1], 'from the same place');
+  await step(PLACE);
+  t.match(await ask(run), { is_done: false, observations: 4 });
+  for (let i = 0; i < 9; i++) await fail(away);
+  t.equal(asked.length, 12);
+  await t.rejects(ask(run), { code: 'storage_failed' });
+  await ask({ ...run, run: 'b' });
+  await fail(new Error('a defect'));
+  await t.rejects(ask({ ...run, run: 'b' }), { message: 'a defect' });
 });
 
 t.test('refuses a store without prices, and wrong ranges', async (t) => {
