@@ -3,6 +3,7 @@ import { offer } from '../../src/component/capability.ts';
 import type { RequestHead, RequestProcessor, Settings } from '../../src/component/component.ts';
 import type { ReceivedBatch, Tenant } from '../../src/model/batch.ts';
 import { Refusal } from '../../src/model/errors.ts';
+import type { RequestContext } from '../../src/model/request-context.ts';
 import type { ErasureStore } from '../../src/store/erasures.ts';
 import { STORE } from '../../src/store/store.ts';
 import type { ApiKey, KeyStore } from '../../src/tenancy/contract.ts';
@@ -70,8 +71,11 @@ function authenticateByStore(settings: Settings, config: AuthConfig): RequestPro
   }
 
   /** Drops items that an erasure has blocked. */
-  function process(batch: ReceivedBatch): Promise<void> | undefined {
-    return blocks?.apply(batch, settings.clock);
+  function process(
+    batch: ReceivedBatch,
+    { signal }: Pick<RequestContext, 'signal'>,
+  ): Promise<void> | undefined {
+    return blocks?.apply(batch, settings.clock, signal);
   }
 
   return {

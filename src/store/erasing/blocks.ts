@@ -59,10 +59,10 @@ export class ErasureBlocks {
     return this.#byProject.size > 0;
   }
 
-  /** Drops the blocked items of a request. A large batch is read in turns: its spans take seconds. */
-  apply(batch: ReceivedBatch, clock: Clock): Promise<void> | undefined {
+  /** Drops the blocked items of a request. A large batch is read in turns, which end with the request: its spans take seconds. */
+  apply(batch: ReceivedBatch, clock: Clock, signal?: AbortSignal): Promise<void> | undefined {
     const blocks = this.#byProject.get(batch.tenant.projectId);
-    return blocks === undefined ? undefined : inTurns(this.#dropping(batch, blocks), clock);
+    return blocks === undefined ? undefined : inTurns(this.#dropping(batch, blocks), clock, signal);
   }
 
   /** Yields after each item. */

@@ -71,6 +71,19 @@ t.test('a batch is read in turns, and dropped as a whole', async (t) => {
   t.equal(batch.items, 1);
 });
 
+t.test('the turns end with the request', async (t) => {
+  let now = 0;
+  const slow = { ...systemClock, now: () => (now += 20) };
+  const events = ['a', 'b', 'c'].map((id) => nativeEvent({ id, metadata: { user_id: 'u' } }));
+  const batch = received(nativeBatch(events));
+  const request = new AbortController();
+  const { signal } = request;
+  const applying = (await blocks(blockHash('user', 'u'))).apply(batch, slow, signal);
+  request.abort();
+  await t.rejects(async () => applying, { code: 'too_late' });
+  t.equal(batch.items, 3);
+});
+
 t.test('a span with too many keys is blocked by its trace, and not decoded', async (t) => {
   const traceId = '0af7651916cd43dd8448eb211c80319c';
   const attributes = Object.fromEntries(Array.from({ length: 32_768 }, (_, i) => [`k${i}`, 'a']));
