@@ -1,6 +1,7 @@
 import type { Steps } from '../../src/component/background.ts';
 import { Background, inSteps } from '../../src/component/background.ts';
 import type { Clock, Logger } from '../../src/component/component.ts';
+import { RetryableError } from '../../src/model/errors.ts';
 import type { DropReason } from '../../src/queue/queue.ts';
 import type { Database } from '../../src/sqlite/database.ts';
 import {
@@ -161,7 +162,13 @@ class Remover {
     const now = clock.now();
     const last = this.#truncatedAt;
     if (!this.#isInLog || (last !== undefined && Math.abs(now - last) < TRUNCATE_MS)) return;
-    if (!(await database.truncateLog())) return;
+    try {
+      if (!(await database.truncateLog())) return;
+    } catch (error) {
+      // On a full disk a later round does it. A failure would repeat the whole round within seconds.
+      if (error instanceof RetryableError && error.code === 'disk_full') return;
+      throw error;
+    }
     this.#isInLog = false;
     this.#truncatedAt = now;
   }

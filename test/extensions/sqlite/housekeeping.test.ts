@@ -1,0 +1,41 @@
+import t from 'tap';
+import type { SqliteHousekeepingParts } from '../../../extensions/sqlite/housekeeping.ts';
+import { sqliteHousekeeping } from '../../../extensions/sqlite/housekeeping.ts';
+import { removedCounters } from '../../../extensions/sqlite/removed-counters.ts';
+import { RetryableError } from '../../../src/model/errors.ts';
+import { fakeClock } from '../../helper/clock.ts';
+import { recordingLogger, recordingMetrics } from '../../helper/settings.ts';
+
+t.test('a round ends well if the log can only be removed later', async (t) => {
+  const clock = fakeClock();
+  const none = { found: [], next: null };
+  const answers: Readonly<Record<string, unknown>> = {
+    ...{ 'removal.open': [], 'purge.projects': [], 'purge.due': [], 'purge.orphans': none },
+    ...{ 'attachments.goneRefs': none, 'attachments.free': none },
+    'purge.others': { updates: [], rejections: [] },
+    'purge.traces': { traces: 1, observations: 1, hasMore: false },
+    'purge.batches': { removed: [], dead: [], hasMore: false },
+  };
+  const answer = async (name: string) => answers[name] ?? false;
+  let failure: Error | undefined = new RetryableError('disk_full', 'database or disk is full');
+  let removals = 0;
+  const database = {
+    ...{ read: answer, search: answer, write: answer },
+    async truncateLog() {
+      if (failure !== undefined) throw failure;
+      removals++;
+      return true;
+    },
+  };
+  const keeper = sqliteHousekeeping({
+    ...{ database, clock, logger: recordingLogger(), rejectionsMaxAge: 1 },
+    removed: removedCounters(recordingMetrics()),
+  } as unknown as SqliteHousekeepingParts);
+  t.teardown(() => keeper.close());
+  await keeper.finish();
+  failure = new Error('a defect');
+  await t.rejects(keeper.finish(), { message: 'a defect' });
+  failure = undefined;
+  await keeper.finish();
+  t.equal(removals, 1);
+});
