@@ -95,11 +95,31 @@ export const derived = {
   remake: `UPDATE traces SET terms = NULL, ${COUNTED_CHANGE}`,
 } as const;
 
-/** A row of an observation does not name its project: it would be shown in the trace that gets the number. */
+/**
+ * A row of an observation does not name its project: it would be shown in the trace that gets the number. An attachment that lacks pieces
+ * is stored again when a client sends it again.
+ */
 export const removesOrphans = [
   ...QUEUE_REMOVES_ORPHANS,
-  'DELETE FROM observations WHERE trace NOT IN (SELECT n FROM traces)',
-  'DELETE FROM batch_traces WHERE trace NOT IN (SELECT n FROM traces)',
+  {
+    table: 'observations',
+    statement: 'DELETE FROM observations WHERE trace NOT IN (SELECT n FROM traces)',
+  },
+  {
+    table: 'batch_traces',
+    statement: 'DELETE FROM batch_traces WHERE trace NOT IN (SELECT n FROM traces)',
+  },
+  {
+    table: 'attachment_pieces',
+    statement: `DELETE FROM attachment_pieces
+      WHERE (project, sha256) NOT IN (SELECT project, sha256 FROM attachments)`,
+  },
+  {
+    table: 'attachments',
+    statement: `UPDATE attachments AS a SET is_complete = 0 WHERE bytes <> (
+      SELECT coalesce(sum(length(p.bytes)), 0) FROM attachment_pieces p
+      WHERE p.project = a.project AND p.sha256 = a.sha256)`,
+  },
 ] as const;
 
 export const growing = [

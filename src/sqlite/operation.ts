@@ -46,7 +46,7 @@ export type OperationModule = {
    * Statements that a salvage executes behind the copies. They remove the rows that belong to lost ones, because a new row may get the
    * number of a lost one.
    */
-  readonly removesOrphans?: readonly string[];
+  readonly removesOrphans?: readonly OrphanRemoval[];
   /** Write operations that need room: on a full disk they fail, and the others may use the reserve. */
   readonly growing: readonly string[];
   /** KiB of pages that each connection keeps in memory; undefined for 16 MiB. They stay after the load that read them. */
@@ -55,6 +55,9 @@ export type OperationModule = {
 
 /** A salvage does not copy the table, because it may lack rows, and then executes the statements: the rows are made again. */
 export type DerivedTable = { readonly name: string; readonly remake: string };
+
+/** A salvage executes the statement if the file, which may be of an earlier version, has the table. */
+export type OrphanRemoval = { readonly table: string; readonly statement: string };
 
 /** The operations of a file, from `typeof` its import. */
 export type OperationsOf<Module extends OperationModule> = {

@@ -4,7 +4,7 @@ import type { SQLOutputValue, StatementSync } from 'node:sqlite';
 import { DatabaseSync } from 'node:sqlite';
 import { DamagedDataError } from '../model/errors.ts';
 import { fileVersion, MIGRATIONS_TABLE } from './migrate.ts';
-import type { DerivedTable } from './operation.ts';
+import type { DerivedTable, OrphanRemoval } from './operation.ts';
 import { finds, rows, tuples } from './rows.ts';
 
 export type SalvageOptions = {
@@ -15,7 +15,7 @@ export type SalvageOptions = {
   readonly essential: readonly string[];
   readonly derived?: DerivedTable | undefined;
   /** `OperationModule.removesOrphans`. */
-  readonly removesOrphans?: readonly string[] | undefined;
+  readonly removesOrphans?: readonly OrphanRemoval[] | undefined;
 };
 
 export type SalvagedTable = {
@@ -140,7 +140,9 @@ function copyTables(
       if (!isEnough && essential.includes(name)) throw incomplete(damaged, essential);
       copies.push({ name, isComplete });
     }
-    for (const statement of removesOrphans) fresh.exec(statement);
+    for (const { table, statement } of removesOrphans) {
+      if (names.includes(table)) fresh.exec(statement);
+    }
     if (derived !== undefined && names.includes(derived.name)) fresh.exec(derived.remake);
     return copies.map((copy) => ({ ...copy, rows: countRows(fresh, copy.name) }));
   } finally {

@@ -1,8 +1,10 @@
+import { createHash } from 'node:crypto';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import t from 'tap';
 import { salvageSqliteStore } from '../../../extensions/sqlite/open-store.ts';
+import type { Store } from '../../../src/store/store.ts';
 import { anObservation, aTenant, nativeBatch, nativeEvent } from '../../helper/batches.ts';
 import { sqlitePlace } from '../../helper/places.ts';
 import { aQuery } from '../../helper/query.ts';
@@ -96,4 +98,25 @@ t.test('a new trace and a new batch get nothing of those that a salvage lost', a
      JOIN traces t ON t.n = b.trace WHERE t.project <> r.project`,
   );
   t.match(overlap.get(), { n: 0 }, 'no trace refers to a batch of another project');
+});
+
+t.test('an attachment of which a salvage lost pieces is stored again', async (t) => {
+  const place = sqlitePlace(t);
+  const before = await place.open();
+  const [project] = await before.store.projects.list();
+  const projectId = project?.id ?? '';
+  const content = Buffer.from('attached '.repeat(300));
+  const sha256 = createHash('sha256').update(content).digest();
+  const put = (store: Store) =>
+    store.attachments.put(projectId, 'batch-1', [{ sha256, contentType: 'text/plain', content }]);
+  await put(before.store);
+  await before.close();
+  const file = join(place.directory, 'store.db');
+  damageEnds(file, ['attachment_pieces']);
+  await salvageSqliteStore(place.directory, place.logger);
+  const after = await place.open();
+  t.teardown(() => after.close());
+  t.equal(await after.store.attachments.read(projectId, sha256, 0), undefined);
+  await put(after.store);
+  t.same(await after.store.attachments.read(projectId, sha256, 0), content);
 });
