@@ -1,24 +1,31 @@
 import type { z } from 'zod';
+import type { RefusalCode } from '../../src/model/errors.ts';
 import { REFUSAL_STATUS } from '../../src/model/errors.ts';
 import { INGESTION } from './ingestion-schemas.ts';
 import type { Json } from './json-schema.ts';
 import { contentOf, reference } from './json-schema.ts';
 import type { ReadingRequest } from './reading-requests.ts';
-import { READING_REQUESTS } from './reading-requests.ts';
+import { parameterCodes, READING_REQUESTS } from './reading-requests.ts';
 
 /** The paths of the ingestion listener, for the OpenAPI document. */
 export function ingestionPaths(): Json {
-  const batch = ingest('sendObservations', 'Send observation events', INGESTION.eventBatch);
-  const run = ingest('createRun', 'Create a run', INGESTION.run);
-  const patch = ingest('updateRun', 'Update a run', INGESTION.run, [pathParameter('id')]);
-  const runs = ingest('sendRuns', 'Create and update runs', INGESTION.runBatch);
-  const parts = {
-    ...ingest('sendRunParts', 'Create and update runs in parts'),
-    requestBody: PARTS,
-  };
+  const { eventBatch, run: oneRun, runBatch } = INGESTION;
+  const events = { summary: 'Send observation events', requestBody: bodyOf(eventBatch) };
+  const batch = ingest('sendObservations', { ...events, codes: BATCH_CODES });
+  const run = { requestBody: bodyOf(oneRun), codes: RUN_CODES };
+  const create = ingest('createRun', { summary: 'Create a run', ...run });
+  const idOfRun = [pathParameter('id')];
+  const patch = ingest('updateRun', { summary: 'Update a run', ...run, parameters: idOfRun });
+  const summary = 'Create and update runs';
+  const runs = ingest('sendRuns', {
+    ...{ summary, requestBody: bodyOf(runBatch), codes: BATCH_CODES },
+  });
+  const parts = ingest('sendRunParts', {
+    ...{ summary: `${summary} in parts`, requestBody: PARTS, codes: BATCH_CODES },
+  });
   return {
     '/api/v1/observations/batch': item({ post: batch }),
-    '/api/v1/runs': item({ post: run }),
+    '/api/v1/runs': item({ post: create }),
     '/api/v1/runs/{id}': item({ patch }),
     '/api/v1/runs/batch': item({ post: runs }),
     '/api/v1/runs/multipart': item({ post: parts }),
@@ -53,8 +60,22 @@ function item(operations: Json): Json {
 
 const SECURITY = [{ project_key: [] }, { project_key_header: [] }];
 
-/** The refusals of a whole ingestion request, in the envelope. */
-const REFUSED = refusalsOf([400, 401, 402, 403, 408, 409, 413, 415, 429, 503], INGESTION.envelope);
+/** The codes that refuse a request with one run. */
+const RUN_CODES: readonly RefusalCode[] = [
+  ...(['invalid_json', 'invalid_request', 'unsupported_content_type'] as const),
+  ...(['no_event_accepted', 'unauthorized', 'monthly_limit', 'forbidden'] as const),
+  ...(['request_timeout', 'idempotency_conflict', 'idempotency_in_progress'] as const),
+  ...(['body_too_large', 'exceeds_hourly_limit', 'unsupported_encoding'] as const),
+  ...(['hourly_limit', 'rate_limited', 'unavailable'] as const),
+];
+const BATCH_CODES: readonly RefusalCode[] = [...RUN_CODES, 'too_many_events'];
+/** If all items of a request of OTLP are rejected, its answer is a partial success. */
+const OTLP_CODES = BATCH_CODES.filter((code) => code !== 'no_event_accepted');
+/** The codes of a reading request with a body. */
+const BODY_CODES: readonly RefusalCode[] = [
+  ...(['invalid_json', 'unsupported_content_type', 'request_timeout'] as const),
+  ...(['too_many_scores', 'body_too_large', 'unsupported_encoding'] as const),
+];
 
 /** `post.ID`, `patch.ID` and their fields: the names are those of the runs. */
 const PARTS = {
@@ -64,7 +85,15 @@ const PARTS = {
   },
 };
 
-function ingest(id: string, summary: string, body?: z.ZodType, parameters: Json[] = []): Json {
+type Ingest = {
+  readonly summary: string;
+  readonly requestBody: Json;
+  readonly codes: readonly RefusalCode[];
+  /** Beside those that every ingestion request takes. */
+  readonly parameters?: readonly Json[];
+};
+
+function ingest(id: string, { summary, requestBody, codes, parameters = [] }: Ingest): Json {
   const accepted = {
     description: 'At least one item is accepted and durable; `results` has every item.',
     content: json(INGESTION.envelope),
@@ -75,9 +104,13 @@ function ingest(id: string, summary: string, body?: z.ZodType, parameters: Json[
     summary,
     security: SECURITY,
     parameters: [...parameters, IDEMPOTENCY_KEY, CONTENT_ENCODING],
-    ...(body === undefined ? {} : { requestBody: { required: true, content: json(body) } }),
-    responses: { 202: accepted, ...REFUSED },
+    requestBody,
+    responses: { 202: accepted, ...refusalsOf(codes, json(INGESTION.envelope)) },
   };
+}
+
+function bodyOf(schema: z.ZodType): Json {
+  return { required: true, content: json(schema) };
 }
 
 function exportTraces(id: string): Json {
@@ -97,9 +130,9 @@ function exportSignal(id: string, items: string, request: z.ZodType, response: z
     content: { ...json(response), ...protobuf },
   };
   const refusals = refusalsOf(
-    [400, 401, 402, 403, 408, 409, 413, 415, 429, 503],
-    INGESTION.rpcStatus,
-    protobuf,
+    OTLP_CODES,
+    { ...json(INGESTION.rpcStatus), ...protobuf },
+    { ...REFUSAL_STATUS, unsupported_content_type: 415 },
   );
   return {
     operationId: id,
@@ -114,23 +147,27 @@ function exportSignal(id: string, items: string, request: z.ZodType, response: z
 
 function read(
   { method, id, summary, answer, media, body }: Omit<ReadingRequest, 'path' | 'parameters'>,
-  parameters: Json[],
+  parameters: readonly Json[],
 ): Json {
   const isPost = method === 'POST';
-  const statuses = [400, 401, 403, 404, ...(isPost ? [408, 409, 413, 415] : []), 429, 503, 504];
+  const codes: readonly RefusalCode[] = [
+    ...['invalid_request' as const, ...parameterCodes(parameters), ...(isPost ? BODY_CODES : [])],
+    ...(['unauthorized', 'forbidden', 'not_found', 'rate_limited'] as const),
+    ...(['unavailable', 'query_timeout'] as const),
+  ];
   return {
     operationId: id,
     tags: ['reading'],
     summary,
     security: SECURITY,
     ...(parameters.length === 0 ? {} : { parameters }),
-    ...(body === undefined ? {} : { requestBody: { required: true, content: json(body) } }),
+    ...(body === undefined ? {} : { requestBody: bodyOf(body) }),
     responses: {
       [isPost ? 201 : 200]: {
         description: isPost ? 'Stored' : 'Done',
         content: contentOf(answer, media),
       },
-      ...refusalsOf(statuses, INGESTION.envelope),
+      ...refusalsOf(codes, json(INGESTION.envelope)),
     },
   };
 }
@@ -145,13 +182,18 @@ function info(): Json {
   };
 }
 
-function refusalsOf(statuses: readonly number[], schema: z.ZodType, more: Json = {}): Json {
+/** A response for each status of the codes, which describe it. */
+function refusalsOf(
+  codes: readonly RefusalCode[],
+  content: Json,
+  statuses: Readonly<Record<RefusalCode, number>> = REFUSAL_STATUS,
+): Json {
+  const byStatus = Object.groupBy(codes, (code) => statuses[code]);
   return Object.fromEntries(
-    statuses.map((status) => {
-      const codes = Object.entries(REFUSAL_STATUS).filter(([, usual]) => usual === status);
-      const description = codes.map(([code]) => `\`${code}\``).join(', ') || 'Refused';
-      return [status, { description, content: { ...json(schema), ...more } }];
-    }),
+    Object.entries(byStatus).map(([status, these = []]) => [
+      status,
+      { description: these.map((code) => `\`${code}\``).join(', '), content },
+    ]),
   );
 }
 

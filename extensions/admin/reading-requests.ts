@@ -256,6 +256,17 @@ export const READING_REQUESTS: readonly ReadingRequest[] = [
   },
 ];
 
+/** The codes of mistakes that only requests with some parameters can have. */
+export function parameterCodes(
+  parameters: readonly Json[],
+): ('invalid_query' | 'invalid_cursor')[] {
+  const names = parameters.map(({ name }) => name);
+  return [
+    ...(names.includes('q') ? (['invalid_query'] as const) : []),
+    ...(names.includes('cursor') || names.includes('after') ? (['invalid_cursor'] as const) : []),
+  ];
+}
+
 function described(name: string, schema: Json, description: string): Json {
   return { name, in: 'query', required: false, description, schema };
 }

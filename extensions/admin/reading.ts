@@ -8,7 +8,7 @@ import type { ProjectReads, ProjectRoute } from '../../src/read/project-reads.ts
 import type { Operation } from './operation.ts';
 import { ANSWERED, operation } from './operation.ts';
 import type { ReadingRequest } from './reading-requests.ts';
-import { READING_REQUESTS } from './reading-requests.ts';
+import { parameterCodes, READING_REQUESTS } from './reading-requests.ts';
 
 /** Where the reading requests of a project are. */
 const PROJECT = '/api/v1/projects/:project_id';
@@ -40,7 +40,8 @@ function readingOperation(
     answer,
     ...(media === undefined ? {} : { media }),
     codes: [
-      ...(['unknown_project', 'not_found', 'invalid_query', 'invalid_cursor'] as const),
+      ...(['unknown_project', 'not_found'] as const),
+      ...parameterCodes(parameters),
       ...(method === 'POST' ? (['too_many_scores'] as const) : []),
     ],
     async run({ params, takeOver, body }, { store, by, audit, clock }) {

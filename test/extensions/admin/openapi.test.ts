@@ -29,7 +29,10 @@ type Operation = {
     schema: AnySchemaObject;
   }[];
   readonly requestBody?: { content: Record<string, { schema: AnySchemaObject }> };
-  readonly responses: Record<string, { content?: Record<string, { schema: AnySchemaObject }> }>;
+  readonly responses: Record<
+    string,
+    { description: string; content?: Record<string, { schema: AnySchemaObject }> }
+  >;
 };
 type PathItem = Record<string, Operation> & { readonly servers?: readonly object[] };
 type Document = {
@@ -277,6 +280,35 @@ t.test('every answered code is documented', async (t) => {
     t.ok(document.paths[documented], documented);
     const validate = schemaAt(...at, 'content', 'application/json', 'schema');
     t.ok(validate(answer.json), `${path}: ${answer.text}`);
+  }
+});
+
+t.test('an operation documents the codes that it can answer, and no other', async (t) => {
+  const { document } = await described(t);
+  const codesOf = (path: string, method = 'post'): string[] =>
+    Object.values(document.paths[path]?.[method]?.responses ?? {}).flatMap(({ description }) =>
+      [...description.matchAll(/`([a-z_]+)`/g)].map(([, code = '']) => code),
+    );
+  const events = codesOf('/api/v1/observations/batch');
+  t.ok(events.includes('too_many_events') && events.includes('no_event_accepted'));
+  t.notOk(
+    events.some((code) => /query|cursor|scores/.test(code)),
+    'of reading requests',
+  );
+  t.notOk(codesOf('/api/v1/runs').includes('too_many_events'), 'one run');
+  t.notOk(codesOf('/v1/traces').includes('no_event_accepted'), 'a partial success');
+  const ofType = document.paths['/v1/traces']?.post?.responses['415']?.description;
+  t.match(ofType, '`unsupported_content_type`');
+
+  for (const prefix of ['/api/v1', '/api/v1/projects/{project_id}']) {
+    const mistakes = (path: string): string[] =>
+      codesOf(prefix + path, 'get').filter((code) => /^invalid_[qc]/.test(code));
+    t.same(mistakes('/traces'), ['invalid_query', 'invalid_cursor'], prefix);
+    t.same(mistakes('/stats'), ['invalid_query'], prefix);
+    t.same(mistakes('/traces/{trace_id}'), ['invalid_cursor'], prefix);
+    t.same(mistakes('/export'), ['invalid_query', 'invalid_cursor'], prefix);
+    t.same(mistakes('/search'), [], prefix);
+    t.ok(codesOf(`${prefix}/traces/{trace_id}/scores`).includes('too_many_scores'), prefix);
   }
 });
 
