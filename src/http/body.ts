@@ -197,10 +197,12 @@ function moved(buffer: Buffer, capacity: number): Buffer {
   return Buffer.from((buffer.buffer as ArrayBuffer).transfer(capacity));
 }
 
+const KIB = 1024;
 const MIB = 1_048_576;
 
 /** The refusal of a transferred or inflated body above `maxBytes`. */
 export function tooLarge(what: string, maxBytes: number, cause?: unknown): Refusal {
-  const message = `The ${what} exceeds ${Math.floor((maxBytes / MIB) * 10) / 10} MiB (${maxBytes} bytes).`;
+  const [unit, name] = maxBytes < MIB ? [KIB, 'KiB'] : [MIB, 'MiB'];
+  const message = `The ${what} exceeds ${Math.floor((maxBytes / unit) * 10) / 10} ${name} (${maxBytes} bytes).`;
   return new Refusal('body_too_large', message, cause === undefined ? {} : { cause });
 }

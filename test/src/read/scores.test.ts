@@ -128,7 +128,10 @@ t.test('texts and bodies are accepted up to their limits', async (t) => {
   t.equal((await post({ name: 'ü'.repeat(SCORE_BYTES.name / 2), value: 1 })).status, 201, 'bytes');
   const padded = (length: number) => '{"name":"n","value":1}'.padEnd(length);
   t.equal((await post(padded(65_536))).status, 201);
-  t.match(await post(padded(65_537)), { status: 413, json: { code: 'body_too_large' } });
+  t.match(await post(padded(65_537)), {
+    status: 413,
+    json: { code: 'body_too_large', message: 'The body exceeds 64 KiB (65536 bytes).' },
+  });
   await until(() => listeners.reads.heldBytes === 0);
 });
 
