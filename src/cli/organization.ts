@@ -18,7 +18,7 @@ export function addOrganization(program: Command, terminal: Terminal) {
     .action((options: Options) => plans(options, terminal));
   withStoreOptions(organization.command('update'))
     .description('rename the organization, or change its plan')
-    .option('--name <name>')
+    .option('--name <name>', 'the new name')
     .option('--plan <plan>', 'free, pro, scale or enterprise')
     .action((options: Options) => update(options, terminal));
 }

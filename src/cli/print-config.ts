@@ -16,7 +16,11 @@ export function addPrintConfig(
     .description(
       'print the effective configuration: merged, expanded, with defaults, secrets redacted',
     )
-    .addOption(new Option('--format <format>').choices(['yaml', 'json']).default('yaml'))
+    .addOption(
+      new Option('--format <format>', 'the form of the output')
+        .choices(['yaml', 'json'])
+        .default('yaml'),
+    )
     .action(async (options: Options) => {
       const { config, issues, printable } = await loadFiles(options, terminal);
       for (const issue of issues) terminal.err(formatIssue(issue));

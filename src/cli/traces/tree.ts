@@ -46,7 +46,7 @@ function headOf(trace: ShownTrace, { columns, paint }: TreeOptions): string[] {
   const { error_count: failed, observation_count: count, models, user_id, session_id } = trace;
   const facts = [trace.state, latencyText(trace.latency_ms), `${tokensText(trace)} tokens`];
   const name = trace.name ?? '-';
-  const observed = `${count} observations${failed === 0 ? '' : `, ${failed} failed`}`;
+  const observed = `${count} observation${count === 1 ? '' : 's'}${failed === 0 ? '' : `, ${failed} failed`}`;
   const about = [
     observed,
     ...(models.length === 0 ? [] : [`models ${models.join(', ')}`]),
