@@ -10,7 +10,7 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { open } from 'node:fs/promises';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { zstdCompressSync, zstdDecompressSync } from 'node:zlib';
 import t, { type Test } from 'tap';
 import { config as fileConfig } from '../../../exporters/file/config.ts';
@@ -247,6 +247,13 @@ t.test('renames the file exactly before it would exceed max_megabytes', async (t
     const { size } = statSync(join(directory, 'real', name));
     t.ok(size <= line * 3 || size > 10_000, `${name} has ${size} bytes`);
   }
+});
+
+t.test('writes a batch above max_megabytes into the empty file, and renames none', async (t) => {
+  const limit = { max_megabytes: 1000 / 1_048_576 };
+  const { exporter, path } = await writing(t, t.testdir(), { rotation: limit });
+  await exporter.consume(sized(2000));
+  t.same(readdirSync(dirname(path)), ['traces.jsonl']);
 });
 
 t.test('deletes renamed files that are too many or too old, and no other files', async (t) => {

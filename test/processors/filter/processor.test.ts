@@ -353,6 +353,17 @@ t.test('an update without a trace belongs to the first observation with its id',
   t.equal(await keptRuns([noise, other], [{ ...end, trace_id: 'two' }]), 2);
 });
 
+t.test('an observation has the trace that its first item with a trace names', async (t) => {
+  const run = { id: 'a', run_type: 'llm', start_time: '2026-01-15T11:59:58.000Z' };
+  const patch = [
+    { ...run, name: 'noise' },
+    { ...run, name: 'noise', trace_id: 'one' },
+    { ...run, name: 'kept', trace_id: 'two' },
+  ];
+  const batch = rawBatch('runs', Buffer.from(JSON.stringify({ patch })), patch.length);
+  t.equal((await filtered({ exclude: [{ name: 'noise' }] }, batch)).items, 1);
+});
+
 t.test('passes over rejected items', async (t) => {
   const processor = createProcessor(
     testSettings('processor', 'filter'),

@@ -30,6 +30,15 @@ t.test('evicts the bucket used least recently, one past the limit', async (t) =>
   t.equal(buckets.size, 3);
 });
 
+t.test('asking for the wait does not count as use', async (t) => {
+  const buckets = tokenBuckets({ perSecond: 1, burst: 1, maxNames: 2 }, fakeClock(NOON));
+  for (const name of ['a', 'b']) buckets.take(name);
+  t.ok(buckets.wait('a') > 0);
+  buckets.take('c');
+  t.ok(buckets.wait('b') > 0, 'b stays');
+  t.equal(buckets.wait('a'), 0, 'a was evicted');
+});
+
 t.test('refills after the clock went back', async (t) => {
   const clock = fakeClock(NOON);
   const buckets = tokenBuckets({ perSecond: 1, burst: 1, maxNames: 3 }, clock);

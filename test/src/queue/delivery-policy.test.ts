@@ -1,5 +1,6 @@
 import t from 'tap';
 import type { Consumer } from '../../../src/component/component.ts';
+import { WaitTimeout } from '../../../src/component/waits.ts';
 import type { Batch } from '../../../src/model/batch.ts';
 import { PermanentError, RetryableError } from '../../../src/model/errors.ts';
 import type { DeliveryOutcome } from '../../../src/queue/delivery-policy.ts';
@@ -191,6 +192,13 @@ t.test('rests when as many attempts failed in a row as run at the same time', as
   clock.advance(199);
   t.equal(policy.restMs(), 1);
   clock.advance(1);
+  t.equal(policy.restMs(), 0);
+});
+
+t.test('does not rest after attempts that were abandoned at their bound', async (t) => {
+  const { attempt, policy } = policyWith();
+  const abandoned = fail(new WaitTimeout('delivery to a', 5000));
+  for (let i = 0; i < 3; i++) t.match(await attempt(abandoned), { kind: 'retry', isTimeout: true });
   t.equal(policy.restMs(), 0);
 });
 

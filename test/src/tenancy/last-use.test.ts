@@ -27,6 +27,7 @@ function noting() {
       failure = error;
     },
     use: (id: string) => uses.note(id, clock.now()),
+    close: () => uses.close(),
     async wait(seconds: number) {
       for (let i = 0; i < seconds; i++) {
         clock.advance(SECOND);
@@ -60,3 +61,40 @@ t.test('writes a use again a minute after its write failed', async (t) => {
   t.same(written, ['65: key_1 0', '65: key_2 10']);
   t.equal(clock.pending(), 0);
 });
+
+t.test('a failed write does not replace a use that was noted during it', async (t) => {
+  const clock = fakeClock();
+  const began = clock.now();
+  const writes: { readonly usedAt: number[]; fail(): void }[] = [];
+  const uses = lastUse(
+    (noted: readonly KeyUse[]) =>
+      new Promise((_resolve, reject) => {
+        const usedAt = noted.map((use) => use.usedAt - began);
+        writes.push({ usedAt, fail: () => reject(new Error('the store is away')) });
+      }),
+    clock,
+    recordingLogger(),
+  );
+  uses.note('key_1', began);
+  clock.advance(5 * SECOND);
+  uses.note('key_1', clock.now());
+  writes[0]?.fail();
+  await new Promise(setImmediate);
+  for (let i = 0; i < 15; i++) clock.advance(5 * SECOND);
+  t.same(
+    writes.map(({ usedAt }) => usedAt),
+    [[0], [5 * SECOND]],
+  );
+});
+
+t.test(
+  'a close writes every use, also of a key that was written less than a minute ago',
+  async (t) => {
+    const { written, use, wait, close } = noting();
+    use('key_1');
+    await wait(10);
+    use('key_1');
+    await close();
+    t.same(written, ['5: key_1 0', '10: key_1 10']);
+  },
+);
