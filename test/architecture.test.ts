@@ -279,7 +279,10 @@ t.test('docs/errors.md has every error code', async (t) => {
   for (const file of SOURCES) {
     const pattern = /new (?:RetryableError|PermanentError|Refusal|StoreError)\(\s*'([^']+)'/g;
     for (const [, code = ''] of codeOf(file).matchAll(pattern)) thrown.add(code);
+    const subclass = /extends (?:RetryableError|PermanentError) \{[^}]*?super\(\s*'([^']+)'/g;
+    for (const [, code = ''] of codeOf(file).matchAll(subclass)) thrown.add(code);
   }
+  t.ok(thrown.has('wait_timeout'), 'codes of subclasses are found');
   const refusals = /REFUSAL_STATUS = \{([^}]*)\}/.exec(codeOf('src/model/errors.ts'))?.[1] ?? '';
   for (const [, code = ''] of refusals.matchAll(/(\w+): \d/g)) thrown.add(code);
   t.ok(thrown.size > 20, 'codes are found');
