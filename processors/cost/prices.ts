@@ -62,7 +62,7 @@ type TariffPrice = {
 
 const ALWAYS = Number.NEGATIVE_INFINITY;
 
-/** The name of the only model of a `soleProvider`. */
+/** The name of the only model of the provider of a `TariffPrice`. */
 const MODEL = 'model';
 const ANY = { equals: MODEL };
 

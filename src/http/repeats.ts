@@ -52,8 +52,8 @@ export function repeatsOf({
   };
 }
 
-/** The time in the header of a gzip body. */
 const GZIP_MAGIC = 0x1f8b;
+/** The bytes of the time in the header of a gzip body. */
 const TIME = { from: 4, end: 8 } as const;
 
 /**

@@ -4,7 +4,7 @@ import { Refusal } from '../model/errors.ts';
 export type PlaceBounds = {
   /** The name of the requests, for the refusal. */
   readonly what: string;
-  /** ReadPlaces of one key, of one project, and of all. */
+  /** Places of one key, of one project, and of all. */
   readonly key: number;
   readonly project: number;
   readonly all: number;
@@ -25,7 +25,7 @@ export function projectShare(all: number): number {
 }
 
 export function createPlaces({ what, key, project, all, retryMs }: PlaceBounds): ReadPlaces {
-  /** ReadPlaces taken by owner; owners without a place are not in it. */
+  /** Places taken by owner; owners without a place are not in it. */
   const ofKeys = new Map<string, number>();
   const ofProjects = new Map<string, number>();
   const retry = { retryAfterMs: retryMs };

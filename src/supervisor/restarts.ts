@@ -14,8 +14,8 @@ export class Restarts {
   }
 
   /** Records an end after `ranMs` milliseconds. Returns the milliseconds until the restart. */
-  ended(ranFor: number): number {
-    if (ranFor >= HEALTHY_MS) this.#inRow = 0;
+  ended(ranMs: number): number {
+    if (ranMs >= HEALTHY_MS) this.#inRow = 0;
     return delayAfter(this.#inRow++);
   }
 }
