@@ -98,10 +98,15 @@ function shapeSection(name: string, schema: Schema): string {
 
 function memberRow({ required = [] }: Schema) {
   return ([name, schema]: readonly [string, Schema]): string => {
-    const { description = '' } = schema;
+    const description = descriptionOf(schema);
     const meaning = required.includes(name) ? description : `Optional. ${description}`;
     return `| \`${name}\` | ${cell(typeText(schema))} | ${cell(meaning.trim())} |`;
   };
+}
+
+/** Of a value that may be null, that of the value. */
+function descriptionOf({ description, anyOf = [] }: Schema): string {
+  return description ?? anyOf.find((each) => each.description !== undefined)?.description ?? '';
 }
 
 function contentText(content: Content): string {
@@ -133,7 +138,7 @@ function typeText(schema: Schema): string {
   if (schema.const !== undefined) return `\`${String(schema.const)}\``;
   if (anyOf !== undefined) return [...new Set(anyOf.map(typeText))].join(' or ');
   if (items !== undefined) return `array of ${typeText(items)}`;
-  if (properties !== undefined) {
+  if (properties !== undefined && Object.keys(properties).length > 0) {
     const members = Object.entries(properties).map(
       ([name, each]) => `\`${name}\`: ${typeText(each)}`,
     );

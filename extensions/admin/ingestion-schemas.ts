@@ -12,7 +12,9 @@ import { SCORE_BYTES } from '../../src/read/new-score.ts';
  * these schemas. A test holds the answers to them.
  */
 
-const time = z.string().describe('ISO 8601; without an offset it is read as UTC.');
+const sentTime = z.string().describe('ISO 8601; without an offset it is read as UTC.');
+/** Of an answer. */
+const time = z.string().describe('ISO 8601 in UTC.');
 const payload = z.unknown().describe('Any JSON, up to 4 MiB as compact JSON.');
 const kind = z.enum(OBSERVATION_KINDS);
 const status = z.enum(OBSERVATION_STATUSES);
@@ -26,7 +28,11 @@ const version = z
   .union([z.int().nonnegative(), z.string().regex(/^\d+$/)])
   .describe('0 to 18446744073709551615; the higher version wins.');
 const tokenUsage = z
-  .looseObject({ input_tokens: z.int().optional(), output_tokens: z.int().optional() })
+  .looseObject({
+    input_tokens: z.int().optional(),
+    output_tokens: z.int().optional(),
+    total_tokens: z.int().optional(),
+  })
   .describe('Token counts by kind, such as `cached_tokens`; the page Conventions lists the kinds.');
 const customFields = z
   .record(z.string(), z.unknown())
@@ -52,8 +58,8 @@ const event = z
     status,
     name: z.string().nullish(),
     parent_id: z.string().nullish(),
-    start_time: time.nullish(),
-    end_time: time.nullish(),
+    start_time: sentTime.nullish(),
+    end_time: sentTime.nullish(),
     event_version: version.nullish(),
     model: z.string().nullish(),
     usage: tokenUsage.nullish(),
