@@ -259,6 +259,7 @@ t.test('writes a batch above max_megabytes into the empty file, and renames none
 t.test('deletes renamed files that are too many or too old, and no other files', async (t) => {
   const directory = t.testdir({
     'traces-2026-01-01T00-00-00.000Z.jsonl': '{}\n',
+    'traces-2026-01-02T00-00-00.000Z.jsonl': {},
     'traces-2026-01-14T00-00-00.000Z.jsonl': '{}\n',
     'traces-of-mine.jsonl': 'kept',
     'traces-2026-01-01T00-00-00.000Z.txt': 'kept',
@@ -271,11 +272,23 @@ t.test('deletes renamed files that are too many or too old, and no other files',
   }
   t.same(readdirSync(directory).sort(), [
     'traces-2026-01-01T00-00-00.000Z.txt',
+    'traces-2026-01-02T00-00-00.000Z.jsonl',
     'traces-2026-01-15T12-00-03.000Z.jsonl',
     'traces-2026-01-15T12-00-04.000Z.jsonl',
     'traces-of-mine.jsonl',
     'traces.jsonl',
   ]);
+});
+
+t.test('keeps every renamed file with max_backups: 0 and max_days: 0', async (t) => {
+  const directory = t.testdir({ 'traces-2020-01-01T00-00-00.000Z.jsonl': '{}\n' });
+  const rotation = { max_megabytes: 0.002, max_days: 0, max_backups: 0 };
+  const { exporter, clock } = await writing(t, directory, { rotation });
+  for (let i = 0; i < 4; i++) {
+    clock.advance(1000);
+    await exporter.consume(sized(1500));
+  }
+  t.equal(readdirSync(directory).length, 5);
 });
 
 t.test('keeps a compressed file readable after every write and after a crash', async (t) => {

@@ -65,6 +65,22 @@ t.test('without a queue', async (t) => {
     await sent;
   });
 
+  await t.test('waits the backoff if the connection breaks again', async (t) => {
+    const { exporter, server, clock } = await direct();
+    server.next('reset', 'reset');
+    const sent = exporter.consume(otlpBatch(1));
+    await server.received(1);
+    await advanceUntil(clock, 100, () => server.requests.length === 2);
+    await until(() => clock.pending() > 0);
+    for (let i = 0; i < 10; i++) {
+      clock.advance(100);
+      await new Promise(setImmediate);
+    }
+    t.equal(server.requests.length, 2, 'no retry within a second');
+    await advanceUntil(clock, 500, () => server.requests.length === 3);
+    await sent;
+  });
+
   await t.test('aborts a request exactly at the timeout', async (t) => {
     const { exporter, server, clock } = await direct({
       timeout: '2s',

@@ -121,4 +121,7 @@ t.test('logs a name once in 10 s, with the number of lines in between', async (t
   clock.advance(1);
   await exceed('take');
   t.same(logger.lines.at(-1)?.fields, { wait: 'take', boundMs: 0, before: 2 });
+  clock.set(clock.now() - 3_600_000);
+  await exceed('take');
+  t.equal(logger.lines.length, 4, 'a clock that goes back does not silence the name');
 });

@@ -243,6 +243,22 @@ t.test('is retryable if one of several failures is', async (t) => {
   t.equal(point(text, 'tracectl_exporter_sent_items_total', { exporter: 'b' }), 1);
 });
 
+t.test('asks for the longest wait of several retryable failures', async (t) => {
+  const parts = fakeParts();
+  const failing = (name: string, retryAfterMs: number) =>
+    parts.exporter(name, {
+      consume: () => Promise.reject(new RetryableError('queue_full', 'full', { retryAfterMs })),
+    });
+  const { pipelineOf } = await running(
+    t,
+    parts,
+    { receivers: [parts.receiver('in')], exporters: [failing('a', 3), failing('b', 7)] },
+    { traces: 'in > > a b' },
+  );
+  const accepted = pipelineOf('in').accept(received(nativeBatch(1)), requestContext());
+  await t.rejects(accepted, { name: 'RetryableError', retryAfterMs: 7 });
+});
+
 t.test(
   'lets a queue run the processors once and deliver to each exporter separately',
   async (t) => {
