@@ -128,6 +128,14 @@ t.test('without a queue', async (t) => {
     });
   });
 
+  await t.test('logs the first reason if both halves have a partial success', async (t) => {
+    const { exporter, server, settings } = await direct();
+    server.next({ status: 413 }, partialSuccess(1, 'bad ids'), partialSuccess(1, 'bad times'));
+    await exporter.consume(otlpBatch(2));
+    const reasons = settings.logger.lines.map(({ fields }) => fields.reason ?? fields.message);
+    t.same(reasons, ['bad ids']);
+  });
+
   await t.test('halves a request that is too large', async (t) => {
     const { exporter, server } = await direct({ compression: 'none' });
     server.always(({ spans }) => (spans.length > 2 ? { status: 413 } : ACCEPTED));
