@@ -84,7 +84,7 @@ async function contentOf(t: Test, daemon: Daemon, key: string, traceId: string) 
   return { trace: own, observations: each };
 }
 
-t.test('one trace', async (t) => {
+t.test('waits for one trace, and reads it as OTLP', async (t) => {
   const daemon = await startDaemon(t);
   const { key } = daemon;
   const made = await daemon.cli('projects', 'create', 'copy', '--json');

@@ -48,7 +48,7 @@ t.test('keeps other details, and a cost that the client sent', async (t) => {
   t.equal(metrics.value(UNPRICED, { model: 'unknown' }), 0);
 });
 
-t.test('prices runs', async (t) => {
+t.test('prices a run by the model of its metadata and the usage of its outputs', async (t) => {
   const run = {
     id: 'run-1',
     run_type: 'llm',

@@ -84,7 +84,7 @@ t.test('rejects values outside an enumeration', async (t) => {
   t.same(batch.rejections, [], 'however a member is spelled');
 });
 
-t.test('checks ids', async (t) => {
+t.test('accepts ids of 1 to 4,096 bytes, well-formed and without NUL', async (t) => {
   for (const field of ['id', 'trace_id', 'parent_id']) {
     t.equal(await verdict({ [field]: 'x'.repeat(4096) }), '');
     t.equal(await verdict({ [field]: 'é'.repeat(2048) }), '');
@@ -190,7 +190,7 @@ t.test('decides on each event separately', async (t) => {
   t.match(odd.rejections[3], { code: 'invalid_event', reason: 'events[3] must be an object' });
 });
 
-t.test('checks runs', async (t) => {
+t.test('names the field of a run that breaks a rule, and takes malformed times', async (t) => {
   t.equal(await runVerdict({ id: 'a' }), '');
   t.equal(await runVerdict({ observation_id: 'a', trace_id: null, parent_run_id: '' }), '');
   t.equal(await runVerdict({ id: 'a', start_time: 1795209809380, end_time: 5.5 }), '');
