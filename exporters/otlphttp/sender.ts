@@ -22,6 +22,7 @@ export type SendResult = {
 
 /** The destination refuses all requests until an operator corrects a credential, a permission or an address. */
 export type HeldState = {
+  /** Milliseconds since the epoch. */
   readonly since: number;
   readonly status: number;
   readonly message: string;

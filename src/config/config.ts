@@ -52,6 +52,7 @@ export type ServiceConfig = {
     readonly limits: ServiceSection['limits'];
     readonly repeated_requests: {
       readonly enabled: boolean;
+      /** Milliseconds. */
       readonly window: number;
       readonly max_entries: number;
     };

@@ -33,6 +33,7 @@ export async function stopAll(options: {
   readonly health: Health;
   readonly clock: Clock;
   readonly logger: Logger;
+  /** Milliseconds. */
   readonly timeout: number;
 }): Promise<ShutdownReport> {
   const { units, edges, health, clock, logger } = options;

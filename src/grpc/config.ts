@@ -89,6 +89,7 @@ export type GrpcLimits = ProxySettings & {
   readonly keepaliveTimeout: number;
 };
 
+/** Times in milliseconds. */
 export type GrpcListenerConfig = BodyRateConfig & {
   readonly max_concurrent_streams: number;
   readonly read_timeout: number;

@@ -33,7 +33,9 @@ export const connectionFields = {
 };
 
 export type BodyRateConfig = {
+  /** Bytes per second. */
   readonly body_min_rate: number;
+  /** Milliseconds. */
   readonly body_rate_period: number;
 };
 
@@ -67,6 +69,7 @@ export const projectField = {
     .describe('The project of received data in a pipeline without an `auth` processor.'),
 };
 
+/** Time-outs are in milliseconds. */
 export type ListenerConfig = BodyRateConfig & {
   readonly read_header_timeout: number;
   readonly read_timeout: number;

@@ -136,7 +136,9 @@ export async function removeFreeBatchesStep(
 
 type Removal = {
   readonly projectId: string;
+  /** Older traces are expired. Milliseconds since the epoch, as `now`. */
   readonly since: number;
+  /** The first number of a trace that stays. */
   readonly before: number;
   readonly now: number;
   readonly onRemoved: OnRemoved;
