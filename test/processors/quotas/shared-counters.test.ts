@@ -774,6 +774,23 @@ t.test('limits the requests of a key over all replicas', async (t) => {
     t.equal((await b.admit(`${name}_other`)).admitted, true);
   });
 
+  t.test('in flight, those of a dead process for 120 s by the clock of Redis', async (t) => {
+    const config = quotasConfig.parse({ store: 'postgres', edge: { max_in_flight: 1 } }).edge;
+    const { run, key } = await replica(t, memoryLedger());
+    const parts = { run, key, clock: systemClock, logger: recordingLogger() };
+    const limits = sharedKeyLimits(config, parts);
+    const name = `key_${newOrganization()}`;
+    t.equal((await limits.admit(name)).admitted, true);
+    // By microseconds.
+    const age = `for _, id in ipairs(redis.call('ZRANGE', KEYS[1], 0, -1)) do
+      redis.call('ZINCRBY', KEYS[1], -ARGV[1], id)
+    end`;
+    await run(age, [key(name, 'in-flight')], [110e6]);
+    t.equal((await limits.admit(name)).admitted, false);
+    await run(age, [key(name, 'in-flight')], [10e6]);
+    t.equal((await limits.admit(name)).admitted, true, 'after 120 s');
+  });
+
   t.test('of one moment exactly', async (t) => {
     const keys = await limitsOf({ requests_per_second: 0.01, burst: 5, max_in_flight: 3 });
     const name = `key_${newOrganization()}`;
