@@ -95,6 +95,24 @@ t.test('a code opens one session, until the moment at which it expires', async (
   t.strictSame(refused.headers.getSetCookie(), []);
 });
 
+t.test('asks the store to keep at most 1,000 sessions and 100 codes', async (t) => {
+  const served = await serving(t);
+  const { addCode, open } = served.store.uiSessions;
+  const bounds: number[] = [];
+  Object.assign(served.store.uiSessions, {
+    addCode: (...given: Parameters<typeof addCode>) => {
+      bounds.push(given[1].most);
+      return addCode(...given);
+    },
+    open: (...given: Parameters<typeof open>) => {
+      bounds.push(given[1].most);
+      return open(...given);
+    },
+  });
+  t.equal((await signIn(served.ask, { code: await newCode(served) })).status, 204);
+  t.same(bounds, [100, 1000]);
+});
+
 t.test('the link with a code has a name that the browser can reach', async (t) => {
   const { url } = await serving(t, { config: { endpoint: '0.0.0.0:0' } });
   const reached = url.replace('0.0.0.0', '127.0.0.1');

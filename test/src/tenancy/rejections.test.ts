@@ -43,6 +43,29 @@ function entryOf(projectId: string): RejectionEntry {
   };
 }
 
+t.test('keeps the first 500 characters of a reason and of a path', async (t) => {
+  const written: ProjectRejections['rows'][number][] = [];
+  const rows = {
+    async recordRejections(projects: ProjectRejections[]) {
+      for (const project of projects) written.push(...project.rows);
+    },
+  } as unknown as TenancyRows;
+  const config = { max_entries: OF_ALL, max_age: 3_600_000 };
+  const store = rejectionStore(rows, fakeClock(), recordingLogger(), config);
+  for (const length of [500, 501]) {
+    const text = 'x'.repeat(length);
+    store.record({ ...entryOf('a'), reason: text, path: text });
+  }
+  await store.flush();
+  t.same(
+    written.map(({ reason, path }) => [reason.length, path.length]),
+    [
+      [500, 500],
+      [500, 500],
+    ],
+  );
+});
+
 t.test('the refused requests of a project leave room for the entries of others', async (t) => {
   const { store, stored, counted, logger, refuse } = buffered();
   refuse('loud', OF_PROJECT);
