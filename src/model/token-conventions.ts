@@ -195,6 +195,9 @@ export const CACHE_WRITE_TIERS = [
 /** The beginning of the names of Google's cached tokens by modality, whose sum are the cached tokens. */
 export const CACHED_PARTS = 'cached_modality_';
 
+/** Google's tokens of the results of its own tools, which it counts beside the input. */
+export const TOOL_RESULTS = ['toolUsePromptTokenCount', 'tool_use_prompt_token_count'] as const;
+
 /** The beginnings of the names of further counts that Langfuse leaves out of `input` and `output`: those of Google's modalities. */
 export const PARTS_APART = {
   input_tokens: ['input_modality_'],

@@ -6,6 +6,7 @@ import {
   NESTED_COUNTS,
   PARTS_APART,
   TOKEN_KINDS,
+  TOOL_RESULTS,
 } from './token-conventions.ts';
 
 export type TokenKind = keyof typeof TOKEN_KINDS;
@@ -68,6 +69,7 @@ export class UsageCounts {
   /** The places in the list by kind, once it is long. */
   #places: Map<string, number> | undefined = undefined;
 
+  #toolResults = 0;
   /** Cache-write tokens by tier. */
   #tiers: number[] | undefined = undefined;
   /** Counts of unknown names that may be apart from their side, by name. */
@@ -77,6 +79,7 @@ export class UsageCounts {
   add(name: string, count: number, keepsUnknown: boolean): void {
     const known = KINDS_BY_NAME.get(name);
     const isKnown = known !== undefined && (keepsUnknown || !isSummand(name));
+    if (TOOL_RESULT_NAMES.has(name)) this.#toolResults = count;
     if (isKnown) this.#offer({ kind: known.kind, count, rank: known.rank, name });
     else if (!keepsUnknown) this.#addPart(name, count);
     // An amount of money, such as `total_cost`, is no count, even if it is a whole number.
@@ -158,14 +161,26 @@ export class UsageCounts {
   counts(form: CountForm): readonly { readonly kind: string; readonly count: number }[] {
     this.#sumParts();
     const sides = form === 'included' ? [] : this.#partsApart(form);
-    if (sides.length === 0) return this.#counts;
+    const results = this.#toolResultsApart();
+    if (sides.length === 0 && results === 0) return this.#counts;
     return this.#counts.map((own) => {
       const found = sides.find(({ side }) => side === own.kind);
-      if (found === undefined) return own;
+      const more = own.kind === 'input_tokens' ? results : 0;
+      if (found === undefined) return more === 0 ? own : { ...own, count: own.count + more };
       const { parts, beginnings = [] } = found;
       const known = parts.reduce((sum, part) => sum + this.#of(part), own.count);
-      return { ...own, count: known + this.#ofBeginnings(beginnings) };
+      return { ...own, count: known + this.#ofBeginnings(beginnings) + more };
     });
+  }
+
+  /** A total shows that they are beside the input, whether the output includes the tokens of reasoning or not. */
+  #toolResultsApart(): number {
+    const results = Math.max(0, this.#toolResults);
+    if (results === 0) return 0;
+    const total = this.#found('total_tokens')?.count;
+    const sum = this.#of('input_tokens') + this.#of('output_tokens') + results;
+    const isApart = total === undefined || total === sum || total === sum + this.#of('reasoning_tokens');
+    return isApart ? results : 0;
   }
 
   #ofBeginnings(beginnings: readonly string[]): number {
@@ -228,6 +243,8 @@ type Side = {
   /** Those of further parts that no kind has. */
   readonly beginnings?: readonly string[];
 };
+
+const TOOL_RESULT_NAMES: ReadonlySet<string> = new Set(TOOL_RESULTS);
 
 const BEGINNINGS = [CACHED_PARTS, ...Object.values(PARTS_APART).flat()];
 

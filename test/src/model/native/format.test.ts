@@ -135,6 +135,18 @@ t.test('reads the usage objects of Gemini and of the Vercel AI SDK', (t) => {
     }),
     expected,
   );
+  const withTools = (promptTokenCount: number, more: object) =>
+    usageOf({
+      ...{ promptTokenCount, candidatesTokenCount: 5, thoughtsTokenCount: 4 },
+      ...{ cachedContentTokenCount: 8, toolUsePromptTokenCount: 10, ...more },
+    });
+  const ofTools = { ...expected, toolUsePromptTokenCount: 10 };
+  const whole = { ...ofTools, input_tokens: 31, total_tokens: 40 };
+  t.same(withTools(21, { totalTokenCount: 40 }), whole, 'the results of tools are beside the input');
+  t.match(withTools(21, { candidatesTokenCount: 9, totalTokenCount: 40 }), whole);
+  t.match(withTools(21, {}), { input_tokens: 31 });
+  t.same(withTools(21, { totalTokenCount: 30 }), ofTools, 'the total has no room for them');
+  t.same(withTools(31, { totalTokenCount: 40 }), whole);
   const counts = { inputTokens: 21, outputTokens: 9, totalTokens: 30 };
   t.same(usageOf({ ...counts, reasoningTokens: 4, cachedInputTokens: 8 }), expected);
   const details = {
