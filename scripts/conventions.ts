@@ -66,15 +66,22 @@ export function conventionTables(): string {
     section(
       'JSON in texts of the metadata',
       ['attributes', 'read as JSON'],
-      data.JSON_TEXTS.map(({ key, values }) => [
-        `\`${key}${key.endsWith('.') ? '*' : ''}\``,
-        values === true ? 'any value' : 'objects, arrays and quoted texts',
-      ]),
+      data.JSON_TEXTS.map(jsonTextRow),
+    ),
+    section(
+      'JSON in the texts of a list',
+      ['attributes of inputs'],
+      data.JSON_LISTS.map((key) => [`\`${key}\``]),
     ),
   ].join('\n\n');
 }
 
 type Row = readonly string[];
+
+function jsonTextRow({ key, values }: (typeof data.JSON_TEXTS)[number]): Row {
+  const name = `\`${key}${key.endsWith('.') ? '*' : ''}\``;
+  return [name, values === true ? 'any value' : 'objects, arrays and quoted texts'];
+}
 
 /** The public names of details whose name differs. */
 const DETAIL_FIELDS: Readonly<Record<string, string>> = {

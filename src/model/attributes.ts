@@ -7,6 +7,7 @@ import {
   EVENTS,
   FAILURE,
   INPUTS,
+  JSON_LISTS,
   JSON_TEXTS,
   KINDS,
   METADATA_KEY,
@@ -335,11 +336,15 @@ export function familyOf(text: string): string | undefined {
   return FAMILIES.find(({ prefix }) => text.startsWith(prefix))?.prefix;
 }
 
-/** Whether the text of an attribute is JSON: any value, or objects, arrays and quoted texts only. */
-export type JsonForm = 'values' | 'containers';
+/**
+ * Whether the text of an attribute is JSON: any value, or objects, arrays and quoted texts only. `elements`: so is each text of a list, as any
+ * value.
+ */
+export type JsonForm = 'values' | 'containers' | 'elements';
 
 const JSON_KEYS = new Map<string, JsonForm>();
 const JSON_PREFIXES: { readonly prefix: string; readonly form: JsonForm }[] = [];
+for (const key of JSON_LISTS) JSON_KEYS.set(key, 'elements');
 for (const { key, values } of JSON_TEXTS) {
   const form = values === true ? 'values' : 'containers';
   if (key.endsWith('.')) JSON_PREFIXES.push({ prefix: key, form });

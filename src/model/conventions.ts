@@ -592,6 +592,9 @@ export const JSON_TEXTS: readonly { readonly key: string; readonly values?: bool
   ].map((key) => ({ key, values: true })),
 ];
 
+/** Attributes with a list of texts, each of which is JSON by their convention: the values that the Vercel AI SDK embeds. */
+export const JSON_LISTS = ['ai.values'] as const;
+
 /** Attributes that say whether the text of another one is JSON. */
 export const MIME_TYPES = [
   { key: 'input.mime_type', of: 'input.value' },

@@ -179,7 +179,8 @@ export class UsageCounts {
     if (results === 0) return 0;
     const total = this.#found('total_tokens')?.count;
     const sum = this.#of('input_tokens') + this.#of('output_tokens') + results;
-    const isApart = total === undefined || total === sum || total === sum + this.#of('reasoning_tokens');
+    const isApart =
+      total === undefined || total === sum || total === sum + this.#of('reasoning_tokens');
     return isApart ? results : 0;
   }
 

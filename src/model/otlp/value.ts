@@ -64,6 +64,9 @@ export function textOfValue(value: OtlpValue | null | undefined): string | undef
  * `values`, a string that is any JSON.
  */
 export function contentText(value: OtlpValue | null | undefined, form?: JsonForm): string {
+  const elements = form === 'elements' ? value?.arrayValue?.values : undefined;
+  if (isSet(elements))
+    return `[${elements.map((element) => contentText(element, 'values')).join(',')}]`;
   const text = value?.stringValue;
   if (isSet(text) && (form === 'values' || /^[ \t\r\n]*[{[]/.test(text)) && isJson(text))
     return text;

@@ -142,7 +142,11 @@ t.test('reads the usage objects of Gemini and of the Vercel AI SDK', (t) => {
     });
   const ofTools = { ...expected, toolUsePromptTokenCount: 10 };
   const whole = { ...ofTools, input_tokens: 31, total_tokens: 40 };
-  t.same(withTools(21, { totalTokenCount: 40 }), whole, 'the results of tools are beside the input');
+  t.same(
+    withTools(21, { totalTokenCount: 40 }),
+    whole,
+    'the results of tools are beside the input',
+  );
   t.match(withTools(21, { candidatesTokenCount: 9, totalTokenCount: 40 }), whole);
   t.match(withTools(21, {}), { input_tokens: 31 });
   t.same(withTools(21, { totalTokenCount: 30 }), ofTools, 'the total has no room for them');

@@ -281,6 +281,12 @@ t.test(
 t.test('Vercel AI SDK: texts that it sends as JSON', async (t) => {
   const sent = { 'ai.toolCall.result': '"sunny"', 'ai.value': '"a text"' };
   t.match(withAttributes(sent).payload, { inputs: 'a text', outputs: 'sunny' });
+  const values = ['"say \\"hi\\""', '"{\\"x\\":1}"', '{"y":2}', 'no JSON', '5'];
+  t.match(withAttributes({ 'ai.values': values }).payload, {
+    inputs: ['say "hi"', '{"x":1}', { y: 2 }, 'no JSON', 5],
+  });
+  t.match(withAttributes({ 'ai.values': '["a"]' }).payload, { inputs: ['a'] });
+  t.match(withAttributes({ 'ai.values': 'b' }).payload, { inputs: 'b' });
 });
 
 t.test('Haystack: pipelines, components, agents and tools', async (t) => {
