@@ -99,6 +99,26 @@ export function summaries(t: Test, open: OpenForSummaries): void {
     t.match(await traceOf(store), { name: 'checkout' });
   });
 
+  t.test('a trace without its root is named after its outermost observation', async (t) => {
+    const { store } = await open.shared();
+    const span = (id: string, parentId: string, ms: number) =>
+      anObservation({ id, parentId, name: id, startTime: at(ms), endTime: at(ms) });
+    // Inner spans end first, and so arrive first.
+    const inner = ['call', 'step', 'run', 'gateway'].map((id, depth, ids) =>
+      span(id, ids[depth + 1] ?? 'elsewhere', 0),
+    );
+    await write(store, [span('late', 'elsewhere', 1), ...inner]);
+    t.match(await traceOf(store), { name: 'gateway' });
+    await write(store, [span('early', 'run', -1)]);
+    t.match(await traceOf(store), { name: 'early' });
+    const cycle = [span('a', 'b', 0), span('b', 'a', 0)];
+    await write(
+      store,
+      cycle.map((one) => ({ ...one, traceId: 'trace-2' })),
+    );
+    t.match(await traceOf(store, 'trace-2'), { name: 'a' });
+  });
+
   t.test('an observation keeps the malformed values of its events', async (t) => {
     const { store } = await open.shared();
     const ignored = [{ path: 'start_time', reason: 'is no time' }];

@@ -75,8 +75,8 @@ type Seen = SummedRow & { readonly details: ObservationDetails | null };
 
 /** `receivedAt`: the time of the trace's newest event; starts far behind it are ignored. `rows` are not empty. */
 export function summarize(rows: readonly SummedRow[], receivedAt: number): TraceSummary {
-  const ordered = rows.map(seen).sort(byRoot);
-  const root = ordered[0];
+  const ordered = rootFirst(rows.map(seen).sort(byRoot));
+  const [root] = ordered;
   if (root === undefined) throw new Error('a trace without observations has no summary');
   const times = timesOf(root, rows, receivedAt);
   const { row } = root;
@@ -116,6 +116,37 @@ function byRoot(a: SummedRow, b: SummedRow): number {
     (first[ROW.START_NS] ?? 0) - (second[ROW.START_NS] ?? 0) ||
     a.n - b.n
   );
+}
+
+/**
+ * The order with the outermost observation first. If the root never arrives, an inner observation may start at the same time as the outer
+ * one, and arrive earlier, because it ended earlier.
+ */
+function rootFirst(ordered: readonly Seen[]): readonly Seen[] {
+  const [first] = ordered;
+  if (first === undefined || first.row[ROW.PARENT] === null) return ordered;
+  const outer = outermostOf(
+    first,
+    ordered.filter(({ row }) => startsAs(row, first.row)),
+  );
+  return outer === first ? ordered : [outer, ...ordered.filter((one) => one !== outer)];
+}
+
+function startsAs(a: ObservationRow, b: ObservationRow): boolean {
+  return a[ROW.START_MS] === b[ROW.START_MS] && (a[ROW.START_NS] ?? 0) === (b[ROW.START_NS] ?? 0);
+}
+
+/** Of a cycle of parents, the first one. */
+function outermostOf(first: Seen, among: readonly Seen[]): Seen {
+  if (among.length === 1) return first;
+  const byId = new Map(among.map((one) => [nameOfKey(one.row[ROW.KEY]), one]));
+  let outer = first;
+  for (let steps = 0; steps < among.length; steps++) {
+    const parent = byId.get(parentNameOf(outer.row[ROW.PARENT]) ?? '');
+    if (parent === undefined) return outer;
+    outer = parent;
+  }
+  return first;
 }
 
 const ERROR = OBSERVATION_STATUSES.indexOf('error');
