@@ -49,7 +49,7 @@ export function conventionTables(): string {
     ),
     section(
       'Outputs of model calls with tokens and a model',
-      ['attribute', 'places of the object with `usage`, `model` or both'],
+      ['attribute', 'members with the tokens', 'places of the object with them, `model` or both'],
       Object.entries(tokens.CALLS_IN_OUTPUTS).map(callRow),
     ),
     section(
@@ -112,10 +112,13 @@ function tokenRows(): Row[] {
   ]);
 }
 
-type CallPlaces = { readonly places: readonly (readonly string[])[] };
+type CallPlaces = {
+  readonly usage: readonly string[];
+  readonly places: readonly (readonly string[])[];
+};
 
-function callRow([key, { places }]: readonly [string, CallPlaces]): Row {
-  return [`\`${key}\``, listed(places.map((place) => ['$', ...place].join('.')))];
+function callRow([key, { usage, places }]: readonly [string, CallPlaces]): Row {
+  return [`\`${key}\``, listed(usage), listed(places.map((place) => ['$', ...place].join('.')))];
 }
 
 function nestedRow([name, kinds]: readonly [string, Readonly<Record<string, string>>]): Row {

@@ -77,7 +77,9 @@ const EVENT_ROLES: ReadonlyMap<string, EventRole> = new Map(Object.entries(EVENT
 export type CallOutputRule = {
   readonly role: 'call_output';
   readonly places: readonly (readonly string[])[];
+  readonly usage: readonly string[];
   readonly form: CountForm;
+  readonly precedes?: boolean;
 };
 
 /** A field that an attribute can give. `rank` is its place in its list: the lowest with a value wins. */

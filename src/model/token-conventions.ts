@@ -273,13 +273,21 @@ export const USAGE_OBJECTS = [
 const HAYSTACK_META = [['replies', '0', 'meta'], ['meta', '0'], ['meta']];
 
 /**
- * Attributes whose JSON, the outputs of a model call, has an object with the tokens (`usage`), the `model` or both, by the places of that
- * object. It counts only in a model call, because the outputs of the spans around it repeat it.
+ * Attributes whose JSON, the outputs of a model call, has an object with the tokens (a member of `usage`), the `model` or both, by the
+ * places of that object. It counts only in a model call, because the outputs of the spans around it repeat it. Its tokens count if no
+ * attribute has any; with `precedes`, each kind of them precedes that of an attribute.
  */
 export const CALLS_IN_OUTPUTS = {
-  'genkit:output': { places: [[]], form: 'genkit' },
-  'haystack.component.output': { places: HAYSTACK_META, form: 'anthropic' },
-  'haystack.agent.step.llm.output': { places: HAYSTACK_META, form: 'anthropic' },
+  'genkit:output': { places: [[]], usage: ['usage'], form: 'genkit' },
+  'haystack.component.output': { places: HAYSTACK_META, usage: ['usage'], form: 'anthropic' },
+  'haystack.agent.step.llm.output': { places: HAYSTACK_META, usage: ['usage'], form: 'anthropic' },
+  // The attributes of Google ADK have the tokens of the prompt and of the answer only: neither thoughts nor cached tokens nor a total.
+  'gcp.vertex.agent.llm_response': {
+    places: [[]],
+    usage: ['usageMetadata', 'usage_metadata'],
+    form: 'included',
+    precedes: true,
+  },
 } as const;
 
 /**

@@ -11,7 +11,7 @@ export type CallOutput = {
 
 export function callOutputIn(
   text: string,
-  { places, form }: CallOutputRule,
+  { places, usage: names, form }: CallOutputRule,
   countOf: (value: unknown) => number | undefined,
   note: NoteIgnored,
 ): CallOutput | undefined {
@@ -20,7 +20,7 @@ export function callOutputIn(
   for (const place of places) {
     const call = Object.fromEntries(membersOfJson(valueAt(outputs, place)) ?? []);
     const model = typeof call.model === 'string' && call.model !== '' ? call.model : undefined;
-    const usage = membersOfJson(call.usage);
+    const usage = membersOfJson(call[names.find((name) => Object.hasOwn(call, name)) ?? '']);
     if (usage === undefined && model === undefined) continue;
     const counts = new UsageCounts();
     // Genkit has counts of other names in an object of their own: those of Anthropic's caches.

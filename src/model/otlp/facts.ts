@@ -348,7 +348,8 @@ export class SpanFacts {
 
   get tokens(): readonly TokenCount[] | undefined {
     if (this.#repeatsCall) return undefined;
-    return this.#tokens ?? this.#tokensOfOutputs();
+    if (this.#outputs?.rule.precedes !== true) return this.#tokens ?? this.#tokensOfOutputs();
+    return this.#withTokensOfOutputs();
   }
 
   get isModelCall(): boolean {
@@ -382,6 +383,17 @@ export class SpanFacts {
     return counts.map(({ kind, count }) => {
       return { kind: kind as TokenKind, rank: OBJECT_RANK, key, count, isPart: true };
     });
+  }
+
+  /** The counts of the outputs; an attribute of the same kind leaves the metadata, as if it gave the count. */
+  #withTokensOfOutputs(): readonly TokenCount[] | undefined {
+    const [sent, found] = [this.#tokens ?? [], this.#tokensOfOutputs() ?? []];
+    const all = sent.map((own) => ({
+      ...own,
+      count: found.find(({ kind }) => kind === own.kind)?.count ?? own.count,
+    }));
+    const more = found.filter(({ kind }) => !sent.some((own) => own.kind === kind));
+    return all.length + more.length === 0 ? undefined : [...all, ...more];
   }
 
   /** The outputs are read once, and only those of a model call. */

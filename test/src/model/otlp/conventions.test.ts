@@ -206,6 +206,46 @@ t.test('Google ADK: the content of a tool precedes that of its empty model call'
   t.match(payload, { inputs: { city: 'Paris' }, outputs: { weather: 'sunny' } });
 });
 
+t.test('Google ADK: all tokens of a model call are in its response', async (t) => {
+  const of = (response: object | string, more: object = {}) =>
+    withAttributes({
+      'gen_ai.request.model': 'gemini-2.5-flash',
+      'gen_ai.usage.input_tokens': 21,
+      'gen_ai.usage.output_tokens': 5,
+      'gcp.vertex.agent.llm_response':
+        typeof response === 'string' ? response : JSON.stringify(response),
+      ...more,
+    });
+  const usageMetadata = {
+    ...{ promptTokenCount: 21, candidatesTokenCount: 5, thoughtsTokenCount: 4 },
+    ...{ cachedContentTokenCount: 8, totalTokenCount: 30 },
+  };
+  const expected = {
+    ...{ input_tokens: 21, output_tokens: 9, total_tokens: 30 },
+    ...{ cached_tokens: 8, reasoning_tokens: 4 },
+  };
+  const { observation, payload } = of({ usageMetadata, finishReason: 'STOP' });
+  t.match(observation, { kind: 'generation', model: 'gemini-2.5-flash' });
+  t.same(observation.usage, expected);
+  t.notMatch(payload.metadata, { 'gen_ai.usage.input_tokens': 21 });
+  t.match(payload.outputs, { usageMetadata });
+  const ofPython = {
+    ...{ prompt_token_count: 21, candidates_token_count: 5, thoughts_token_count: 4 },
+    ...{ cached_content_token_count: 8, total_token_count: 30 },
+  };
+  t.same(of({ usage_metadata: ofPython }).observation.usage, expected);
+  const withTools = { ...usageMetadata, toolUsePromptTokenCount: 10, totalTokenCount: 40 };
+  t.match(of({ usageMetadata: withTools }).observation.usage, {
+    ...{ input_tokens: 31, output_tokens: 9, total_tokens: 40 },
+  });
+  const plain = { input_tokens: 21, output_tokens: 5, total_tokens: 26 };
+  for (const response of ['{}', 'cut {"usageMetadata":{"promptTo', { usageMetadata: null }]) {
+    t.same(of(response).observation.usage, plain);
+  }
+  const tool = { 'gen_ai.operation.name': 'execute_tool' };
+  t.same(of({ usageMetadata }, tool).observation.usage, plain, 'a tool is no model call');
+});
+
 t.test('AI Gateway of Cloudflare: messages, provider and cost', async (t) => {
   const messages = [{ role: 'user', content: 'hi' }];
   const { observation, payload } = withAttributes({
