@@ -63,6 +63,13 @@ export function conventionTables(): string {
       ['event', 'meaning'],
       Object.entries(data.EVENTS).map(([name, role]) => [`\`${name}\``, EVENT_MEANINGS[role]]),
     ),
+    ...jsonTables(),
+  ].join('\n\n');
+}
+
+/** The attributes whose texts are read as JSON. */
+function jsonTables(): string[] {
+  return [
     section(
       'JSON in texts of the metadata',
       ['attributes', 'read as JSON'],
@@ -73,7 +80,7 @@ export function conventionTables(): string {
       ['attributes of inputs'],
       data.JSON_LISTS.map((key) => [`\`${key}\``]),
     ),
-  ].join('\n\n');
+  ];
 }
 
 type Row = readonly string[];

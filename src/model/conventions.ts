@@ -564,6 +564,9 @@ export const JSON_TEXTS: readonly { readonly key: string; readonly values?: bool
   { key: 'langfuse.observation.metadata.' },
   { key: 'langfuse.trace.metadata.' },
   { key: 'metadata' },
+  // Laminar sends most values as JSON, and some texts as they are.
+  { key: 'lmnr.span.input' },
+  { key: 'lmnr.span.output' },
   ...[
     'langfuse.observation.metadata',
     'langfuse.observation.model.parameters',

@@ -153,8 +153,16 @@ const PRINTED_MESSAGE = /"\w{0,64}Message\(/;
 /** The JSON in a text of inputs or outputs: any value if the convention or the attribute's type says so. */
 function formOf(span: OtlpSpan, key: string): JsonForm {
   const mimeKey = mimeTypeKeyOf(key);
-  if (mimeKey === undefined) return jsonFormOf(key) ?? 'containers';
+  if (mimeKey === undefined) {
+    const form = jsonFormOf(key);
+    return form === 'containers' && isQuoted(span, key) ? 'values' : (form ?? 'containers');
+  }
   return attributeText(span, mimeKey)?.includes('json') === true ? 'values' : 'containers';
+}
+
+function isQuoted(span: OtlpSpan, key: string): boolean {
+  const found = span.attributes?.findLast((attribute) => attribute.key === key)?.value;
+  return found?.stringValue?.startsWith('"') === true;
 }
 
 /** A second attribute that joins the one that gives an input or output. */

@@ -329,6 +329,19 @@ t.test('Vercel AI SDK: texts that it sends as JSON', async (t) => {
   t.match(withAttributes({ 'ai.values': 'b' }).payload, { inputs: 'b' });
 });
 
+t.test('Laminar: texts that it sends as JSON, and others that it does not', async (t) => {
+  for (const [text, value] of [
+    ['"done"', 'done'],
+    ['["Weather?"]', ['Weather?']],
+    ['done', 'done'],
+    ['5', '5'],
+    ['"a" and "b"', '"a" and "b"'],
+  ] as const) {
+    const sent = { 'lmnr.span.input': text, 'lmnr.span.output': text };
+    t.match(withAttributes(sent).payload, { inputs: value, outputs: value }, text);
+  }
+});
+
 t.test('Haystack: pipelines, components, agents and tools', async (t) => {
   for (const [input, output] of [
     ['pipeline.input_data', 'pipeline.output_data'],
