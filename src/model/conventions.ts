@@ -73,6 +73,8 @@ export const INPUTS = [
   ...(['lk.pii.user_input', 'lk.user_input', 'lk.pii.chat_ctx', 'lk.chat_ctx'] as const),
   ...(['lk.pii.input_text', 'lk.input_text'] as const),
   ...MASTRA_TYPES.map((type) => `mastra.${type}.input`),
+  // The input of a graph or swarm of Strands Agents for JavaScript.
+  'gen_ai.agent.input',
   'langfuse.trace.input',
 ] as const;
 
@@ -287,6 +289,9 @@ export const KINDS: readonly KindRule[] = [
       create_agent: 'agent',
       agent_step: 'chain',
       invoke_workflow: 'chain',
+      invoke_graph: 'chain',
+      invoke_swarm: 'chain',
+      execute_node: 'chain',
       plan: 'chain',
       chain: 'chain',
       retrieval: 'retriever',
@@ -592,6 +597,7 @@ export const JSON_TEXTS: readonly { readonly key: string; readonly values?: bool
     'ai.response.providerMetadata',
     'ai.toolCall.result',
     'ai.value',
+    'gen_ai.agent.input',
   ].map((key) => ({ key, values: true })),
 ];
 

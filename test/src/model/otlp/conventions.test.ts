@@ -342,6 +342,18 @@ t.test('Laminar: texts that it sends as JSON, and others that it does not', asyn
   }
 });
 
+t.test('Strands Agents for JavaScript: graphs and swarms', async (t) => {
+  for (const operation of ['invoke_graph', 'invoke_swarm', 'execute_node']) {
+    const { observation, payload } = withAttributes({
+      'gen_ai.operation.name': operation,
+      'gen_ai.agent.input': '"a question"',
+      'gen_ai.usage.input_tokens': 21,
+    });
+    t.match(observation, { kind: 'chain', usage: { input_tokens: 21 } }, operation);
+    t.match(payload, { inputs: 'a question' });
+  }
+});
+
 t.test('Haystack: pipelines, components, agents and tools', async (t) => {
   for (const [input, output] of [
     ['pipeline.input_data', 'pipeline.output_data'],
