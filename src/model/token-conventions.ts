@@ -129,6 +129,7 @@ export const TOKEN_KINDS = {
   input_audio_tokens: {
     attributes: [
       'gen_ai.usage.audio.input_tokens',
+      'gen_ai.usage.audio_input_tokens',
       'llm.token_count.prompt_details.audio',
       'gen_ai.usage.details.audio_input_tokens',
     ],
@@ -143,6 +144,7 @@ export const TOKEN_KINDS = {
   output_audio_tokens: {
     attributes: [
       'gen_ai.usage.audio.output_tokens',
+      'gen_ai.usage.audio_output_tokens',
       'llm.token_count.completion_details.audio',
       'gen_ai.usage.details.audio_output_tokens',
     ],

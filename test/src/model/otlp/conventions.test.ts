@@ -354,6 +354,15 @@ t.test('Strands Agents for JavaScript: graphs and swarms', async (t) => {
   }
 });
 
+t.test('Mastra: tokens of audio are parts of their sides', async (t) => {
+  const sent = { 'gen_ai.usage.input_tokens': 21, 'gen_ai.usage.output_tokens': 9 };
+  const audio = { 'gen_ai.usage.audio_input_tokens': 5, 'gen_ai.usage.audio_output_tokens': 3 };
+  t.same(usageOf({ ...sent, ...audio }), {
+    ...{ input_tokens: 21, output_tokens: 9, total_tokens: 30 },
+    ...{ input_audio_tokens: 5, output_audio_tokens: 3 },
+  });
+});
+
 t.test('Haystack: pipelines, components, agents and tools', async (t) => {
   for (const [input, output] of [
     ['pipeline.input_data', 'pipeline.output_data'],
