@@ -73,6 +73,7 @@ export const INPUTS = [
   ...(['lk.pii.user_input', 'lk.user_input', 'lk.pii.chat_ctx', 'lk.chat_ctx'] as const),
   ...(['lk.pii.input_text', 'lk.input_text'] as const),
   ...MASTRA_TYPES.map((type) => `mastra.${type}.input`),
+  'langwatch.input',
   // The input of a graph or swarm of Strands Agents for JavaScript.
   'gen_ai.agent.input',
   'langfuse.trace.input',
@@ -121,6 +122,7 @@ export const OUTPUTS = [
   ...(['lk.pii.response.function_calls', 'lk.response.function_calls'] as const),
   ...(['lk.pii.user_transcript', 'lk.user_transcript'] as const),
   ...MASTRA_TYPES.map((type) => `mastra.${type}.output`),
+  'langwatch.output',
   'langfuse.trace.output',
 ] as const;
 
@@ -173,6 +175,7 @@ export const SESSIONS = [
   'gcp.vertex.agent.session_id',
   'spring.ai.chat.client.conversation.id',
   'mastra.metadata.sessionId',
+  'langwatch.thread.id',
   'thread_id',
   'metadata:session_id',
   'metadata:thread_id',
@@ -190,6 +193,7 @@ export const USERS = [
   'langsmith.metadata.user_id',
   'mlflow.trace.user',
   'mastra.metadata.userId',
+  'langwatch.user.id',
   'metadata:user_id',
 ] as const;
 
@@ -322,6 +326,18 @@ export const KINDS: readonly KindRule[] = [
       classifier_evaluation: 'evaluator',
       rag_ingestion: 'chain',
       rag_embedding: 'embedding',
+    },
+  },
+  {
+    key: 'langwatch.span.type',
+    values: {
+      ...SAME,
+      llm: 'generation',
+      rag: 'retriever',
+      evaluation: 'evaluator',
+      workflow: 'chain',
+      prompt: 'chain',
+      unknown: 'span',
     },
   },
   { key: 'ai.operationId', vercel: true },
@@ -497,6 +513,7 @@ export const TAGS = [
   'ai.telemetry.metadata.tags',
   'lmnr.association.properties.tags',
   'mastra.tags',
+  'langwatch.labels',
   'tags',
 ] as const;
 
@@ -600,6 +617,9 @@ export const JSON_TEXTS: readonly { readonly key: string; readonly values?: bool
     'gen_ai.agent.input',
   ].map((key) => ({ key, values: true })),
 ];
+
+/** Attributes with a JSON object of LangWatch, whose member `value` is the value, and `type` its type: `{"type":"text","value":"hi"}`. */
+export const TYPED_VALUES = ['langwatch.input', 'langwatch.output'] as const;
 
 /** Attributes with a list of texts, each of which is JSON by their convention: the values that the Vercel AI SDK embeds. */
 export const JSON_LISTS = ['ai.values'] as const;

@@ -256,6 +256,13 @@ export const NESTED_COUNTS = {
     cacheWrite: 'cache_write_tokens',
   },
   outputTokens: { total: 'output_tokens', reasoning: 'reasoning_tokens' },
+  // LangWatch.
+  value: {
+    promptTokens: 'input_tokens',
+    completionTokens: 'output_tokens',
+    prompt_tokens: 'input_tokens',
+    completion_tokens: 'output_tokens',
+  },
 } as const;
 
 /** The attribute whose counts exclude each other: its input is without cached tokens and audio, its output without reasoning and audio. */
@@ -269,6 +276,7 @@ export const USAGE_OBJECTS = [
   'mlflow.chat.tokenUsage',
   // LiteLLM, as Python prints it.
   'metadata.usage_object',
+  'langwatch.metrics',
 ] as const;
 
 /** The objects in the outputs of Haystack's generators and embedders, of which the first one counts. */

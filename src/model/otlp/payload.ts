@@ -6,8 +6,10 @@ import {
   mimeTypeKeyOf,
   ORIGINAL_PARENT_KEY,
 } from '../attributes.ts';
-import { REPEATED_FAMILIES } from '../conventions.ts';
+import { REPEATED_FAMILIES, TYPED_VALUES } from '../conventions.ts';
 import { formatInstant } from '../instant.ts';
+import { OPEN_BRACE } from '../json/grammar.ts';
+import { type Member, membersOf } from '../json/read.ts';
 import { checkJson } from '../json/scan.ts';
 import type { Payload, PayloadField } from '../observation.ts';
 import { EMBEDDED_PAYLOAD_KEYS, type EmbeddedFields } from './embedded-observation.ts';
@@ -101,11 +103,28 @@ function content(span: OtlpSpan, facts: SpanFacts, role: 'input' | 'output'): st
   if (family) return unflatten(span.attributes ?? [], key);
   const messages = familyInstead(span, key);
   if (messages !== undefined) return unflatten(span.attributes ?? [], messages);
-  const text = attributeText(span, key, formOf(span, key));
+  const sent = attributeText(span, key, formOf(span, key));
+  const text = sent !== undefined && TYPED.has(key) ? typedValue(sent) : sent;
   const companion = companionOf(span, facts, role);
   return companion === undefined || text === undefined
     ? text
     : companion.join(text, attributeText(span, companion.key) ?? 'null');
+}
+
+const TYPED: ReadonlySet<string> = new Set(TYPED_VALUES);
+
+/** The value within the object of its type, with its spelling. */
+function typedValue(text: string): string {
+  const bytes = Buffer.from(text.trimStart());
+  if (bytes[0] !== OPEN_BRACE) return text;
+  let value: Member | undefined;
+  let count = 0;
+  for (const member of membersOf(bytes, 0)) {
+    if (++count > 2) return text;
+    if (member.key === 'value') value = member;
+  }
+  if (value === undefined || count !== 2) return text;
+  return bytes.toString('utf8', value.start, value.end);
 }
 
 /**

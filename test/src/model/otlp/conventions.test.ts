@@ -342,6 +342,45 @@ t.test('Laminar: texts that it sends as JSON, and others that it does not', asyn
   }
 });
 
+t.test('LangWatch: values with their types, sessions, users, labels and tokens', async (t) => {
+  const typed = (type: string, value: unknown) => JSON.stringify({ type, value });
+  const { observation, payload } = withAttributes({
+    'langwatch.span.type': 'llm',
+    'gen_ai.request.model': 'gpt-4o-mini',
+    'langwatch.input': typed('chat_messages', [{ role: 'user', content: 'hi' }]),
+    'langwatch.output': typed('text', 'done'),
+    'langwatch.metrics': typed('json', { promptTokens: 21, completionTokens: 9, cost: 0.5 }),
+    'langwatch.thread.id': 's',
+    'langwatch.user.id': 'u',
+    'langwatch.labels': '["a","b"]',
+  });
+  t.match(observation, {
+    ...{ kind: 'generation', sessionId: 's', userId: 'u', details: { tags: ['a', 'b'] } },
+    usage: { input_tokens: 21, output_tokens: 9, total_tokens: 30 },
+  });
+  t.match(payload, { inputs: [{ role: 'user', content: 'hi' }], outputs: 'done' });
+  for (const [type, kind] of [
+    ['rag', 'retriever'],
+    ['tool', 'tool'],
+    ['evaluation', 'evaluator'],
+    ['guardrail', 'guardrail'],
+    ['workflow', 'chain'],
+  ] as const) {
+    t.match(withAttributes({ 'langwatch.span.type': type }).observation, { kind }, type);
+  }
+  for (const [text, value] of [
+    ['plain', 'plain'],
+    ['[1]', [1]],
+    ['{"value":1}', { value: 1 }],
+    ['{"type":"json","value":1,"more":2}', { type: 'json', value: 1, more: 2 }],
+    [' {"type":"json","value":{"x":null}}', { x: null }],
+    ['{"value":1.50,"type":"json"}', 1.5],
+    ['{"type":"json","value":', '{"type":"json","value":'],
+  ] as const) {
+    t.match(withAttributes({ 'langwatch.input': text }).payload, { inputs: value }, text);
+  }
+});
+
 t.test('Strands Agents for JavaScript: graphs and swarms', async (t) => {
   for (const operation of ['invoke_graph', 'invoke_swarm', 'execute_node']) {
     const { observation, payload } = withAttributes({
