@@ -448,13 +448,14 @@ export const TRACE_NAME_KEY = 'tracectl.trace.name';
 /** Details with a text. */
 export const DETAIL_TEXTS = {
   provider: [
+    // `gen_ai.system` is the name of LangChain beside it if the answer does not name the provider.
+    'langsmith.metadata.ls_provider',
     'gen_ai.provider.name',
     'gen_ai.system',
     'gen_ai.model.provider',
     'llm.provider',
     'llm.system',
     'ai.model.provider',
-    'langsmith.metadata.ls_provider',
     'mlflow.llm.provider',
     'metadata:ls_provider',
     'langfuse.observation.metadata.ls_provider',

@@ -45,7 +45,10 @@ export function observationOfSpan(
   const ended = head.endTime !== null;
   let operation: ObservationOperation = ended ? 'finish' : 'start';
   let status: ObservationStatus = 'pending';
-  if (head.status === 2 || facts.isFailed) {
+  const error = facts.error();
+  // LangSmith's JS client has said that the span is OK when the error of the run comes, and OpenTelemetry keeps the first OK.
+  const isFailed = facts.isFailed || (error !== null && head.scope === LANGSMITH_SCOPE);
+  if (head.status === 2 || isFailed) {
     operation = 'error';
     status = 'error';
   } else if (head.status === 1) {
@@ -72,12 +75,12 @@ export function observationOfSpan(
     status,
     startTime: head.startTime,
     endTime: head.endTime,
-    ended: ended || head.status !== 0 || facts.isFailed,
+    ended: ended || head.status !== 0 || isFailed,
     model: facts.model?.text ?? null,
     usage: facts.usageOf(head.scope),
     sessionId: facts.session?.text ?? resource?.session?.text ?? null,
     userId: facts.user?.text ?? resource?.user?.text ?? null,
-    error: facts.error(),
+    error,
     customFields: facts.customFields(resource),
     external,
     details: detailsOfSpan(head, facts, resource),

@@ -402,6 +402,24 @@ t.test('Mastra: tokens of audio are parts of their sides', async (t) => {
   });
 });
 
+t.test('LangSmith for JavaScript: a failed run, whose span has the status OK', async (t) => {
+  const exception = { 'exception.type': 'Error', 'exception.message': '404 no such model' };
+  const failed = {
+    status: { code: 1 },
+    events: [{ name: 'exception', attributes: attributesOf(exception) }],
+  };
+  const sent = { 'gen_ai.system': 'langchain', 'langsmith.metadata.ls_provider': 'openai' };
+  const of = (name: string, more: object) =>
+    read(spanOf(0, { attributes: attributesOf(sent), ...more }), { scope: { name } });
+  t.match(of('langsmith', failed).observation, {
+    ...{ status: 'error', operation: 'error', ended: true },
+    error: { message: '404 no such model', type: 'Error' },
+    details: { provider: 'openai' },
+  });
+  t.match(of('langsmith', { status: { code: 1 } }).observation, { status: 'success', error: null });
+  t.match(of('other', failed).observation, { status: 'success' });
+});
+
 t.test('Haystack: pipelines, components, agents and tools', async (t) => {
   for (const [input, output] of [
     ['pipeline.input_data', 'pipeline.output_data'],
