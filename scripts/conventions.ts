@@ -1,4 +1,5 @@
 import * as data from '../src/model/conventions.ts';
+import * as json from '../src/model/json-conventions.ts';
 import * as tokens from '../src/model/token-conventions.ts';
 
 /** The tables of docs/conventions.md, made of the mapping. */
@@ -73,19 +74,19 @@ function jsonTables(): string[] {
     section(
       'JSON in texts of the metadata',
       ['attributes', 'read as JSON'],
-      data.JSON_TEXTS.map(jsonTextRow),
+      json.JSON_TEXTS.map(jsonTextRow),
     ),
     section(
       'JSON in the texts of a list',
       ['attributes of inputs'],
-      data.JSON_LISTS.map((key) => [`\`${key}\``]),
+      json.JSON_LISTS.map((key) => [`\`${key}\``]),
     ),
   ];
 }
 
 type Row = readonly string[];
 
-function jsonTextRow({ key, values }: (typeof data.JSON_TEXTS)[number]): Row {
+function jsonTextRow({ key, values }: (typeof json.JSON_TEXTS)[number]): Row {
   const name = `\`${key}${key.endsWith('.') ? '*' : ''}\``;
   return [name, values === true ? 'any value' : 'objects, arrays and quoted texts'];
 }

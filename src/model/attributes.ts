@@ -7,11 +7,8 @@ import {
   EVENTS,
   FAILURE,
   INPUTS,
-  JSON_LISTS,
-  JSON_TEXTS,
   KINDS,
   METADATA_KEY,
-  MIME_TYPES,
   MODELS,
   OUTPUTS,
   QUALIFIED_MODEL,
@@ -22,6 +19,7 @@ import {
 } from './conventions.ts';
 import type { DetailRule } from './detail-attributes.ts';
 import { detailRules } from './detail-attributes.ts';
+import { JSON_LISTS, JSON_TEXTS, MIME_TYPES } from './json-conventions.ts';
 import type { ObservationKind } from './observation.ts';
 import { TRACING_VARIABLES, type TracingVariable } from './sent-twice.ts';
 import type { TextField } from './texts.ts';

@@ -6,11 +6,12 @@ import {
   mimeTypeKeyOf,
   ORIGINAL_PARENT_KEY,
 } from '../attributes.ts';
-import { REPEATED_FAMILIES, TYPED_VALUES } from '../conventions.ts';
+import { REPEATED_FAMILIES } from '../conventions.ts';
 import { formatInstant } from '../instant.ts';
 import { OPEN_BRACE } from '../json/grammar.ts';
 import { type Member, membersOf } from '../json/read.ts';
 import { checkJson } from '../json/scan.ts';
+import { TYPED_VALUES } from '../json-conventions.ts';
 import type { Payload, PayloadField } from '../observation.ts';
 import { EMBEDDED_PAYLOAD_KEYS, type EmbeddedFields } from './embedded-observation.ts';
 import type { SpanFacts } from './facts.ts';
