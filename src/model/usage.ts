@@ -52,6 +52,13 @@ function isSummand(name: string): boolean {
  */
 export type CountForm = 'included' | 'langfuse' | 'anthropic' | 'genkit';
 
+export type SentCount = {
+  readonly kind: string;
+  readonly count: number;
+  /** The parts of the side were added to it. */
+  readonly isWhole?: boolean;
+};
+
 type Count = {
   readonly kind: string;
   readonly count: number;
@@ -158,7 +165,7 @@ export class UsageCounts {
   }
 
   /** The counts by kind, with the parts in their sides. */
-  counts(form: CountForm): readonly { readonly kind: string; readonly count: number }[] {
+  counts(form: CountForm): readonly SentCount[] {
     this.#sumParts();
     const sides = form === 'included' ? [] : this.#partsApart(form);
     const results = this.#toolResultsApart();
@@ -169,7 +176,7 @@ export class UsageCounts {
       if (found === undefined) return more === 0 ? own : { ...own, count: own.count + more };
       const { parts, beginnings = [] } = found;
       const known = parts.reduce((sum, part) => sum + this.#of(part), own.count);
-      return { ...own, count: known + this.#ofBeginnings(beginnings) + more };
+      return { ...own, count: known + this.#ofBeginnings(beginnings) + more, isWhole: true };
     });
   }
 
@@ -306,9 +313,10 @@ export function withCacheInInput(usage: TokenUsage, isApart: boolean): TokenUsag
 
 /**
  * The usage with an output that includes the tokens of reasoning, and with a total. Clients that pass on the counts of Google or xAI
- * have them apart: the total has room for exactly all three counts, or reasoning is more than the output.
+ * have them apart: the total has room for exactly all three counts, or reasoning is more than the output. `isWhole`: they were added.
  */
-export function completeUsage(usage: TokenUsage): TokenUsage {
+export function completeUsage(usage: TokenUsage, isWhole = false): TokenUsage {
+  if (isWhole) return withTotal(usage);
   const { input_tokens: input = 0, output_tokens: output, total_tokens: total } = usage;
   const reasoning = usage.reasoning_tokens ?? 0;
   if (output === undefined || reasoning <= 0 || total === input + output) return withTotal(usage);

@@ -1,12 +1,12 @@
 import type { CallOutputRule } from '../attributes.ts';
 import { decodeCheckedText } from '../json/checked.ts';
-import { UsageCounts } from '../usage.ts';
+import { type SentCount, UsageCounts } from '../usage.ts';
 import { MAX_OBJECT_TEXT, membersOfJson, type NoteIgnored, takeMemberCounts } from './objects.ts';
 
 /** The model and the tokens that only the outputs of a model call name; see `CALLS_IN_OUTPUTS`. */
 export type CallOutput = {
   readonly model: string | undefined;
-  readonly counts: readonly { readonly kind: string; readonly count: number }[];
+  readonly counts: readonly SentCount[];
 };
 
 export function callOutputIn(

@@ -51,6 +51,8 @@ type TokenCount = {
   readonly count: number;
   /** The attribute has more than this count, so it stays in the metadata. */
   readonly isPart: boolean;
+  /** An output to which the tokens of reasoning were added. */
+  readonly isWhole: boolean;
 };
 
 /** The source of an input or output. */
@@ -276,6 +278,7 @@ export class SpanFacts {
     key: string | undefined,
     value: Scalar,
     isPart = false,
+    isWhole = false,
   ): void {
     if (key === undefined) return;
     const count = countOf(value);
@@ -284,7 +287,7 @@ export class SpanFacts {
       return;
     }
     this.#tokens ??= [];
-    const found = { kind, rank, key, count, isPart };
+    const found = { kind, rank, key, count, isPart, isWhole };
     // A loop needs no closure for each count.
     for (let at = 0; at < this.#tokens.length; at++) {
       const token = this.#tokens[at] as TokenCount;
@@ -306,8 +309,8 @@ export class SpanFacts {
       this.#ignore(key, reason, member),
     );
     const counts = sent.counts(key === LANGFUSE_USAGE ? 'langfuse' : 'included');
-    for (const { kind, count } of counts) {
-      this.#takeTokens(kind as TokenKind, OBJECT_RANK + rank, key, count, true);
+    for (const { kind, count, isWhole } of counts) {
+      this.#takeTokens(kind as TokenKind, OBJECT_RANK + rank, key, count, true, isWhole);
     }
   }
 
@@ -380,8 +383,8 @@ export class SpanFacts {
     const { counts } = this.#modelCall() ?? {};
     const key = this.#outputs?.key;
     if (counts === undefined || counts.length === 0 || key === undefined) return undefined;
-    return counts.map(({ kind, count }) => {
-      return { kind: kind as TokenKind, rank: OBJECT_RANK, key, count, isPart: true };
+    return counts.map(({ kind, count, isWhole = false }) => {
+      return { kind: kind as TokenKind, rank: OBJECT_RANK, key, count, isPart: true, isWhole };
     });
   }
 
@@ -414,7 +417,8 @@ export class SpanFacts {
     const usage: Record<string, number> = {};
     for (const { kind, count } of tokens) usage[kind] = count;
     const isCacheApart = CACHE_APART.some((begin) => scope?.startsWith(begin));
-    return completeUsage(withCacheInInput(usage, isCacheApart));
+    const isWhole = tokens.some((token) => token.kind === 'output_tokens' && token.isWhole);
+    return completeUsage(withCacheInInput(usage, isCacheApart), isWhole);
   }
 
   /** Merged from those of the resource and those of the span, which override them. */

@@ -153,6 +153,15 @@ t.test('Langfuse Python: modalities of Vertex AI are part of their side', async 
   );
 });
 
+t.test('Langfuse: tokens of reasoning count once, whatever the total', async (t) => {
+  for (const total of [30, 34, 38, 42]) {
+    const details = { input: 21, output: 9, output_reasoning_tokens: 4, total };
+    const usage = usageOf({ 'langfuse.observation.usage_details': JSON.stringify(details) });
+    const output = total === 30 ? 9 : 13;
+    t.match(usage, { input_tokens: 21, output_tokens: output, reasoning_tokens: 4 }, `${total}`);
+  }
+});
+
 t.test("Langfuse: Gemini's own names, whose input has the cached tokens", async (t) => {
   const details = {
     ...{ prompt_token_count: 21, candidates_token_count: 5, thoughts_token_count: 4 },
@@ -641,6 +650,11 @@ t.test('Genkit: tokens of Google and Anthropic, which its plugins count apart', 
   t.match(of({ inputTokens: 21, outputTokens: 9, thoughtsTokens: 4, totalTokens: 30 }), {
     ...{ output_tokens: 9, reasoning_tokens: 4 },
   });
+  t.match(
+    of({ inputTokens: 21, outputTokens: 9, thoughtsTokens: 4, totalTokens: 38 }),
+    { output_tokens: 13, reasoning_tokens: 4 },
+    'a total with as many tokens of tools adds the thoughts once',
+  );
   const custom = {
     ...{ cache_creation_input_tokens: 100, cache_read_input_tokens: 8 },
     ...{ ephemeral_5m_input_tokens: 60, ephemeral_1h_input_tokens: 40 },
