@@ -301,12 +301,14 @@ export const CALLS_IN_OUTPUTS = {
 } as const;
 
 /**
- * The beginnings of scopes whose input excludes the tokens of the cache, because they pass on the counts of Amazon Bedrock: those of
- * OpenTelemetry and OpenLLMetry.
+ * The beginnings of scopes whose input excludes the tokens of the cache, because they pass on the counts of Amazon Bedrock or Anthropic:
+ * those of OpenTelemetry, OpenLLMetry and OpenLIT.
  */
 export const CACHE_APART = [
   'opentelemetry.instrumentation.botocore.bedrock',
   'opentelemetry.instrumentation.bedrock',
+  ...(['openlit.instrumentation.bedrock', 'openlit.instrumentation.anthropic'] as const),
+  ...(['@openlit/instrumentation-bedrock', '@openlit/instrumentation-anthropic'] as const),
 ] as const;
 
 /** Attributes with the details of one side, as JSON or as Python prints them, by the name of their object. */

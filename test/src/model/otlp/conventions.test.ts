@@ -457,6 +457,11 @@ t.test('Amazon Bedrock: the input excludes the tokens of its cache', async (t) =
   const botocore = 'opentelemetry.instrumentation.botocore.bedrock-runtime';
   const openllmetry = 'opentelemetry.instrumentation.bedrock';
   t.same(usageIn(botocore, sent), whole);
+  for (const language of ['openlit.instrumentation.', '@openlit/instrumentation-']) {
+    for (const provider of ['anthropic', 'bedrock']) {
+      t.same(usageIn(`${language}${provider}`, sent), whole, 'OpenLIT');
+    }
+  }
   for (const total of [22, 30]) {
     t.same(usageIn(openllmetry, { ...sent, 'gen_ai.usage.total_tokens': total }), whole);
   }
