@@ -51,6 +51,7 @@ function renderLogs(
   contentType: string,
 ): Answer {
   let rejected = (logs?.unsupported ?? 0) + (logs?.detached ?? 0) + (logs?.heavy ?? 0);
+  rejected += logs?.repeated ?? 0;
   for (const { index } of rejections) rejected += logs?.recordsOf[index] ?? 0;
   const texts = sentences(logs);
   if (rejections.length > 0) texts.push(messageOf(rejections.map((each) => named(each, logs))));
@@ -69,6 +70,9 @@ function sentences(logs: LogCounts | undefined): string[] {
     texts.push(
       `${logs.detached} gen_ai events have no valid trace id and span id to join them to.`,
     );
+  }
+  if (logs !== undefined && logs.repeated > 0) {
+    texts.push(`${logs.repeated} gen_ai events repeat spans of their client.`);
   }
   if (logs !== undefined && logs.heavy > 0) {
     texts.push(

@@ -1,6 +1,11 @@
 import type { OtlpIndex } from '../batch-index.ts';
 import type { ScanLimits } from '../format-module.ts';
-import { EVALUATION_RESULT, GENAI_PREFIX } from '../log-events.ts';
+import {
+  EVALUATION_RESULT,
+  GENAI_PREFIX,
+  OPERATION_DETAILS,
+  REPEATING_SCOPES,
+} from '../log-events.ts';
 import { resourceAt, scopeAt, scopeField, scopeName, spanField } from './context.ts';
 import type { OtlpRequest } from './encode.ts';
 import { encodeOtlp } from './encode.ts';
@@ -26,6 +31,8 @@ export type LogCounts = {
   readonly unsupported: number;
   /** Messages without the ids of a span that they could be joined to. */
   readonly detached: number;
+  /** Records that repeat a span of their client. */
+  readonly repeated: number;
   /** Records with too many keys, or behind those that have as many as a request may have. */
   readonly heavy: number;
   /** The number of records of each item, and the place of its first one in the request. */
@@ -69,6 +76,7 @@ class Conversion {
   readonly #items: Item[] = [];
   #unsupported = 0;
   #detached = 0;
+  #repeated = 0;
   #heavy = 0;
   /** Of the records that were decoded. */
   #weight = 0;
@@ -81,6 +89,7 @@ class Conversion {
     return {
       unsupported: this.#unsupported,
       detached: this.#detached,
+      repeated: this.#repeated,
       heavy: this.#heavy,
       recordsOf: this.#items.map(({ records }) => records),
       firstOf: this.#items.map(({ first }) => first),
@@ -128,7 +137,8 @@ class Conversion {
       this.#heavy++;
       return;
     }
-    const record = logRecordAt(this.#index, position, scopeName(this.#index, scope));
+    const from = scopeName(this.#index, scope);
+    const record = logRecordAt(this.#index, position, from);
     const { event, traceId, spanId } = record;
     if (event === undefined) {
       this.#unsupported++;
@@ -138,6 +148,10 @@ class Conversion {
       for (const [place, span] of spansOfAgentEvent(record, event).entries()) {
         this.#items.push({ span, records: place === 0 ? 1 : 0, first: position });
       }
+      return;
+    }
+    if (event === OPERATION_DETAILS && REPEATING_SCOPES.some((begin) => from?.startsWith(begin))) {
+      this.#repeated++;
       return;
     }
     const hasSpan = traceId !== undefined && spanId !== undefined;

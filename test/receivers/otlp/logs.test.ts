@@ -119,6 +119,18 @@ t.test('rejects records with too many keys in a partial success', async (t) => {
   });
 });
 
+t.test('rejects records that repeat spans', async (t) => {
+  const { post } = await receiving(t);
+  const record = { eventName: 'gen_ai.client.inference.operation.details' };
+  const form = logsOf([record, record], { scope: { name: 'openlit.instrumentation.openai' } });
+  t.strictSame(JSON.parse(String((await post(JSON.stringify(form), JSON_TYPE)).body)), {
+    partialSuccess: {
+      rejectedLogRecords: 2,
+      errorMessage: '2 gen_ai events repeat spans of their client.',
+    },
+  });
+});
+
 t.test('rejects other records in a partial success, also if no event is among them', async (t) => {
   const { post, sink, listeners } = await receiving(t);
   for (const accepted of [1, 0]) {

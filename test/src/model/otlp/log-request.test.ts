@@ -533,6 +533,26 @@ t.test('an evaluation is an observation below the evaluated one', (t) => {
   t.end();
 });
 
+t.test(
+  "counts OpenLIT's records of calls, which repeat its spans, and keeps its evaluations",
+  (t) => {
+    const call = { attributes: attributesOf({ 'gen_ai.usage.input_tokens': 21 }) };
+    const records = [
+      genAi('gen_ai.client.inference.operation.details', call),
+      genAi('gen_ai.client.inference.operation.details', { ...SPAN, ...call }),
+      genAi('gen_ai.evaluation.result', SPAN),
+    ];
+    for (const name of ['openlit.instrumentation.openai', '@openlit/instrumentation-openai']) {
+      const { counts, observations } = converted(logsOf(records, { scope: { name } }));
+      t.match(counts, { repeated: 2, detached: 0, recordsOf: [1] }, name);
+      t.match(observations, [{ kind: 'evaluator' }]);
+    }
+    const { counts } = converted(logsOf(records, { scope: { name: 'another' } }));
+    t.match(counts, { repeated: 0, recordsOf: [1, 1, 1] });
+    t.end();
+  },
+);
+
 t.test('counts records that are no events of LLM calls, and messages without a span', (t) => {
   const { counts, observations } = converted(
     logsOf([
