@@ -79,9 +79,10 @@ export function relative(time: string | null | undefined, now: number): string {
   return seconds > 0 ? `${text} ago` : `in ${text}`;
 }
 
-/** `2026-11-20`, in the zone of the browser as the exact time. */
+/** `2026-11-20`, in UTC as every time of the pages. */
 function dateOf(at: Date): string {
-  const [year, month, day] = [at.getFullYear(), at.getMonth() + 1, at.getDate()].map(String);
+  const parts = [at.getUTCFullYear(), at.getUTCMonth() + 1, at.getUTCDate()];
+  const [year, month, day] = parts.map(String);
   return `${year?.padStart(4, '0')}-${month?.padStart(2, '0')}-${day?.padStart(2, '0')}`;
 }
 
@@ -92,12 +93,12 @@ function coarse(seconds: number): string {
   return `${Math.floor(seconds / 86_400)} d`;
 }
 
-/** A time with its milliseconds, in the zone of the browser and in UTC. */
+/** A time with its milliseconds, in UTC and in the zone of the browser, which it names. */
 export function exact(time: string | null | undefined): string {
   const at = new Date(time ?? '');
   if (Number.isNaN(at.getTime())) return NOTHING;
-  const options = { dateStyle: 'medium', timeStyle: 'medium' } as const;
-  return `${at.toLocaleString(undefined, options)} (${at.toISOString()})`;
+  const options = { dateStyle: 'medium', timeStyle: 'long' } as const;
+  return `${at.toISOString()} (${at.toLocaleString(undefined, options)})`;
 }
 
 function trimmed(value: number, places: number): string {

@@ -42,19 +42,19 @@ function timeOf(text: string | null): string | undefined {
 }
 
 function labelOf(from: string | undefined, to: string | undefined, now: number): string {
-  const year = new Date(now).getFullYear();
+  const year = new Date(now).getUTCFullYear();
   const isThisYear = [from, to].every(
-    (time) => time === undefined || new Date(time).getFullYear() === year,
+    (time) => time === undefined || new Date(time).getUTCFullYear() === year,
   );
   const short = (time: string): string => shortTime(time, isThisYear ? {} : { year: 'numeric' });
-  if (from === undefined) return to === undefined ? 'All time' : `Until ${short(to)}`;
-  return to === undefined ? `Since ${short(from)}` : `${short(from)} – ${short(to)}`;
+  if (from === undefined) return to === undefined ? 'All time' : `Until ${short(to)} UTC`;
+  return `${to === undefined ? `Since ${short(from)}` : `${short(from)} – ${short(to)}`} UTC`;
 }
 
-/** `Nov 28, 09:00 AM`, as the browser writes it. */
+/** `Nov 28, 09:00 AM`, in UTC, as the browser writes it. The page names the zone. */
 export function shortTime(time: string, more: Intl.DateTimeFormatOptions = {}): string {
   const options = { month: 'short', day: 'numeric', hour: '2-digit', minute: '2-digit' } as const;
-  return new Date(time).toLocaleString(undefined, { ...options, ...more });
+  return new Date(time).toLocaleString(undefined, { ...options, ...more, timeZone: 'UTC' });
 }
 
 /** The part of a range by which counts of whole hours may be longer before the page says so. */

@@ -1,5 +1,13 @@
 import t from 'tap';
-import { bytes, cost, count, duration, NOTHING, relative } from '../../../ui/parts/format.ts';
+import {
+  bytes,
+  cost,
+  count,
+  duration,
+  exact,
+  NOTHING,
+  relative,
+} from '../../../ui/parts/format.ts';
 
 type Case = readonly [given: number | null | undefined, text: string];
 
@@ -105,14 +113,16 @@ t.test('writes a time relative to now, and a date from a week on', async (t) => 
   t.equal(relative('0001-01-02T12:00:00Z', now), '0001-01-02');
 });
 
-t.test('a date is one of the zone of the browser', async (t) => {
+t.test('a date is one of UTC, and an exact time names both zones', async (t) => {
   const now = Date.parse('2026-11-28T12:00:00Z');
   const before = process.env['TZ'];
   t.teardown(() => {
     process.env['TZ'] = before ?? 'Etc/UTC';
   });
   process.env['TZ'] = 'America/Los_Angeles';
-  t.equal(relative('2026-10-25T00:30:00Z', now), '2026-10-24');
+  t.equal(relative('2026-10-25T00:30:00Z', now), '2026-10-25');
+  const text = exact('2026-10-25T00:30:00.123Z');
+  t.match(text, /^2026-10-25T00:30:00\.123Z \(Oct 24, 2026, 5:30:00\sPM PDT\)$/);
   process.env['TZ'] = 'Asia/Kolkata';
-  t.equal(relative('2026-10-24T20:30:00Z', now), '2026-10-25');
+  t.equal(relative('2026-10-24T20:30:00Z', now), '2026-10-24');
 });

@@ -105,7 +105,7 @@ function Facet(props: FacetProps): JSX.Element {
       {data !== undefined && isMuchLonger(data, range, Date.now()) && (
         <p class="muted">
           Counts since {shortTime(data.from)}
-          {range.to !== undefined && ` until ${shortTime(data.to)}`}
+          {range.to !== undefined && ` until ${shortTime(data.to)}`} UTC
         </p>
       )}
     </details>

@@ -124,6 +124,21 @@ t.test('reads the range of an address, with 7 days as the usual one', async (t) 
   t.match(of('from=nonsense'), { name: '7d' });
 });
 
+t.test('the text of a range is in UTC, and says so', async (t) => {
+  const before = process.env['TZ'];
+  t.teardown(() => {
+    process.env['TZ'] = before ?? 'Etc/UTC';
+  });
+  process.env['TZ'] = 'America/Los_Angeles';
+  const of = (text: string) => rangeOf(new URLSearchParams(text), NOW).label;
+  t.match(
+    of('from=2026-11-01T00:30:00Z&to=2026-11-02T13:00:00Z'),
+    /^Nov 1, 12:30.AM – Nov 2, 01:00.PM UTC$/,
+  );
+  t.match(of('from=2026-01-01T00:30:00Z'), /^Since Jan 1, 12:30.AM UTC$/);
+  t.match(of('to=2025-12-31T23:30:00Z'), /^Until Dec 31, 2025, 11:30.PM UTC$/);
+});
+
 t.test('tells ranges apart by their bounds, and relative ones by their name', async (t) => {
   const of = (text: string, now = NOW) => rangeKey(rangeOf(new URLSearchParams(text), now));
   t.equal(of('range=24h'), of('range=24h', NOW + 1));
