@@ -264,6 +264,33 @@ t.test('chooses a range by dragging over the bars', async (t) => {
   t.notMatch(page.url(), /range=/);
 });
 
+t.test('chooses a range of the bars by the keyboard', async (t) => {
+  await ui.open('/traces?range=24h');
+  const figure = page.getByRole('figure', { name: 'Traces over time' });
+  await figure.getByText('3 traces').waitFor();
+  await page.keyboard.press('/');
+  await page.keyboard.press('Tab');
+  const bars = page.getByRole('slider', { name: 'Range of time' });
+  await bars.and(page.locator(':focus')).waitFor();
+  t.equal(await bars.getAttribute('aria-valuetext'), 'The whole range');
+  const ONE = / UTC: \d traces?, \d failed$/;
+  await page.keyboard.press('ArrowLeft');
+  await figure.locator('figcaption').getByText(ONE).waitFor();
+  t.match(await bars.getAttribute('aria-valuetext'), ONE);
+  await page.keyboard.press('Escape');
+  await figure.getByText('3 traces').waitFor();
+  for (const key of ['ArrowLeft', 'Shift+ArrowLeft', 'Shift+ArrowLeft']) {
+    await page.keyboard.press(key);
+  }
+  await ui.check(t, 'bars that are marked');
+  await page.keyboard.press('Enter');
+  await page.waitForURL(/from=.*to=/);
+  const { searchParams } = new URL(page.url());
+  const [from, to] = ['from', 'to'].map((name) => Date.parse(searchParams.get(name) ?? ''));
+  t.equal((to ?? 0) - (from ?? 0), 3 * HOUR);
+  await page.getByRole('button', { name: /^Range: .* UTC$/ }).waitFor();
+});
+
 t.test('opens a trace by the keyboard only', async (t) => {
   await ui.open('/traces');
   await rows().first().waitFor();

@@ -4,10 +4,10 @@ import { readStats } from '../../api/reading.ts';
 import type { Stats } from '../../api/types.ts';
 import { grouped } from '../../parts/format.ts';
 import type { Bars, Range } from '../../state/range.ts';
-import { barsOf, countedIn, rangeKey, STEP_MS } from '../../state/range.ts';
+import { barsOf, countedIn, rangeKey, STEP_MS, shortTime } from '../../state/range.ts';
 import { useResource } from '../../state/resource.ts';
-import type { Bar } from './bars.ts';
-import { barsIn, selectionOf } from './bars.ts';
+import type { Bar, Marked } from './bars.ts';
+import { barsIn, markedBy, selectionOf } from './bars.ts';
 
 type Props = {
   readonly project: string;
@@ -20,7 +20,7 @@ type Props = {
 
 const HEIGHT = 56;
 
-/** Traces by time, failed ones apart. Dragging over the bars selects a range. */
+/** Traces by time, failed ones apart. Dragging over the bars, or the keyboard, selects a range. */
 export function Histogram({ project, query, range, every, onSelect }: Props): JSX.Element {
   const { data, failure, isStale } = useResource(
     [project, query, rangeKey(range)].join(' '),
@@ -33,18 +33,17 @@ export function Histogram({ project, query, range, every, onSelect }: Props): JS
     { every },
   );
   const bars = data === undefined ? [] : barsIn(data.stats, data.span);
+  const step = data === undefined ? 1 : STEP_MS[data.span.step];
+  const [marked, setMarked] = useState<Marked | undefined>();
   const total = bars.reduce((sum, bar) => sum + bar.traces, 0);
   const failed = bars.reduce((sum, bar) => sum + bar.failed, 0);
   return (
     <figure class={isStale ? 'histogram is-loading' : 'histogram'} aria-label="Traces over time">
       <figcaption class="muted">
-        {failure === undefined ? said(data, total, failed) : failure.message}
+        {failure?.message}
+        {failure === undefined && (markedText(bars, marked, step) ?? said(data, total, failed))}
       </figcaption>
-      <BarsDrawn
-        bars={bars}
-        step={data === undefined ? 1 : STEP_MS[data.span.step]}
-        onSelect={onSelect}
-      />
+      <BarsDrawn {...{ bars, step, marked, onSelect }} onMark={setMarked} />
     </figure>
   );
 }
@@ -68,13 +67,17 @@ type BarsProps = {
   readonly bars: readonly Bar[];
   /** Milliseconds of a bar. */
   readonly step: number;
+  readonly marked: Marked | undefined;
+  readonly onMark: (marked: Marked | undefined) => void;
   readonly onSelect: (from: string, to: string) => void;
 };
 
-function BarsDrawn({ bars, step, onSelect }: BarsProps): JSX.Element {
+/** The bars. Arrow keys mark one, with Shift more of them; Enter chooses their range, as the end of a drag does. */
+function BarsDrawn({ bars, step, marked, onMark, onSelect }: BarsProps): JSX.Element {
   const place = useRef<SVGSVGElement>(null);
-  const [drag, setDrag] = useState<{ readonly from: number; readonly to: number } | undefined>();
+  const isDragging = useRef(false);
   const most = Math.max(1, ...bars.map(({ traces }) => traces));
+  const last = Math.max(bars.length - 1, 0);
   const indexAt = ({ clientX }: PointerEvent): number => {
     const { left = 0, width = 1 } = place.current?.getBoundingClientRect() ?? {};
     const index = Math.floor(((clientX - left) / width) * bars.length);
@@ -83,43 +86,100 @@ function BarsDrawn({ bars, step, onSelect }: BarsProps): JSX.Element {
   const begin = (event: PointerEvent): void => {
     if (bars.length === 0) return;
     place.current?.setPointerCapture(event.pointerId);
-    setDrag({ from: indexAt(event), to: indexAt(event) });
+    isDragging.current = true;
+    onMark({ from: indexAt(event), to: indexAt(event) });
   };
-  const end = (): void => {
-    const chosen = drag && selectionOf(bars, drag.from, drag.to, step);
-    setDrag(undefined);
+  const unmark = (): void => {
+    isDragging.current = false;
+    onMark(undefined);
+  };
+  const choose = (): void => {
+    const chosen = marked && selectionOf(bars, marked.from, marked.to, step);
+    unmark();
     if (chosen !== undefined) onSelect(chosen.from, chosen.to);
   };
+  const onKeyDown = (event: KeyboardEvent): void => {
+    const { key, shiftKey, ctrlKey, metaKey, altKey } = event;
+    if (ctrlKey || metaKey || altKey || isDragging.current) return;
+    const next = markedBy(key, marked, { count: bars.length, isExtended: shiftKey });
+    if (next !== undefined) onMark(next);
+    else if (marked !== undefined && key === 'Enter') choose();
+    else if (marked !== undefined && key === 'Escape') unmark();
+    else return;
+    event.preventDefault();
+  };
   return (
-    <svg
-      ref={place}
-      viewBox={`0 0 ${Math.max(bars.length, 1)} ${HEIGHT}`}
-      preserveAspectRatio="none"
-      role="presentation"
-      onPointerDown={begin}
-      onPointerMove={(event) => drag && setDrag({ ...drag, to: indexAt(event) })}
-      onPointerUp={end}
-      onPointerCancel={() => setDrag(undefined)}
+    <div
+      role="slider"
+      tabIndex={0}
+      aria-label="Range of time"
+      aria-valuemin={1}
+      aria-valuemax={last + 1}
+      aria-valuenow={Math.min(marked?.to ?? last, last) + 1}
+      aria-valuetext={markedText(bars, marked, step) ?? 'The whole range'}
+      onKeyDown={onKeyDown}
+      onBlur={unmark}
     >
-      {bars.map((bar, index) => (
-        <g key={bar.at} class="bar">
-          <title>{titleOf(bar)}</title>
-          <rect class="bar-place" x={index} y={0} width={1} height={HEIGHT} />
-          <rect class="bar-good" {...column(index, bar.traces, bar.failed, most)} />
-          <rect class="bar-bad" {...column(index, bar.failed, 0, most)} />
-        </g>
-      ))}
-      {drag !== undefined && (
-        <rect
-          class="bar-selection"
-          x={Math.min(drag.from, drag.to)}
-          y={0}
-          width={Math.abs(drag.to - drag.from) + 1}
-          height={HEIGHT}
-        />
-      )}
-    </svg>
+      <svg
+        ref={place}
+        viewBox={`0 0 ${last + 1} ${HEIGHT}`}
+        preserveAspectRatio="none"
+        role="presentation"
+        onPointerDown={begin}
+        onPointerMove={(event) =>
+          isDragging.current && marked && onMark({ ...marked, to: indexAt(event) })
+        }
+        onPointerUp={() => isDragging.current && choose()}
+        onPointerCancel={unmark}
+      >
+        {bars.map((bar, index) => (
+          <BarDrawn key={bar.at} bar={bar} index={index} most={most} />
+        ))}
+        {marked !== undefined && (
+          <rect
+            class="bar-selection"
+            x={Math.min(marked.from, marked.to)}
+            y={0}
+            width={Math.abs(marked.to - marked.from) + 1}
+            height={HEIGHT}
+          />
+        )}
+      </svg>
+    </div>
   );
+}
+
+type BarProps = { readonly bar: Bar; readonly index: number; readonly most: number };
+
+function BarDrawn({ bar, index, most }: BarProps): JSX.Element {
+  return (
+    <g class="bar">
+      <title>{titleOf(bar)}</title>
+      <rect class="bar-place" x={index} y={0} width={1} height={HEIGHT} />
+      <rect class="bar-good" {...column(index, bar.traces, bar.failed, most)} />
+      <rect class="bar-bad" {...column(index, bar.failed, 0, most)} />
+    </g>
+  );
+}
+
+/** The marked bars as the caption names them, and a screen reader. */
+function markedText(
+  bars: readonly Bar[],
+  marked: Marked | undefined,
+  step: number,
+): string | undefined {
+  if (marked === undefined) return undefined;
+  const first = bars[Math.min(marked.from, marked.to)];
+  const last = bars[Math.max(marked.from, marked.to)];
+  if (first === undefined || last === undefined) return undefined;
+  if (first === last) return titleOf(first);
+  const covered = bars.filter(({ at }) => at >= first.at && at <= last.at);
+  const sum = { traces: 0, failed: 0 };
+  for (const { traces, failed } of covered) {
+    sum.traces += traces;
+    sum.failed += failed;
+  }
+  return `${timeOf(first.at)} – ${timeOf(last.at + step)} UTC: ${countsOf(sum)}`;
 }
 
 /** The rectangle of the traces between two counts. A count that is not 0 has a visible height. */
@@ -129,7 +189,14 @@ function column(index: number, upper: number, lower: number, most: number) {
   return { x: index + 0.08, width: 0.84, y: HEIGHT - y(upper), height: y(upper) - y(lower) };
 }
 
-function titleOf({ at, traces, failed }: Bar): string {
-  const time = new Date(at).toLocaleString(undefined, { dateStyle: 'medium', timeStyle: 'short' });
-  return `${time}: ${traces} ${traces === 1 ? 'trace' : 'traces'}, ${failed} failed`;
+function titleOf(bar: Bar): string {
+  return `${timeOf(bar.at)} UTC: ${countsOf(bar)}`;
+}
+
+function countsOf({ traces, failed }: Pick<Bar, 'traces' | 'failed'>): string {
+  return `${traces} ${traces === 1 ? 'trace' : 'traces'}, ${failed} failed`;
+}
+
+function timeOf(at: number): string {
+  return shortTime(new Date(at).toISOString(), { year: 'numeric' });
 }

@@ -1,7 +1,8 @@
 import t from 'tap';
 import type { Trace } from '../../../../ui/api/types.ts';
 import { barsOf, countedIn, isMuchLonger, rangeKey, rangeOf } from '../../../../ui/state/range.ts';
-import { barsIn, selectionOf } from '../../../../ui/views/traces/bars.ts';
+import type { Marked } from '../../../../ui/views/traces/bars.ts';
+import { barsIn, markedBy, selectionOf } from '../../../../ui/views/traces/bars.ts';
 import { columnsOf, leastWidth, toggleColumn } from '../../../../ui/views/traces/columns.ts';
 import type { Change, Changes } from '../../../../ui/views/traces/list.ts';
 import {
@@ -203,6 +204,21 @@ t.test('makes a bar for each step, with the failed traces apart', async (t) => {
     to: '2026-11-20T12:00:00.000Z',
   });
   t.equal(selectionOf([], 0, 0, HOUR), undefined);
+});
+
+t.test('keys mark bars of the histogram, and more of them with Shift', async (t) => {
+  const press = (key: string, before?: Marked, isExtended = false): Marked | undefined =>
+    markedBy(key, before, { count: 5, isExtended });
+  t.same(press('ArrowLeft'), { from: 4, to: 4 }, 'the newest bar first');
+  t.same(press('ArrowRight'), { from: 4, to: 4 });
+  t.same(press('Home'), { from: 0, to: 0 });
+  t.same(press('ArrowLeft', { from: 3, to: 3 }), { from: 2, to: 2 });
+  t.same(press('ArrowLeft', { from: 3, to: 3 }, true), { from: 3, to: 2 });
+  t.same(press('End', { from: 3, to: 2 }, true), { from: 3, to: 4 });
+  t.same(press('ArrowLeft', { from: 0, to: 0 }), { from: 0, to: 0 }, 'stays at the edge');
+  t.same(press('ArrowLeft', { from: 9, to: 9 }), { from: 4, to: 4 }, 'of a longer range before');
+  t.equal(press('a', { from: 0, to: 0 }), undefined);
+  t.equal(markedBy('Home', undefined, { count: 0, isExtended: false }), undefined);
 });
 
 t.test('reads the columns of an address, in the order of the table', async (t) => {
