@@ -2,7 +2,7 @@ import type { ComponentChildren, JSX } from 'preact';
 import type { QueryValues } from '../api/address.ts';
 import { usePages } from '../state/pages.ts';
 import { project } from '../state/projects.ts';
-import { rangeKey, rangeOf } from '../state/range.ts';
+import { isReversed, rangeKey, rangeOf } from '../state/range.ts';
 import { query, setQuery } from '../state/router.ts';
 import { mistakeOf } from '../state/terms.ts';
 import { Failure } from './failure.tsx';
@@ -12,6 +12,7 @@ import { PageHead } from './page-head.tsx';
 import { RangeMenu } from './range-menu.tsx';
 import type { RecordColumn } from './record-table.tsx';
 import { RecordTable } from './record-table.tsx';
+import { ReversedRange } from './reversed-range.tsx';
 import { SearchBar } from './search-bar.tsx';
 
 type Row = { readonly id: string };
@@ -38,19 +39,21 @@ export function GroupList<P extends GroupPage, R extends Row>(props: Props<P, R>
   const text = query.value.get('q') ?? '';
   const range = rangeOf(query.value, Date.now());
   const { from, to } = range;
-  const isValid = mistakeOf(text) === undefined;
+  const hasRange = !isReversed(range, Date.now());
+  const isValid = mistakeOf(text) === undefined && hasRange;
   const key = JSON.stringify([title, id, text, rangeKey(range)]);
   const list = usePages(isValid ? key : undefined, (cursor, signal) =>
     load(id, { q: text, from, to, limit: PAGE, cursor }, signal),
   );
-  const rows = list.pages?.flatMap((page) => rowsOf(page));
-  const hasRows = (rows?.length ?? 0) > 0 || list.hasMore;
+  const rows = hasRange ? list.pages?.flatMap((page) => rowsOf(page)) : undefined;
+  const hasRows = (rows?.length ?? 0) > 0 || (rows !== undefined && list.hasMore);
   return (
     <>
       <PageHead title={title}>
         <RangeMenu range={range} />
       </PageHead>
       <SearchBar project={id} value={text} onSearch={(q) => setQuery({ q })} />
+      {!hasRange && <ReversedRange />}
       {list.failure !== undefined && <Failure failure={list.failure} retry={list.retry} />}
       {isValid && rows === undefined && list.failure === undefined && <Loading />}
       {rows !== undefined && rows.length > 0 && (

@@ -31,6 +31,11 @@ export function rangeOf(query: URLSearchParams, now: number): Range {
   return { from: start, to: undefined, name, label };
 }
 
+/** Whether a range ends before it begins, or has no length: an address that a person writes may have one. `now` is in milliseconds. */
+export function isReversed({ from, to }: Pick<Range, 'from' | 'to'>, now: number): boolean {
+  return from !== undefined && Date.parse(from) >= (to === undefined ? now : Date.parse(to));
+}
+
 /** A text that is equal for equal ranges: that of `7d` is the same a moment later. */
 export function rangeKey({ name, from, to }: Range): string {
   return name === 'custom' ? JSON.stringify([from, to]) : name;

@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import type { Request } from 'playwright-core';
 import t from 'tap';
 import { startUi } from './rig.ts';
 
@@ -66,6 +67,33 @@ t.test('the range of another year has its year', async (t) => {
   await page.getByRole('button', { name: /^Range.*2020.*2020/ }).waitFor();
   t.pass('both ends name it');
 });
+
+t.test(
+  'says once that a range ends before it begins, and asks the daemon for nothing',
+  async (t) => {
+    // Those of the tests whose daemon was away.
+    ui.errors.length = 0;
+    const asked: string[] = [];
+    const note = (request: Request): void => {
+      const url = request.url();
+      if (/\/api\/.*\/(traces|stats|facets|sessions)\?/.test(url)) asked.push(url);
+    };
+    page.on('request', note);
+    for (const path of ['/traces', '/dashboard', '/sessions']) {
+      for (const to of ['&to=2026-11-01T00:00:00Z', '&to=2026-11-02T00:00:00Z']) {
+        await ui.open(`${path}?from=2026-11-02T00:00:00Z${to}`);
+        await page.getByRole('heading', { name: 'The range ends before it begins' }).waitFor();
+        t.equal(await page.getByRole('alert').count(), 1, path + to);
+      }
+    }
+    await ui.check(t, 'a reversed range');
+    t.strictSame(asked, []);
+    page.off('request', note);
+    await page.getByRole('button', { name: 'Search all time' }).click();
+    await page.getByRole('heading', { name: 'No sessions in this range' }).waitFor();
+    t.match(page.url(), /range=all/);
+  },
+);
 
 t.test('says that the sign-in has ended, and goes on with the page', async (t) => {
   // Those of the tests whose daemon was away.

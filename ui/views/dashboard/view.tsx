@@ -11,12 +11,13 @@ import { Link } from '../../parts/link.tsx';
 import { Loading } from '../../parts/loading.tsx';
 import { PageHead } from '../../parts/page-head.tsx';
 import { RangeMenu } from '../../parts/range-menu.tsx';
+import { ReversedRange } from '../../parts/reversed-range.tsx';
 import { SearchBar } from '../../parts/search-bar.tsx';
 import { periodsBetween } from '../../parts/series.ts';
 import { Sums } from '../../parts/sums.tsx';
 import { project } from '../../state/projects.ts';
 import type { Bars } from '../../state/range.ts';
-import { barsOf, countedIn, rangeKey, rangeOf, STEP_MS } from '../../state/range.ts';
+import { barsOf, countedIn, isReversed, rangeKey, rangeOf, STEP_MS } from '../../state/range.ts';
 import { useResource } from '../../state/resource.ts';
 import { hrefOf, navigate, query, setQuery } from '../../state/router.ts';
 import { mistakeOf } from '../../state/terms.ts';
@@ -29,7 +30,8 @@ export function View(): JSX.Element {
   const id = project.value?.id ?? '';
   const text = query.value.get('q') ?? '';
   const range = rangeOf(query.value, Date.now());
-  const isValid = mistakeOf(text) === undefined;
+  const hasRange = !isReversed(range, Date.now());
+  const isValid = mistakeOf(text) === undefined && hasRange;
   const key = [id, text, rangeKey(range)].join(' ');
   const { data, failure, isLoading, reload } = useResource(
     isValid ? key : undefined,
@@ -47,6 +49,7 @@ export function View(): JSX.Element {
         <RangeMenu range={range} />
       </PageHead>
       <SearchBar project={id} value={text} onSearch={(q) => setQuery({ q })} />
+      {!hasRange && <ReversedRange />}
       {failure !== undefined && <Failure failure={failure} retry={reload} />}
       {isValid && data === undefined && failure === undefined && <Loading />}
       {isValid && data !== undefined && (

@@ -6,7 +6,7 @@ import type { Trace } from '../../api/types.ts';
 import type { Pages } from '../../state/pages.ts';
 import { usePages } from '../../state/pages.ts';
 import type { Range } from '../../state/range.ts';
-import { rangeKey } from '../../state/range.ts';
+import { isReversed, rangeKey } from '../../state/range.ts';
 import { hasTermOn, mistakeOf } from '../../state/terms.ts';
 import { useIsVisible } from '../../state/visible.ts';
 import type { Change, Changes } from './list.ts';
@@ -30,12 +30,13 @@ export type TraceList = Omit<Pages<never>, 'pages'> & {
 const PAGE = 50;
 
 /**
- * The list of a query, page by page; nothing for a query with a mistake. With `isLive`, traces that are new or change
+ * The list of a query, page by page; nothing for a query with a mistake, or a reversed range. With `isLive`, traces that are new or change
  * come in while the page is visible: a browser opens only a few connections to a host, and the daemon a few streams.
  */
 export function useTraces(asked: Asked, isLive: boolean): TraceList {
   const { project, query, range, sort, order } = asked;
-  const key = mistakeOf(query) === undefined ? keyOf(asked) : undefined;
+  const isValid = mistakeOf(query) === undefined && !isReversed(range, Date.now());
+  const key = isValid ? keyOf(asked) : undefined;
   const { pages, ...list } = usePages(key, async (cursor, signal) => {
     const { from, to } = range;
     const since = lastChange;

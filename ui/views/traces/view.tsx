@@ -10,12 +10,13 @@ import { Loading } from '../../parts/loading.tsx';
 import { Menu } from '../../parts/menu.tsx';
 import { PageHead } from '../../parts/page-head.tsx';
 import { RangeMenu } from '../../parts/range-menu.tsx';
+import { ReversedRange } from '../../parts/reversed-range.tsx';
 import { SearchBar } from '../../parts/search-bar.tsx';
 import { Switch } from '../../parts/switch.tsx';
 import { useMatches } from '../../state/media.ts';
 import { project } from '../../state/projects.ts';
 import type { Range } from '../../state/range.ts';
-import { rangeOf } from '../../state/range.ts';
+import { isReversed, rangeOf } from '../../state/range.ts';
 import { query, setQuery } from '../../state/router.ts';
 import { recall, remember } from '../../state/storage.ts';
 import { mistakeOf } from '../../state/terms.ts';
@@ -45,7 +46,8 @@ export function View(): JSX.Element {
   const columns = useMemo(() => columnsOf(columnIds, isNarrow), [columnIds, isNarrow]);
   const list = useTraces({ project: id, query: text, range, sort, order }, isLive);
   const every = isLive ? COUNTS_MS : undefined;
-  const isValid = mistakeOf(text) === undefined;
+  const hasRange = !isReversed(range, Date.now());
+  const isValid = mistakeOf(text) === undefined && hasRange;
   const hasRows = (list.traces?.length ?? 0) > 0 || list.hasMore;
   const search = (q: string): void => setQuery({ q });
 
@@ -97,6 +99,7 @@ export function View(): JSX.Element {
           onSelect={(from, to) => setQuery({ from, to, range: undefined })}
         />
       )}
+      {!hasRange && <ReversedRange />}
       <div class="list-body" hidden={!isValid}>
         {isValid && <Facets {...{ project: id, query: text, range, every }} onSearch={search} />}
         <div class={list.isStale ? 'list-main is-stale' : 'list-main'} aria-busy={list.isStale}>

@@ -1,6 +1,13 @@
 import t from 'tap';
 import type { Trace } from '../../../../ui/api/types.ts';
-import { barsOf, countedIn, isMuchLonger, rangeKey, rangeOf } from '../../../../ui/state/range.ts';
+import {
+  barsOf,
+  countedIn,
+  isMuchLonger,
+  isReversed,
+  rangeKey,
+  rangeOf,
+} from '../../../../ui/state/range.ts';
 import type { Marked } from '../../../../ui/views/traces/bars.ts';
 import { barsIn, markedBy, selectionOf } from '../../../../ui/views/traces/bars.ts';
 import { columnsOf, leastWidth, toggleColumn } from '../../../../ui/views/traces/columns.ts';
@@ -123,6 +130,17 @@ t.test('reads the range of an address, with 7 days as the usual one', async (t) 
     ...{ name: 'custom', from: '2026-11-01T00:00:00.000Z', to: '2026-11-02T00:00:00.000Z' },
   });
   t.match(of('from=nonsense'), { name: '7d' });
+});
+
+t.test('knows a range that ends before it begins, or has no length', async (t) => {
+  const of = (text: string) => isReversed(rangeOf(new URLSearchParams(text), NOW), NOW);
+  t.equal(of('from=2026-11-02&to=2026-11-01'), true);
+  t.equal(of('from=2026-11-01&to=2026-11-01'), true);
+  t.equal(of('from=2026-11-01&to=2026-11-01T00:00:00.001Z'), false);
+  t.equal(of('from=2026-11-20T12:34:56.000Z'), true, 'it ends now');
+  t.equal(of('from=2026-11-20T12:34:55.999Z'), false);
+  t.equal(of('to=2026-11-01'), false);
+  t.equal(of('range=all'), false);
 });
 
 t.test('the text of a range is in UTC, and says so', async (t) => {
