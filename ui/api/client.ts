@@ -22,12 +22,26 @@ export class ApiFailure extends Error {
     this.retryAfter = retryAfter;
   }
 
+  /**
+   * Whether the same request fails again until a person changes something: the daemon understood it, and refused it. A proxy in front of
+   * a daemon that restarts may answer 404, too.
+   */
+  get isFinal(): boolean {
+    const isRefusal = this.status >= 400 && this.status < 500 && !PASSING.has(this.status);
+    return isRefusal && this.code !== UNREADABLE;
+  }
+
   static of(error: unknown): ApiFailure {
     if (error instanceof ApiFailure) return error;
     const message = error instanceof Error ? error.message : String(error);
     return new ApiFailure(0, { code: 'no_answer', message });
   }
 }
+
+/** The code of an answer that has none. */
+const UNREADABLE = 'failed';
+/** Refusals of a moment: a slow request, a limit. */
+const PASSING: ReadonlySet<number> = new Set([408, 425, 429]);
 
 type Problem = {
   readonly code: string;
@@ -125,7 +139,7 @@ async function jsonOf(answer: Response, isExact = false): Promise<unknown> {
 async function failureOf(answer: Response): Promise<ApiFailure> {
   const seconds = Number(answer.headers.get('retry-after') ?? Number.NaN);
   const retryAfter = Number.isFinite(seconds) ? seconds : undefined;
-  let problem: Problem = { code: 'failed', message: `The daemon answered ${answer.status}.` };
+  let problem: Problem = { code: UNREADABLE, message: `The daemon answered ${answer.status}.` };
   try {
     const given: unknown = await answer.json();
     if (isProblem(given)) problem = given;

@@ -1,5 +1,5 @@
-import { apiPath, at, get } from './client.ts';
-import type { Trace } from './types.ts';
+import { ApiFailure, apiPath, at, get } from './client.ts';
+import type { Project, Trace } from './types.ts';
 
 type Follower = {
   readonly onTrace: (trace: Trace) => void;
@@ -20,6 +20,17 @@ export function followTraces(project: string, query: string, follower: Follower)
   const { onTrace, onLeft, onOpen, onBroken, onLagged } = follower;
   let source: EventSource | undefined;
   let retry: ReturnType<typeof setTimeout> | undefined;
+  const cancel = new AbortController();
+  /** An event source hides the status of a refusal. This answer says to the page if the session has ended, or the project is gone. */
+  const whenRefused = async (): Promise<void> => {
+    const { signal } = cancel;
+    const failure = await get<Project>(at`/projects/${project}`, { signal }).then(
+      () => undefined,
+      (error: unknown) => ApiFailure.of(error),
+    );
+    if (signal.aborted || failure?.isFinal === true) return;
+    retry = setTimeout(open, RETRY_MS);
+  };
   const open = (): void => {
     const asked = { q: query, left: onLeft !== undefined || undefined };
     const stream = new EventSource(apiPath(at`/projects/${project}/traces/stream`, asked));
@@ -28,10 +39,7 @@ export function followTraces(project: string, query: string, follower: Follower)
     stream.onerror = () => {
       onBroken();
       // The browser connects again after a broken connection, but not after a refusal.
-      if (stream.readyState !== EventSource.CLOSED) return;
-      retry = setTimeout(open, RETRY_MS);
-      // An event source hides the status. If the session has ended, this answer says so to the page.
-      get('/service').catch(() => undefined);
+      if (stream.readyState === EventSource.CLOSED) void whenRefused();
     };
     stream.addEventListener('trace', ({ data }: MessageEvent<string>) => onTrace(JSON.parse(data)));
     stream.addEventListener('left', ({ data }: MessageEvent<string>) =>
@@ -41,6 +49,7 @@ export function followTraces(project: string, query: string, follower: Follower)
   };
   open();
   return () => {
+    cancel.abort();
     clearTimeout(retry);
     source?.close();
   };

@@ -95,6 +95,31 @@ t.test(
   },
 );
 
+t.test('asks no more for a live list that the daemon refused for good', async (t) => {
+  ui.provoked.add(403);
+  const asked: string[] = [];
+  const refusal = { code: 'forbidden', message: 'Not for this session.' };
+  await page.route(/\/api\/v1\/projects\/[^/?]+/, async (route) => {
+    asked.push(new URL(route.request().url()).pathname);
+    await route.fulfill({ status: 403, json: refusal });
+  });
+  await page.clock.install();
+  // A stream hides its status, so the page asks for the project, too.
+  const ofProject = page.waitForResponse(/\/projects\/proj_\w+$/);
+  await ui.open('/traces?live=1');
+  await alert('Not for this session.').waitFor();
+  await (await ofProject).finished();
+  const before = asked.length;
+  await page.clock.runFor(120_000);
+  // The requests of the page come before this one.
+  await page.evaluate("fetch('/api/v1/projects/last')");
+  t.strictSame(asked.slice(before), ['/api/v1/projects/last']);
+  await page.unrouteAll();
+  await page.getByRole('button', { name: 'Retry' }).click();
+  await alert('Not for this session.').waitFor({ state: 'detached' });
+  await page.clock.resume();
+});
+
 t.test('says that the sign-in has ended, and goes on with the page', async (t) => {
   // Those of the tests whose daemon was away.
   ui.errors.length = 0;

@@ -29,10 +29,11 @@ export function Recent({ of, keys }: Props): JSX.Element | null {
   const isVisible = useIsVisible();
   useEffect(() => {
     // With further pages, a person reads older entries; each refresh would be a request for each of them.
-    if (!isVisible || list.isLoading || list.pages?.length !== 1) return undefined;
+    const isRefused = list.failure?.isFinal === true;
+    if (!isVisible || isRefused || list.isLoading || list.pages?.length !== 1) return undefined;
     const timer = setTimeout(list.reload, REFRESH_MS);
     return () => clearTimeout(timer);
-  }, [isVisible, list.pages, list.isLoading]);
+  }, [isVisible, list.pages, list.isLoading, list.failure]);
   const isWanted = (each: Rejection): boolean =>
     (code === null || each.code === code) && (key === null || each.key_id === key);
   const entries = list.pages

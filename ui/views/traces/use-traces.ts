@@ -121,6 +121,7 @@ type Reasons = {
 /** Milliseconds until a live list is read again; undefined if the stream suffices. */
 function whenAgain({ failure, hasMany, mayAge }: Reasons): number | undefined {
   // Changes may be missing, and no later event brings them.
+  if (failure?.isFinal === true) return undefined;
   if (failure !== undefined) return Math.max(RETRY_MS, (failure.retryAfter ?? 0) * 1_000);
   if (hasMany) return MANY_MS;
   return mayAge ? AGED_MS : undefined;
