@@ -39,6 +39,26 @@ t.test('usage shows month and hour against the plan, live', async (t) => {
   await onPhone(page, () => ui.check(t, 'usage on a phone'));
 });
 
+t.test('the history shows the counts of every project in no chart of keys', async (t) => {
+  await ui.open('/settings/usage');
+  await page.getByRole('figure', { name: 'Events by day and project' }).waitFor();
+  let answer = (): void => {};
+  const asked = new Promise<void>((resolve) => {
+    answer = resolve;
+  });
+  await page.route(/\/usage\?.*project=/, async (route) => {
+    await asked;
+    await route.continue();
+  });
+  await page.getByRole('radio', { name: 'By key' }).check({ force: true });
+  await page.getByRole('heading', { name: 'History of default' }).waitFor();
+  t.equal(await page.getByRole('figure', { name: 'Events by day and key' }).count(), 0);
+  await page.getByRole('figure', { name: 'Events by day and project' }).waitFor();
+  answer();
+  await page.getByRole('figure', { name: 'Events by day and key' }).waitFor();
+  await page.unrouteAll();
+});
+
 t.test('a plan that allows fewer projects is refused with the way out', async (t) => {
   const { id } = await ui.admin<Created>('POST', '/projects', { name: 'second' });
   await ui.open('/settings/usage');

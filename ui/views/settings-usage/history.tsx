@@ -58,9 +58,12 @@ export function History(): JSX.Element {
   const { by, grouping, measure } = shown;
   const of = project.value;
   const scope = grouping === 'key' ? of?.id : undefined;
-  const { data, failure, reload } = useResource(
+  const { data, failure, isStale, reload } = useResource(
     `${by} ${scope}`,
-    (signal) => get<UsageHistory>('/usage', { query: { by, project: scope }, signal }),
+    async (signal): Promise<Counted> => ({
+      ...(await get<UsageHistory>('/usage', { query: { by, project: scope }, signal })),
+      grouping,
+    }),
     { every: REFRESH_MS },
   );
   const set = (name: string, value: string): void => setQuery({ [name]: value }, { replace: true });
@@ -93,18 +96,26 @@ export function History(): JSX.Element {
       </div>
       {failure !== undefined && <Failure failure={failure} retry={reload} />}
       {data === undefined && failure === undefined && <Loading />}
-      {data?.by === by && <Shown data={data} shown={shown} of={of} />}
+      {data !== undefined && (
+        <div class={isStale ? 'is-stale' : ''} aria-busy={isStale}>
+          <Shown data={data} measure={measure} of={of} />
+        </div>
+      )}
     </section>
   );
 }
 
+/** The counts show in the grouping that they were asked for: those of every project have keys of other projects, too. */
+type Counted = UsageHistory & { readonly grouping: Grouping };
+
 type ShownProps = {
-  readonly data: UsageHistory;
-  readonly shown: Shown;
+  readonly data: Counted;
+  readonly measure: Measure;
   readonly of: Project | undefined;
 };
 
-function Shown({ data, shown: { by, grouping, measure }, of }: ShownProps): JSX.Element {
+function Shown({ data, measure, of }: ShownProps): JSX.Element {
+  const { by, grouping } = data;
   const keys = useResource(grouping === 'key' ? of?.id : undefined, (signal) =>
     get<Keys>(at`/projects/${of?.id ?? ''}/keys`, { signal }),
   ).data?.keys;
