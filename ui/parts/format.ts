@@ -28,13 +28,19 @@ function inUnits(seconds: number): string {
   return small === undefined || rest === 0 ? head : `${head} ${rest} ${small.name}`;
 }
 
-/** `1,234`; from 100,000 on `123k`, `1.2M`, `3.4G`. */
+const COUNT_UNITS = ['k', 'M', 'G', 'T', 'P', 'E'] as const;
+
+/** `1,234`; from 100,000 on `123k`, `1.2M`, `3.4G`; from 10^21 on `1e21`. */
 export function count(value: number | null | undefined): string {
   if (value === null || value === undefined || !Number.isFinite(value)) return NOTHING;
   if (value < 100_000) return grouped(value);
-  const [size, unit] = value < 1e6 ? [1e3, 'k'] : value < 1e9 ? [1e6, 'M'] : [1e9, 'G'];
-  const scaled = value / size;
-  return `${scaled < 99.95 ? trimmed(scaled, 1) : Math.round(scaled)}${unit}`;
+  let scaled = value / 1e3;
+  for (const unit of COUNT_UNITS) {
+    // 999.6k is 1M.
+    if (scaled < 999.5) return `${scaled < 99.95 ? trimmed(scaled, 1) : Math.round(scaled)}${unit}`;
+    scaled /= 1e3;
+  }
+  return value.toExponential(0).replace('+', '');
 }
 
 /** `1,234,567` */

@@ -62,7 +62,18 @@ t.test('writes a count with a unit from 100,000 on', async (t) => {
       [100_000, '100k'],
       [1_250_000, '1.3M'],
     ] as const),
-    ...([[2e9, '2G']] as const),
+    ...([
+      [999_499, '999k'],
+      [999_500, '1M'],
+      [999_499_999, '999M'],
+      [2e9, '2G'],
+      [Number.MAX_SAFE_INTEGER, '9P'],
+    ] as const),
+    ...([
+      [9.994e20, '999E'],
+      [1e21, '1e21'],
+      [1e308, '1e308'],
+    ] as const),
   ]);
 });
 
