@@ -13,6 +13,9 @@ const { page } = ui;
 ui.provoked.add(409);
 
 /** The open dialog. */
+/** The option of a key in a rotation. */
+const labelOf = async (name: string): Promise<string> =>
+  (await page.getByRole('option', { name: new RegExp(name) }).textContent()) ?? '';
 const dialog = (on: Page = page) => on.getByRole('dialog');
 const rowOf = (name: string) => page.getByRole('row').filter({ hasText: name });
 const press = (name: string) => page.getByRole('button', { name, exact: true }).click();
@@ -248,6 +251,33 @@ t.test('a rotation revokes the old key only after the use of the new one', async
   const { keys } = await ui.admin<Keys>('GET', path);
   t.not(keys.find(({ id }) => id === old.id)?.revoked_at, null);
   t.equal(keys.filter((each) => each.name === 'rotated' && each.revoked_at === null).length, 1);
+});
+
+t.test('a rotation with an idle key waits for its next use', async (t) => {
+  const path = `/projects/${(await projects())[0]?.id}/keys`;
+  for (const name of ['out of date', 'idle for long']) await ui.admin('POST', path, { name });
+  let last_used_at = '2026-01-01T00:00:00.000Z';
+  type Keys = { keys: { name: string }[] };
+  await page.route(/\/api\/.*\/keys$/, async (route) => {
+    const answer = await route.fetch();
+    const { keys } = (await answer.json()) as Keys;
+    const changed = keys.map((each) => ({
+      ...each,
+      ...(each.name === 'idle for long' ? { last_used_at } : {}),
+    }));
+    await route.fulfill({ json: { keys: changed } });
+  });
+  await ui.open('/settings/keys');
+  await rowOf('out of date').getByRole('button', { name: 'Rotate' }).click();
+  await dialog()
+    .getByRole('combobox')
+    .selectOption({ label: await labelOf('idle for long') });
+  await dialog().getByText('Waiting for a request').waitFor();
+  t.equal(await dialog().getByRole('button', { name: 'Revoke' }).count(), 0);
+  await ui.check(t, 'a rotation with an idle key');
+  last_used_at = new Date().toISOString();
+  await dialog().getByRole('button', { name: 'Revoke' }).waitFor();
+  await page.unrouteAll();
 });
 
 t.test('a rotation that is left with a new key on the page warns first', async (t) => {

@@ -7,12 +7,20 @@ const AT = '2026-11-20T10:00:00.000Z';
 t.test('the old key can be revoked only after the replacement was used', async (t) => {
   const unused = { last_used_at: null };
   const used = { last_used_at: AT };
-  t.equal(stepOf({ isDeployed: false, replacement: undefined }), 1);
-  t.equal(stepOf({ isDeployed: true, replacement: undefined }), 1);
-  t.equal(stepOf({ isDeployed: false, replacement: unused }), 2);
-  t.equal(stepOf({ isDeployed: false, replacement: used }), 2);
-  t.equal(stepOf({ isDeployed: true, replacement: unused }), 3);
-  t.equal(stepOf({ isDeployed: true, replacement: used }), 4);
+  const usedBefore = null;
+  t.equal(stepOf({ isDeployed: false, replacement: undefined, usedBefore }), 1);
+  t.equal(stepOf({ isDeployed: true, replacement: undefined, usedBefore }), 1);
+  t.equal(stepOf({ isDeployed: false, replacement: unused, usedBefore }), 2);
+  t.equal(stepOf({ isDeployed: false, replacement: used, usedBefore }), 2);
+  t.equal(stepOf({ isDeployed: true, replacement: unused, usedBefore }), 3);
+  t.equal(stepOf({ isDeployed: true, replacement: used, usedBefore }), 4);
+});
+
+t.test('a use from before the rotation does not confirm a replacement', async (t) => {
+  const step = (last_used_at: string) =>
+    stepOf({ isDeployed: true, replacement: { last_used_at }, usedBefore: AT });
+  t.equal(step(AT), 3);
+  t.equal(step('2026-11-20T10:01:00.000Z'), 4);
 });
 
 t.test('a key is in use until five minutes after its last use', async (t) => {

@@ -3,13 +3,16 @@ import type { Key } from '../../api/types.ts';
 type Progress = {
   readonly isDeployed: boolean;
   readonly replacement: Pick<Key, 'last_used_at'> | undefined;
+  /** The last use that the replacement had before the rotation; null if it had none, or is in use. */
+  readonly usedBefore: string | null;
 };
 
 /** The step of a rotation, 1 to 4. The old key may only be revoked once the replacement was used. */
-export function stepOf({ isDeployed, replacement }: Progress): 1 | 2 | 3 | 4 {
+export function stepOf({ isDeployed, replacement, usedBefore }: Progress): 1 | 2 | 3 | 4 {
   if (replacement === undefined) return 1;
   if (!isDeployed) return 2;
-  return replacement.last_used_at === null ? 3 : 4;
+  const { last_used_at } = replacement;
+  return last_used_at === null || last_used_at === usedBefore ? 3 : 4;
 }
 
 /** Milliseconds after its last use that a key counts as in use; a last use is saved once a minute. */

@@ -10,7 +10,7 @@ import { Snippets } from '../../parts/snippets.tsx';
 import { Time } from '../../parts/time.tsx';
 import { useIsCopied } from '../../state/clipboard.ts';
 import { done } from '../../state/toasts.ts';
-import { stepOf } from './keys.ts';
+import { stateOf, stepOf } from './keys.ts';
 
 type Props = {
   readonly old: Key;
@@ -24,14 +24,15 @@ type Props = {
 /** The four steps of a rotation: create, deploy, confirm the use, revoke. It affects only the project of the key. */
 export function RotateKey({ old, keys, projectId, reload, onClose }: Props): JSX.Element {
   const [created, setCreated] = useState<CreatedKey | undefined>(undefined);
-  const [chosenId, setChosenId] = useState<string | undefined>(undefined);
+  const [chosen, setChosen] = useState<Chosen | undefined>(undefined);
   const [isDeployed, setDeployed] = useState(false);
   const [wasWarned, setWarned] = useState(false);
   const { failure, isBusy, attempt } = useAttempt();
 
-  const replacement = keys.find(({ id }) => id === (created?.id ?? chosenId)) ?? created;
+  const replacement = keys.find(({ id }) => id === (created?.id ?? chosen?.id)) ?? created;
   const current = keys.find(({ id }) => id === old.id) ?? old;
-  const step = stepOf({ isDeployed, replacement });
+  const usedBefore = chosen?.usedBefore ?? null;
+  const step = stepOf({ isDeployed, replacement, usedBefore });
 
   const create = attempt(async () => {
     const body = { permissions: old.permissions, ...(old.name === '' ? {} : { name: old.name }) };
@@ -39,8 +40,9 @@ export function RotateKey({ old, keys, projectId, reload, onClose }: Props): JSX
     reload();
   });
   const choose = (id: string): void => {
-    setChosenId(id === '' ? undefined : id);
-    setDeployed(id !== '');
+    const key = keys.find((each) => each.id === id);
+    setChosen(key && chosenOf(key));
+    setDeployed(key !== undefined);
   };
   const revoke = attempt(async () => {
     await send('DELETE', at`/keys/${old.id}`);
@@ -89,10 +91,16 @@ export function RotateKey({ old, keys, projectId, reload, onClose }: Props): JSX
         </Step>
         <Step number={3} current={step} title="Confirm that the replacement is in use">
           <p role="status" class="waiting">
-            <span class="spinner" aria-hidden="true" /> Waiting for the first request with{' '}
+            <span class="spinner" aria-hidden="true" /> Waiting for{' '}
+            {usedBefore === null ? 'the first request' : 'a request'} with{' '}
             <code>{replacement?.prefix}…</code>
           </p>
           <p class="muted">A use shows here within a minute. The old key works until then.</p>
+          {usedBefore !== null && (
+            <p class="muted">
+              Its last use was <Time at={usedBefore} />. If its client sends rarely, finish later.
+            </p>
+          )}
         </Step>
         <Step number={4} current={step} title="Revoke the old key">
           <p>
@@ -116,6 +124,14 @@ export function RotateKey({ old, keys, projectId, reload, onClose }: Props): JSX
       </div>
     </Dialog>
   );
+}
+
+type Chosen = { readonly id: string; readonly usedBefore: string | null };
+
+/** A use from long ago confirms no deployment: the client may send with the old key since then. */
+function chosenOf(key: Key): Chosen {
+  const isIdle = stateOf(key, Date.now()) === 'idle';
+  return { id: key.id, usedBefore: isIdle ? key.last_used_at : null };
 }
 
 /** Runs one change at a time, and keeps its failure until the next one. */
