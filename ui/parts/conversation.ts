@@ -225,22 +225,32 @@ function roleOf(role: string): string {
   return lower;
 }
 
-/** Puts results of tool calls beside their calls, and leaves out messages that had nothing else. */
+/**
+ * Puts results of tool calls beside their calls, and leaves out messages that had nothing else. Some clients begin the ids again with each
+ * turn: a result belongs to the first call before it that has its id and no result yet.
+ */
 function paired(messages: readonly Message[]): Message[] {
-  const results = new Map<string, MessagePart & { type: 'tool_result' }>();
-  const calls = new Set<string>();
+  const waiting = new Map<string, ToolCall[]>();
+  const results = new Map<MessagePart, readonly MessagePart[]>();
+  const placed = new Set<MessagePart>();
   for (const part of messages.flatMap(({ parts }) => parts)) {
-    if (part.type === 'tool_call' && part.id !== undefined) calls.add(part.id);
-    if (part.type === 'tool_result' && part.id !== undefined) results.set(part.id, part);
+    if (part.type === 'tool_call' && part.id !== undefined) {
+      const calls = waiting.get(part.id);
+      if (calls === undefined) waiting.set(part.id, [part]);
+      else calls.push(part);
+    }
+    if (part.type !== 'tool_result' || part.id === undefined) continue;
+    const call = waiting.get(part.id)?.shift();
+    if (call === undefined) continue;
+    results.set(call, part.parts);
+    placed.add(part);
   }
-  const isBeside = (part: MessagePart): boolean =>
-    part.type === 'tool_result' && part.id !== undefined && calls.has(part.id);
   const withResult = (part: MessagePart): MessagePart => {
-    const result = part.type === 'tool_call' ? results.get(part.id ?? '') : undefined;
-    return result === undefined ? part : ({ ...part, result: result.parts } as ToolCall);
+    const result = results.get(part);
+    return result === undefined ? part : ({ ...part, result } as ToolCall);
   };
   return messages
-    .map((each) => ({ each, left: each.parts.filter((part) => !isBeside(part)) }))
+    .map((each) => ({ each, left: each.parts.filter((part) => !placed.has(part)) }))
     .filter(({ each, left }) => left.length > 0 || each.parts.length === 0)
     .map(({ each, left }) => ({ ...each, parts: left.map(withResult) }));
 }

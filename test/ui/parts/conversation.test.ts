@@ -278,6 +278,25 @@ for (const [name, [inputs, outputs, expected]] of Object.entries({ ...CAPTURED, 
   });
 }
 
+t.test('pairs results with calls whose ids begin again with each turn', async (t) => {
+  const call = (text: string) => ({
+    role: 'assistant',
+    content: [{ type: 'tool_use', id: 'call_0', name: 'f', input: { text } }],
+  });
+  const result = (content: string) => ({ role: 'tool', tool_call_id: 'call_0', content });
+  const messages = [call('a'), result('of a'), call('b'), result('of b'), result('again')];
+  t.same(brief(conversationOf(messages, null)), [
+    'assistant: f({"text":"a"}) = of a',
+    'assistant: f({"text":"b"}) = of b',
+    'tool: call_0= again',
+  ]);
+  const together = [call('a'), call('b'), result('of a'), result('of b')];
+  t.same(brief(conversationOf(together, null)), [
+    'assistant: f({"text":"a"}) = of a',
+    'assistant: f({"text":"b"}) = of b',
+  ]);
+});
+
 t.test('finds no conversation in other values', async (t) => {
   for (const [inputs, outputs] of [
     ['text', 'text'],
