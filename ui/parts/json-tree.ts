@@ -116,9 +116,23 @@ function linesOf(text: string, columns: number): string[] {
   return lines;
 }
 
-/** Opens what is above a node, so that it has a row. */
-export function reveal(node: JsonNode): void {
-  for (let above = node.parent; above !== undefined; above = above.parent) above.isOpen = true;
+/**
+ * Opens what is above a value that a search found, and returns the node that has a row. The node of the search may be another one: a
+ * search keeps no nodes of long closed lists.
+ */
+export function reveal(root: JsonNode, found: JsonNode): JsonNode {
+  const steps: JsonNode[] = [];
+  for (let at = found; at.parent !== undefined; at = at.parent) steps.push(at);
+  let shown = root;
+  for (const { key } of steps.reverse()) {
+    shown.isOpen = true;
+    const children = childrenOf(shown);
+    const child =
+      typeof key === 'number' ? children[key] : children.find((each) => each.key === key);
+    if (child === undefined) break;
+    shown = child;
+  }
+  return shown;
 }
 
 /** The most matches that a search returns. */
@@ -139,7 +153,7 @@ export function findInJson(root: JsonNode, wanted: string): JsonNode[] {
       const child = children[index];
       if (child !== undefined) waiting.push(child);
     }
-    // A closed value without a match below keeps no nodes.
+    // Nodes of long lists take much memory; `reveal` makes them again for a match that a person looks at.
     if (!isKept && !node.isOpen && children.length > 1_000) node.children = undefined;
   }
   return found;

@@ -57,8 +57,8 @@ export function Json({ value, label }: Props): JSX.Element {
     setActive(next);
     list.current?.scrollTo(next);
   };
-  const show = (node: JsonNode): void => {
-    reveal(node);
+  const show = (found: JsonNode): void => {
+    const node = reveal(root, found);
     change();
     const index = rowsOf(root, columns).findIndex((row) => row.node === node);
     setActive(index);

@@ -52,7 +52,7 @@ t.test('shows documents that are 100,000 deep and texts of megabytes', async (t)
   const deep = jsonDocument(value);
   const [found] = findInJson(deep, 'needle');
   t.equal(found?.depth, 100_000);
-  if (found !== undefined) reveal(found);
+  if (found !== undefined) reveal(deep, found);
   t.equal(rowsOf(deep, 100).length, 200_001);
   t.type(copiedText(value), 'string');
   const text = jsonDocument('x'.repeat(1_000_000));
@@ -74,6 +74,22 @@ t.test('finds keys and values in closed parts, in the order of the document', as
   t.same(findInJson(root, '  '), []);
   const many = jsonDocument(Array.from({ length: MATCHES + 5 }, () => 'x'));
   t.equal(findInJson(many, 'x').length, MATCHES);
+});
+
+t.test('shows each match in a long list that is closed', async (t) => {
+  const list = Array.from({ length: 1_500 }, (_, index) => ({ text: `value ${index}` }));
+  const root = jsonDocument({ list });
+  const found = findInJson(root, 'value 149');
+  t.equal(found.length, 11);
+  for (const each of found) {
+    const shown = reveal(root, each);
+    t.equal(pathOf(shown), pathOf(each));
+    t.ok(
+      rowsOf(root, 100).some(({ node }) => node === shown),
+      pathOf(each),
+    );
+  }
+  t.equal(reveal(root, root), root);
 });
 
 t.test('names a value by its path, and copies it as it is', async (t) => {
