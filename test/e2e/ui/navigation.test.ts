@@ -286,3 +286,14 @@ t.test('a sign-out in another tab ends this one too, with what it keeps', async 
   t.equal(await page.getByLabel('Admin token').count(), 0, 'a sign-in there opens the page again');
   await other.close();
 });
+
+t.test('nothing turns for a person who wants less motion', async (t) => {
+  const ENDLESS = `document.getAnimations()
+    .filter(({ effect }) => effect.getComputedTiming().endTime === Infinity).length`;
+  await ui.open('/start');
+  await page.getByText('Waiting for the').waitFor();
+  t.equal(await page.evaluate(ENDLESS), 1, 'the sign of the page that waits');
+  await page.emulateMedia({ reducedMotion: 'reduce' });
+  t.equal(await page.evaluate(ENDLESS), 0);
+  await page.emulateMedia({ reducedMotion: null });
+});
