@@ -41,7 +41,8 @@ export function readSession(
   query: QueryValues,
   signal: AbortSignal,
 ): Promise<SessionDetail> {
-  return get(at`/projects/${project}/sessions/${id}`, { query, signal });
+  // It has the inputs and outputs of traces.
+  return get(at`/projects/${project}/sessions/${id}`, { query, signal, isExact: true });
 }
 
 export function readUsers(

@@ -1,3 +1,5 @@
+import { parseExact } from '../api/exact-json.ts';
+
 /** A part of a message. */
 export type MessagePart =
   | { readonly type: 'text'; readonly text: string }
@@ -106,7 +108,7 @@ function idOf(value: JsonRecord): { readonly id: string | undefined } {
 function parsed(value: unknown): unknown {
   if (typeof value !== 'string' || !/^\s*[[{]/.test(value)) return value;
   try {
-    return JSON.parse(value);
+    return parseExact(value);
   } catch {
     return value;
   }

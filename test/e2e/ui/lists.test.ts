@@ -553,6 +553,17 @@ t.test('lists sessions and users, and opens them', async (t) => {
   await page.getByRole('heading', { name: 'No sessions in this range' }).waitFor();
 });
 
+t.test('a session shows the digits of large integers as they were sent', async (t) => {
+  const { rawJSON } = JSON as unknown as { rawJSON(text: string): unknown };
+  const id = rawJSON('12345678901234567890');
+  const usage = { input_tokens: Number.MAX_SAFE_INTEGER, output_tokens: 10 ** 15 };
+  await store([{ ...traceOf({ name: 'digits', session: 'digits' }), inputs: { id }, usage }]);
+  await ui.open('/sessions/digits');
+  await page.getByText('12345678901234567890', { exact: true }).waitFor();
+  await page.getByText('10P tokens').waitFor();
+  t.pass('and counts of tokens beyond them');
+});
+
 t.test('adds up the traces, by time and by model', async (t) => {
   await ui.open('/dashboard');
   const models = page.getByRole('table', { name: 'By model' });

@@ -297,6 +297,16 @@ t.test('pairs results with calls whose ids begin again with each turn', async (t
   ]);
 });
 
+t.test('keeps the digits of large integers in the arguments of a call', async (t) => {
+  const call = {
+    id: 'c',
+    type: 'function',
+    function: { name: 'f', arguments: '{"id":12345678901234567890}' },
+  };
+  const [message] = conversationOf({ role: 'assistant', tool_calls: [call] }, null) ?? [];
+  t.match(message?.parts, [{ type: 'tool_call', input: { id: 12345678901234567890n } }]);
+});
+
 t.test('finds no conversation in other values', async (t) => {
   for (const [inputs, outputs] of [
     ['text', 'text'],
