@@ -35,13 +35,16 @@ export function Histogram({ project, query, range, every, onSelect }: Props): JS
   const bars = data === undefined ? [] : barsIn(data.stats, data.span);
   const step = data === undefined ? 1 : STEP_MS[data.span.step];
   const [marked, setMarked] = useState<Marked | undefined>();
+  const named = markedText(bars, marked, step);
   const total = bars.reduce((sum, bar) => sum + bar.traces, 0);
   const failed = bars.reduce((sum, bar) => sum + bar.failed, 0);
   return (
     <figure class={isStale ? 'histogram is-loading' : 'histogram'} aria-label="Traces over time">
       <figcaption class="muted">
         {failure?.message}
-        {failure === undefined && (markedText(bars, marked, step) ?? said(data, total, failed))}
+        {failure === undefined && named === undefined && said(data, total, failed)}
+        {/* One line: the bars stay below a pointer that drags. */}
+        {failure === undefined && named !== undefined && <span class="cut">{named}</span>}
       </figcaption>
       <BarsDrawn {...{ bars, step, marked, onSelect }} onMark={setMarked} />
     </figure>
