@@ -54,6 +54,7 @@ const COLON = 0x3a;
 export const OPEN_BRACKET = 0x5b;
 export const BACKSLASH = 0x5c;
 export const CLOSE_BRACKET = 0x5d;
+const LETTER_U = 0x75;
 export const OPEN_BRACE = 0x7b;
 export const CLOSE_BRACE = 0x7d;
 
@@ -195,7 +196,7 @@ function skipEscape(text: Text, start: number): number {
     case SLASH:
       text.saved += 1;
       return start + 2;
-    case 0x75: // u
+    case LETTER_U:
       return skipUnicodeEscape(text, start);
     default:
       return fail(text, start + 1);
@@ -214,7 +215,7 @@ function skipUnicodeEscape(text: Text, start: number): number {
   } else if (
     unit < 0xdc00 &&
     text.bytes[start + 6] === BACKSLASH &&
-    text.bytes[start + 7] === 0x75
+    text.bytes[start + 7] === LETTER_U
   ) {
     const low = hex4(text, start + 8);
     if (low >= 0xdc00 && low <= 0xdfff) {
@@ -245,10 +246,10 @@ function hex4(text: Text, start: number): number {
 }
 
 /**
- * Decodes the content of a string at [start, end) into `target` and returns its length. Undefined if it does not
- * fit, or if an escape is of a character outside ASCII.
+ * Decodes the content of a string at [start, end) into `target`, as UTF-8, and returns its length. Undefined if it does not
+ * fit, or if it has half of a surrogate pair, which UTF-8 cannot hold.
  */
-export function unescapeAscii(
+export function unescapeInto(
   bytes: Uint8Array,
   start: number,
   end: number,
@@ -259,24 +260,54 @@ export function unescapeAscii(
     let c = bytes[at] as number;
     if (c === BACKSLASH) {
       const kind = bytes[++at] ?? 0;
-      if (kind === 0x75) {
-        c = 0;
-        for (const last = at + 4; at < last; ) {
-          const digit = bytes[++at] ?? 0;
-          // The low four bits of a letter are its place in the alphabet, from 1.
-          c = c * 16 + (digit & 0x0f) + (digit > NINE ? 9 : 0);
+      if (kind === LETTER_U) {
+        c = unitAt(bytes, at);
+        at += 4;
+        if (c > 0x7f) {
+          const low = isHigh(c) && bytes[at + 2] === LETTER_U ? unitAt(bytes, at + 2) : 0;
+          const isPair = bytes[at + 1] === BACKSLASH && low >= 0xdc00 && low <= 0xdfff;
+          if ((c & 0xf800) === 0xd800 && !isPair) return undefined;
+          if (isPair) at += 6;
+          const point = isPair ? 0x10000 + ((c & 0x3ff) << 10) + (low & 0x3ff) : c;
+          length = writeUtf8(target, length, point);
+          if (length > target.length) return undefined;
+          continue;
         }
       } else if (kind === QUOTE || kind === BACKSLASH) {
         c = kind;
       } else {
         c = SHORT_ESCAPES.get(kind) ?? kind;
       }
-      if (c > 0x7f) return undefined;
     }
     if (length === target.length) return undefined;
     target[length++] = c;
   }
   return length;
+}
+
+function isHigh(unit: number): boolean {
+  return unit >= 0xd800 && unit <= 0xdbff;
+}
+
+/** The value of the four hexadecimal digits behind a `u`. */
+function unitAt(bytes: Uint8Array, letter: number): number {
+  let unit = 0;
+  for (let at = letter + 1; at <= letter + 4; at++) {
+    const digit = bytes[at] ?? 0;
+    // The low four bits of a letter are its place in the alphabet, from 1.
+    unit = unit * 16 + (digit & 0x0f) + (digit > NINE ? 9 : 0);
+  }
+  return unit;
+}
+
+/** Writes a code point above U+007F; returns the position behind it. Bytes behind the end of the target are lost. */
+function writeUtf8(target: Uint8Array, start: number, point: number): number {
+  const more = point < 0x800 ? 1 : point < 0x10000 ? 2 : 3;
+  target[start] = ((0xf0 << (3 - more)) & 0xff) | (point >> (6 * more));
+  for (let i = 1; i <= more; i++) {
+    target[start + i] = 0x80 | ((point >> (6 * (more - i))) & 0x3f);
+  }
+  return start + more + 1;
 }
 
 /** The characters of the escapes with the letters b, f, n, r and t. */

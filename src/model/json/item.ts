@@ -2,6 +2,7 @@ import type { JsonIndex } from '../batch-index.ts';
 import { type CustomFieldLayer, mergeCustomFields } from '../custom-fields.ts';
 import type { IgnoredValues } from '../ignored.ts';
 import { instantFromNumber, instantIn, parseInstant } from '../instant.ts';
+import { NARROW_LIMITS } from '../narrow-limits.ts';
 import type {
   Instant,
   ObservationError,
@@ -11,8 +12,8 @@ import type {
 } from '../observation.ts';
 import { PAYLOAD_FIELDS } from '../observation.ts';
 import { type CountForm, kindOfCount, nestedKinds, UsageCounts } from '../usage.ts';
-import { decodeJson } from './decode.ts';
 import { COMMON, SIZED } from './fields.ts';
+import { firstMembersOf } from './first-members.ts';
 import { OPEN_BRACE, QUOTE } from './grammar.ts';
 import { isId, MAX_ID_BYTES } from './id.ts';
 import { narrowStringAt, narrowStringIn } from './narrow.ts';
@@ -23,7 +24,6 @@ import {
   itemRange,
   lengthAt,
   type Member,
-  membersOf,
   startOf,
   stringAt,
   stringIn,
@@ -235,13 +235,30 @@ export function customFieldsOf(
 
 /**
  * Members of the object at `start`. Nested values are undefined, because custom fields ignore them. The keys
- * are not read by JSON.parse, which can confuse keys; see `decodeJson`.
+ * are not read by JSON.parse, which can confuse keys; see decode.ts.
  */
 function* scalarMembers(bytes: Buffer, start: number): Generator<[string, unknown], void> {
-  for (const member of membersOf(bytes, start)) {
-    const type = typeOfByte(bytes[member.start]);
-    const isNested = type === 'object' || type === 'array';
-    yield [member.key, isNested ? undefined : decodeJson(bytes, member.start, member.end)];
+  for (const { key, start: at, end } of firstMembersOf(bytes, start, MAX_CUSTOM_FIELDS)) {
+    yield [key, scalarIn(bytes, at, end)];
+  }
+}
+
+/** Not more fit into the limit of all custom fields: each has a name and a value. */
+const MAX_CUSTOM_FIELDS = NARROW_LIMITS.CUSTOM_FIELDS / 2;
+
+/** Undefined for an object and an array. */
+function scalarIn(bytes: Buffer, start: number, end: number): unknown {
+  switch (typeOfByte(bytes[start])) {
+    case 'string':
+      return stringIn(bytes, start, end);
+    case 'number':
+      return Number(bytes.toString('latin1', start, end));
+    case 'boolean':
+      return bytes[start] === 0x74;
+    case 'null':
+      return null;
+    default:
+      return undefined;
   }
 }
 
@@ -310,11 +327,11 @@ function countOrNote(
   return count;
 }
 
-/** The members of an object by name, limited to the first names. The last value of a repeated key counts. */
+/** The members of an object by name, limited to the names of the first ones. The last value of a repeated key counts. */
 function lastMembers(bytes: Buffer, start: number): ReadonlyMap<string, Member> {
   const members = new Map<string, Member>();
-  for (const member of membersOf(bytes, start)) {
-    if (members.has(member.key) || members.size < 2 * MAX_COUNTS) members.set(member.key, member);
+  for (const member of firstMembersOf(bytes, start, MAX_COUNTS)) {
+    members.set(member.key, member);
   }
   return members;
 }

@@ -1,4 +1,4 @@
-import { BACKSLASH, type Text, unescapeAscii } from './grammar.ts';
+import { BACKSLASH, type Text, unescapeInto } from './grammar.ts';
 
 /**
  * The fields of an item that the scanner records: a small trie of keys, made once per format from a list of dotted
@@ -116,7 +116,7 @@ export function nodeForAny(
 ): PatternNode | undefined {
   const node = nodeFor(keys, bytes, start, end);
   if (node !== undefined || !hasEscapes(bytes, start, end)) return node;
-  const length = unescapeAscii(bytes, start, end, UNESCAPED);
+  const length = unescapeInto(bytes, start, end, UNESCAPED);
   return length === undefined ? undefined : nodeFor(keys, UNESCAPED, 0, length);
 }
 

@@ -43,7 +43,7 @@ t.test(
   },
 );
 
-t.test('a key with escapes is decoded once, and not if it is longer than each name', async (t) => {
+t.test('a key with escapes is found without JSON.parse', async (t) => {
   const names = ['message', 'type', 'other'] as const;
   const short = '\\u00e9'.repeat(7);
   const long = '\\u00e9'.repeat(8);
@@ -59,5 +59,5 @@ t.test('a key with escapes is decoded once, and not if it is longer than each na
   } finally {
     JSON.parse = parse;
   }
-  t.equal(parsed, 1);
+  t.equal(parsed, 0);
 });

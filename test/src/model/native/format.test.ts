@@ -258,6 +258,16 @@ t.test('measures inputs and outputs as compact JSON', async (t) => {
   t.equal(sizesOf('null', 'null'), null);
 });
 
+t.test('reads the first 16,384 custom fields of an object, and repetitions of their names', (t) => {
+  const many = Array.from({ length: 16_384 }, (_, i) => `"${'n'.repeat(i === 0 ? 1 : 257)}${i}":1`);
+  const [head] = JSON.stringify({ events: [nativeEvent({})] }).split(/\}\]\}$/);
+  const index = scan(`${head},"custom_fields":{${many.join()},"late":1,"n0":2}}]}`);
+  const { customFields } = native.observe(index, 0, 0);
+  t.equal(customFields?.late, undefined);
+  t.equal(customFields?.n0, '2');
+  t.end();
+});
+
 t.test('treats null as absent', (t) => {
   const nothing = Object.fromEntries(
     ['name', 'start_time', 'end_time', 'event_version', 'inputs', 'outputs', 'metadata'].map(
