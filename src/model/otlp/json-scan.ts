@@ -20,9 +20,14 @@ import {
   type Text,
   textOf,
 } from '../json/grammar.ts';
-import { isTokenAt, type KeyTable, nodeFor, type PatternNode } from '../json/pattern.ts';
+import {
+  isTokenAt,
+  type KeyTable,
+  nodeFor,
+  nodeForAny,
+  type PatternNode,
+} from '../json/pattern.ts';
 import { stringIn } from '../json/read.ts';
-import { repeatedTextAt } from '../repeated-text.ts';
 import { mayHoldCustomFields } from './custom-fields.ts';
 import { FREE_FIELDS, OtlpField, OtlpFlag, WEIGHT_OF_KEY } from './fields.ts';
 import {
@@ -31,6 +36,7 @@ import {
   KEY_VALUE,
   LOGS_REQUEST,
   type Message,
+  messageKeysOf,
   type Note,
   REQUEST,
   type ScalarType,
@@ -104,7 +110,7 @@ type Walk = {
   eventBytes: number;
   events: number;
   links: number;
-  /** The body has a known key with escapes. */
+  /** The body has a key of a message with escapes. */
   escapedKeys: boolean;
   /** The body has a `key` that is not the first member of its object. */
   lateKeys: boolean;
@@ -162,7 +168,8 @@ function walkMessage(
   }
   const depth = deeper(text, outer);
   enter(walk, message, start);
-  let marks: Map<string, RecorderMark> | undefined;
+  const keys = messageKeysOf(message);
+  let marks: Map<PatternNode, RecorderMark> | undefined;
   // Hot path: most members are those of spans.
   let before: KeyTable | PatternNode | undefined = message === SPAN ? SPAN_KEYS : undefined;
   let at = spaceFrom(text, start + 1);
@@ -184,12 +191,15 @@ function walkMessage(
         continue;
       }
       const keyStart = at;
+      const { escapes } = text;
       const keyEnd = skipString(text, at + 1);
+      if (text.escapes !== escapes) walk.escapedKeys = true;
       at = skipColon(text, keyEnd);
-      const key = keyText(walk, keyStart, keyEnd);
-      const field = message.fields.get(key);
+      // No text is made of a key: a body may have millions that are unknown.
+      const key = nodeForAny(keys.table, bytes, keyStart + 1, keyEnd - 1);
+      const field = key && keys.fields[key.slot];
       if (before !== undefined) before = predict(before, bytes, keyStart + 1, keyEnd - 1);
-      if (field === undefined) {
+      if (key === undefined || field === undefined) {
         const from = at;
         at = skipValue(text, at, depth);
         walk.weight += Math.floor((at - from) / UNKNOWN_BYTES);
@@ -229,7 +239,7 @@ function predict(
 }
 
 /** Forgets the records below an earlier occurrence of a repeated key. */
-function startOver(walk: Walk, marks: Map<string, RecorderMark>, key: string): void {
+function startOver(walk: Walk, marks: Map<PatternNode, RecorderMark>, key: PatternNode): void {
   const mark = marks.get(key);
   if (mark === undefined) marks.set(key, walk.recorder.mark());
   else walk.recorder.restore(mark);
@@ -503,13 +513,4 @@ function idAt(bytes: Buffer, start: number, end: number, digits: number): number
 /** Some senders write a root span's parent id as zeros. */
 function isZero(bytes: Buffer, start: number, end: number): boolean {
   return bytes.toString('latin1', start + 1, end - 1) === '0'.repeat(16);
-}
-
-/** A key as text, decoded if it has escapes. */
-function keyText(walk: Walk, start: number, end: number): string {
-  const { bytes } = walk.text;
-  const text = repeatedTextAt(bytes, start + 1, end - 1);
-  if (!text.includes('\\')) return text;
-  walk.escapedKeys = true;
-  return stringIn(bytes, start, end);
 }

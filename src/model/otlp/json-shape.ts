@@ -1,4 +1,4 @@
-import { compilePattern } from '../json/pattern.ts';
+import { compilePattern, type KeyTable } from '../json/pattern.ts';
 import type { TextField } from '../texts.ts';
 
 /** The schema of the export request in OTLP's JSON form: the type of every known field of every message. */
@@ -37,7 +37,23 @@ export type Field = {
 export type Message = {
   readonly name: 'request' | 'resource_spans' | 'scope_spans' | 'span' | 'list' | 'other';
   readonly fields: Map<string, Field>;
+  keys: MessageKeys | undefined;
 };
+
+type MessageKeys = {
+  readonly table: KeyTable;
+  /** By the slots of the keys. */
+  readonly fields: readonly Field[];
+};
+
+/** The keys of a message as bytes. They are compiled at their first use, when all messages have their fields. */
+export function messageKeysOf(message: Message): MessageKeys {
+  message.keys ??= {
+    table: compilePattern([...message.fields.keys()], []).root,
+    fields: [...message.fields.values()],
+  };
+  return message.keys;
+}
 
 function one(type: ScalarType | Message, note?: Note): Field {
   return { type, list: false, note, text: undefined };
@@ -52,7 +68,7 @@ function list(type: Message, note?: Note): Field {
 }
 
 function message(name: Message['name'], fields: Record<string, Field>): Message {
-  return { name, fields: new Map(Object.entries(fields)) };
+  return { name, fields: new Map(Object.entries(fields)), keys: undefined };
 }
 
 export const VALUE = message('other', {

@@ -313,6 +313,20 @@ t.test('the JSON scan', async (t) => {
     );
   });
 
+  t.test('makes no text of unknown keys', async (t) => {
+    const names = Array.from({ length: 100 }, (_, i) => `"n${i}":{"a":[]},"\\u00e9${i}":1`);
+    const body = Buffer.from(
+      `{${names.join()},"resourceSpans":[{"scopeSpans":[{"spans":[{${names.join()},"name":"n"}]}]}]}`,
+    );
+    let texts = 0;
+    body.toString = () => {
+      texts++;
+      return '';
+    };
+    t.equal(otlpJson.scan(body, LIMITS).count, 1);
+    t.equal(texts, 0);
+  });
+
   t.test('takes the last value of a repeated key', async (t) => {
     const [a, b, c] = [0, 1, 2].map((i) => JSON.stringify(spanOf(i)));
     const twice = `{"resourceSpans":[{"scopeSpans":[{"spans":[${a},${b}],"spans":[${c}]}]}]}`;
