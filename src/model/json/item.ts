@@ -24,6 +24,7 @@ import {
   itemRange,
   lengthAt,
   type Member,
+  scalarIn,
   startOf,
   stringAt,
   stringIn,
@@ -245,22 +246,6 @@ function* scalarMembers(bytes: Buffer, start: number): Generator<[string, unknow
 
 /** Not more fit into the limit of all custom fields: each has a name and a value. */
 const MAX_CUSTOM_FIELDS = NARROW_LIMITS.CUSTOM_FIELDS / 2;
-
-/** Undefined for an object and an array. */
-function scalarIn(bytes: Buffer, start: number, end: number): unknown {
-  switch (typeOfByte(bytes[start])) {
-    case 'string':
-      return stringIn(bytes, start, end);
-    case 'number':
-      return Number(bytes.toString('latin1', start, end));
-    case 'boolean':
-      return bytes[start] === 0x74;
-    case 'null':
-      return null;
-    default:
-      return undefined;
-  }
-}
 
 /** The most token counts of one event; clients send about ten. */
 const MAX_COUNTS = 64;

@@ -110,6 +110,22 @@ function hasBackslash(bytes: Buffer, start: number, end: number): boolean {
   return false;
 }
 
+/** The value of a string, number, boolean or null; undefined for an object and an array. */
+export function scalarIn(bytes: Buffer, start: number, end: number): unknown {
+  switch (typeOfByte(bytes[start])) {
+    case 'string':
+      return stringIn(bytes, start, end);
+    case 'number':
+      return Number(bytes.toString('latin1', start, end));
+    case 'boolean':
+      return bytes[start] === 0x74;
+    case 'null':
+      return null;
+    default:
+      return undefined;
+  }
+}
+
 /** The range of the item itself. */
 export function itemRange(
   index: JsonIndex,

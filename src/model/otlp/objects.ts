@@ -1,6 +1,10 @@
 import type { IgnoredReason } from '../ignored.ts';
 import { decodeCheckedText } from '../json/checked.ts';
+import { firstMembersOf } from '../json/first-members.ts';
 import { numberMembersOf } from '../json/flat.ts';
+import { OPEN_BRACE, spaceFrom, textOf } from '../json/grammar.ts';
+import { scalarIn } from '../json/read.ts';
+import { checkJson } from '../json/scan.ts';
 import { kindOfCount, nestedKinds, type UsageCounts } from '../usage.ts';
 import type { OtlpKeyValue, OtlpValue } from './span.ts';
 import { scalarOf } from './value.ts';
@@ -18,8 +22,42 @@ export function membersOfValue(value: OtlpValue | undefined): Members | undefine
   const text = value?.stringValue;
   if (typeof text !== 'string') return membersOfList(value);
   if (text.length > MAX_OBJECT_TEXT) return undefined;
-  return numberMembersOf(text) ?? membersOfJson(decodeCheckedText(text));
+  return numberMembersOf(text) ?? membersOfText(text);
 }
+
+/** JSON.parse takes a microsecond for each new name, of which a longer text may have 100,000. */
+const SHORT_TEXT = 512;
+/** The most members of an object in a longer text. */
+const MAX_MEMBERS = 256;
+
+function membersOfText(text: string): Members | undefined {
+  if (text.length <= SHORT_TEXT) return membersOfJson(decodeCheckedText(text));
+  const bytes = Buffer.from(text);
+  try {
+    checkJson(bytes);
+  } catch {
+    return undefined;
+  }
+  const start = spaceFrom(textOf(bytes), 0);
+  return bytes[start] === OPEN_BRACE ? membersIn(bytes, start, true) : undefined;
+}
+
+/** The first members of the object at `start`. Only objects whose counts are known are read within it. */
+function membersIn(bytes: Buffer, start: number, mayNest: boolean): Members {
+  const members = new Map<string, unknown>();
+  for (const { key, start: at, end } of firstMembersOf(bytes, start, MAX_MEMBERS)) {
+    const isNested = mayNest && bytes[at] === OPEN_BRACE && nestedKinds(key) !== undefined;
+    const scalar = isNested ? undefined : scalarIn(bytes, at, end);
+    members.set(
+      key,
+      isNested ? membersIn(bytes, at, false) : scalar === undefined ? UNREAD : scalar,
+    );
+  }
+  return [...members];
+}
+
+/** An object or array of no known meaning. */
+const UNREAD = {};
 
 function membersOfList(value: OtlpValue | undefined): Members | undefined {
   return value?.kvlistValue?.values?.map(memberOf);
@@ -48,7 +86,7 @@ function membersOfPython(value: OtlpValue | undefined): Members | undefined {
   // Nothing but words and texts differs from JSON, so the rest shows whether the whole is an object.
   if (OTHER_THAN_JSON.test(text.replace(PRINTED, ''))) return undefined;
   const json = text.replace(PRINTED, (word) => JSON_WORDS.get(word) ?? `"${word.slice(1, -1)}"`);
-  return membersOfJson(decodeCheckedText(json));
+  return membersOfText(json);
 }
 
 /** A text without escapes, in the quotes that it does not have, or a word. */

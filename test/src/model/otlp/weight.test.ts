@@ -177,6 +177,29 @@ t.test('a span with more keys has no facts but its ids', async (t) => {
   }
 });
 
+t.test(
+  'the first 256 members of an object in a long JSON text count, and repetitions of their names',
+  async (t) => {
+    const observed = (text: string) => {
+      const key = 'langsmith.usage_metadata';
+      const attributes = [{ key, value: { stringValue: text } }];
+      return read(spanOf(0, { attributes })).observation.usage;
+    };
+    const names = (count: number) => Array.from({ length: count }, (_, i) => `"n${i}":[1]`).join();
+    const first =
+      '"input_tokens":1,"input_token_details":{"cache_read":1,"cache_read":4,"x":{}},"total_cost":null';
+    const counts = { cached_tokens: 4, input_tokens: 9, output_tokens: 2, total_tokens: 11 };
+    t.same(observed(` {${first},${names(252)},"output_tokens":2,"input_tokens":9}`), counts);
+    const { output_tokens: _, ...rest } = counts;
+    t.same(observed(`{${first},${names(253)},"output_tokens":2,"input_tokens":9}`), {
+      ...rest,
+      total_tokens: 9,
+    });
+    t.equal(observed(`{${first},${names(252)}`), null);
+    t.equal(observed(`[{${first}},${'1,'.repeat(300)}1]`), null);
+  },
+);
+
 t.test('a JSON text above 1 MiB gives no counts and no tags', async (t) => {
   const observed = (key: string, text: string) => {
     const attributes = [{ key, value: { stringValue: text } }];
