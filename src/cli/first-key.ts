@@ -69,51 +69,61 @@ async function readToken(file: string): Promise<string> {
 }
 
 /**
- * Shows the start, and the key of a new store if no user has seen it yet. Only a person at a terminal reads the output once: a journal, a
+ * Shows the start, and the keys of new stores that no user has seen yet. Only a person at a terminal reads the output once: a journal, a
  * container's log or a pipe would keep the key, so it goes to a file that only this user can read.
  */
 export async function showFirstKey(
-  first: FirstProject | undefined,
+  firsts: readonly FirstProject[],
   place: KeyPlace,
-  show: (key: PlacedKey | undefined) => void,
+  show: (keys: readonly PlacedKey[]) => void,
 ): Promise<void> {
-  await showIn(first, place.terminal.isOutShown === true, place, show);
+  await showIn(firsts, place.terminal.isOutShown === true, place, show);
 }
 
-/** Says on stderr where the key of a new store is. */
-export async function sayFirstKey(first: FirstProject | undefined, place: KeyPlace): Promise<void> {
+/** Says on stderr where the keys of new stores are. */
+export async function sayFirstKey(firsts: readonly FirstProject[], place: KeyPlace): Promise<void> {
   const { terminal } = place;
   // A terminal has a `screen` on stderr.
-  await showIn(first, terminal.screen !== undefined, place, (key) => {
-    if (key === undefined) return;
-    const { name, id } = key.project;
-    const created = key.isRecovered ? 'An earlier start created' : 'The store is new. Created';
-    terminal.err(`${created} the project ${name} (${id}) ${keyText(key)}`);
+  await showIn(firsts, terminal.screen !== undefined, place, (keys) => {
+    for (const key of keys) {
+      const { name, id } = key.project;
+      const created = key.isRecovered ? 'An earlier start created' : 'The store is new. Created';
+      terminal.err(`${created} the project ${name} (${id}) ${keyText(key)}`);
+    }
   });
 }
 
 async function showIn(
-  first: FirstProject | undefined,
+  firsts: readonly FirstProject[],
   isTerminal: boolean,
   place: KeyPlace,
-  show: (key: PlacedKey | undefined) => void,
+  show: (keys: readonly PlacedKey[]) => void,
 ): Promise<void> {
-  if (first === undefined) return show(undefined);
-  const { project, isRecovered, token } = first;
   const mayPrint = place.options.printKey === true || isTerminal;
-  const placed = mayPrint ? ({ place: 'output', token } as const) : await saveKey(first, place);
-  const key = { project, isRecovered, ...placed };
-  show(key);
-  if (key.place !== 'unsaved') await firstTokens(place).forget(token);
+  const keys: (PlacedKey & { readonly token: string })[] = [];
+  for (const first of firsts) {
+    const { project, isRecovered, token } = first;
+    const isOnly = keys.length === 0 && !isRecovered;
+    const placed = mayPrint
+      ? ({ place: 'output', token } as const)
+      : await saveKey(token, isOnly, place);
+    keys.push({ project, isRecovered, ...placed, token });
+  }
+  show(keys);
+  for (const { place: shownIn, token } of keys) {
+    if (shownIn !== 'unsaved') await firstTokens(place).forget(token);
+  }
 }
 
+/** A key that `replaces` none is saved beside that of another store. */
 async function saveKey(
-  { token, isRecovered }: FirstProject,
+  token: string,
+  replaces: boolean,
   { config, options, terminal }: KeyPlace,
 ): Promise<Place> {
   try {
     const usual = join(makeControlDirectory(config, options, terminal), FILE);
-    const found = isRecovered ? await readToken(usual) : '';
+    const found = replaces ? '' : await readToken(usual);
     // The key of an earlier start replaces no other file: that has the key of another store, or is in use.
     const file = found === '' || found === token ? usual : `${usual}.${shownPrefix(token)}`;
     await writePrivateFile(file, `${token}\n`);

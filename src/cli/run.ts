@@ -201,7 +201,7 @@ class Daemon {
   }
 
   async #sayFirstKey(): Promise<void> {
-    await sayFirstKey(shownOf(this.#parts.service).first, this.#parts);
+    await sayFirstKey(shownOf(this.#parts.service).firsts, this.#parts);
   }
 
   async #welcome(): Promise<void> {
@@ -210,8 +210,8 @@ class Daemon {
     const link = terminal.isOutShown === true ? await this.#link() : undefined;
     const metrics = service.metricsAddress();
     const facts = { link, metrics, version: packageVersion() };
-    await showFirstKey(shown.first, this.#parts, (key) => {
-      terminal.out(welcome(shown, { ...facts, key }));
+    await showFirstKey(shown.firsts, this.#parts, (keys) => {
+      terminal.out(welcome(shown, { ...facts, keys }));
     });
     this.#isAnnounced = true;
   }

@@ -151,7 +151,8 @@ async function openStore({ config, id, options, terminal }: StorePlace): Promise
     const store = offerOf(service, STORE, id);
     if (store === undefined)
       throw new CommandError(EXIT.failed, `the store ${id} cannot be opened`);
-    await sayFirstKey(offerOf(service, BOOTSTRAP, id)?.first, { config, options, terminal });
+    const first = offerOf(service, BOOTSTRAP, id)?.first;
+    await sayFirstKey(first === undefined ? [] : [first], { config, options, terminal });
     const work = storeWork(store, service.projectReads);
     return { run: (command, args) => STORE_COMMANDS[command](work, args), close };
   } catch (error) {

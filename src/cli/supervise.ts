@@ -158,7 +158,7 @@ class Watcher {
 
   /** A worker that is ready may have made the first key although another one cannot start. */
   async #sayFirstKey(): Promise<void> {
-    await sayFirstKey(this.#parts.supervisor.shown().first, this.#keyPlace());
+    await sayFirstKey(this.#parts.supervisor.shown().firsts, this.#keyPlace());
   }
 
   #keyPlace() {
@@ -179,8 +179,8 @@ class Watcher {
         : undefined;
     const metrics = service.metricsAddress();
     const facts = { link, metrics, version: packageVersion(), workers: count };
-    await showFirstKey(shown.first, this.#keyPlace(), (key) => {
-      terminal.out(welcome(shown, { ...facts, key }));
+    await showFirstKey(shown.firsts, this.#keyPlace(), (keys) => {
+      terminal.out(welcome(shown, { ...facts, keys }));
     });
     try {
       const directory = makeControlDirectory(current.config, options, terminal);

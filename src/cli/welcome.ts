@@ -7,8 +7,8 @@ import { commandForKey, type PlacedKey } from './first-key.ts';
 const NATIVE = 'POST /api/v1/observations/batch';
 
 type WelcomeFacts = {
-  /** Of a new store. */
-  readonly key: PlacedKey | undefined;
+  /** Of new stores. */
+  readonly keys: readonly PlacedKey[];
   /** Signs in to the web UI; undefined if stdout is not a terminal, which would keep it. */
   readonly link: string | undefined;
   /** The address of the metrics page. */
@@ -20,7 +20,7 @@ type WelcomeFacts = {
 /** The text that a start prints: the endpoints, a link to the web UI, and on the first start the key and requests to try. */
 export function welcome(
   { endpoints, managed }: Shown,
-  { key, link, metrics, version, workers = 1 }: WelcomeFacts,
+  { keys, link, metrics, version, workers = 1 }: WelcomeFacts,
 ): string {
   const many = workers === 1 ? '' : ` with ${workers} workers`;
   const lines = [`tracectl ${version} is running${many}.`, ''];
@@ -37,10 +37,13 @@ export function welcome(
   }
   if (managed.length > 0) lines.push(...uiLines(link));
   const url = endpoints.find(({ routes }) => routes.includes(NATIVE))?.url;
+  for (const key of keys) lines.push('', ...keyLines(key));
+  const [key] = keys;
   if (key === undefined) {
     lines.push('', 'Manage keys: tracectl keys list|create|revoke, with the same --config.');
-  } else {
-    lines.push('', ...keyLines(key), ...(url === undefined ? [] : firstSteps(reachable(url), key)));
+  } else if (keys.length === 1 && url !== undefined) {
+    // With keys of several stores, the endpoint may take another one.
+    lines.push(...firstSteps(reachable(url), key));
   }
   return `${lines.join('\n')}\n`;
 }
@@ -80,7 +83,7 @@ export function shownOf(service: Pick<Service, 'endpoints' | 'offers'>): Shown {
     managed: service
       .offers(ADMIN_API)
       .flatMap(({ offer: { url, tokenFile } }) => (url === undefined ? [] : [{ url, tokenFile }])),
-    first: service.offers(BOOTSTRAP).find(({ offer }) => offer.first !== undefined)?.offer.first,
+    firsts: service.offers(BOOTSTRAP).flatMap(({ offer }) => offer.first ?? []),
   };
 }
 

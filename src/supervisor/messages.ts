@@ -33,8 +33,8 @@ export type Shown = {
   readonly endpoints: readonly { readonly url: string; readonly routes: readonly string[] }[];
   /** Admin APIs. `tokenFile` is undefined when the configuration holds the token. */
   readonly managed: readonly { readonly url: string; readonly tokenFile: string | undefined }[];
-  /** The project and key that a new store created at this start. */
-  readonly first: FirstProject | undefined;
+  /** The projects and keys of stores whose first key no user has seen yet, one for each store. */
+  readonly firsts: readonly FirstProject[];
 };
 
 /** Interval of a worker's health reports. */

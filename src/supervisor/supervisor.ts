@@ -116,7 +116,7 @@ export function createSupervisor(options: {
       return {
         endpoints: all[0]?.endpoints ?? [],
         managed: all.flatMap(({ managed }) => managed),
-        first: firstOf(all.flatMap(({ first }) => first ?? [])),
+        firsts: firstsOf(all.flatMap(({ firsts }) => firsts)),
       };
     },
     async metricPages() {
@@ -136,8 +136,12 @@ export function createSupervisor(options: {
 }
 
 /** As the worker that created the store tells it: workers that start beside it may find the kept token. */
-function firstOf(told: readonly FirstProject[]): FirstProject | undefined {
-  return told.find(({ isRecovered }) => !isRecovered) ?? told[0];
+function firstsOf(told: readonly FirstProject[]): FirstProject[] {
+  const byKey = new Map<string, FirstProject>();
+  for (const first of told) {
+    if (!first.isRecovered || !byKey.has(first.key.id)) byKey.set(first.key.id, first);
+  }
+  return [...byKey.values()];
 }
 
 /** Kills workers that do not report. Returns a function that ends it. */

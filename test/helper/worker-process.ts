@@ -54,7 +54,7 @@ export function fakeProcess(): FakeProcess {
       const url = 'http://127.0.0.1:4318';
       onMessage({
         type: 'ready',
-        shown: { endpoints: [{ url, routes: ['POST /v1/traces'] }], managed: [], first: undefined },
+        shown: { endpoints: [{ url, routes: ['POST /v1/traces'] }], managed: [], firsts: [] },
       });
     },
     answer: (result) => respond({ result }),

@@ -443,6 +443,31 @@ t.test('the key of a killed first start replaces no other key', async (t) => {
   t.match(await cli(cwd, list, env), { status: 0, err: '' }, 'half a key is none');
 });
 
+t.test('the first start of two stores shows the key of each', async (t) => {
+  const cwd = workDirectory(t);
+  const other = [
+    'extensions: {sqlite/other: {directory: ./other}}',
+    'service: {extensions: [sqlite, sqlite/other, admin, health_check]}',
+  ];
+  writeFileSync(join(cwd, 'tracectl.yaml'), readFileSync(EMBEDDED));
+  writeFileSync(join(cwd, 'other.yaml'), other.join('\n'));
+  const both = ['--config=tracectl.yaml', '--config=other.yaml'];
+  const daemon = startDaemon(t, cwd, ...both);
+  await daemon.says(/ created the project[\s\S]* created the project .*\n/);
+  t.same(await daemon.stop(), [0, null]);
+  const files = readdirSync(join(cwd, 'data')).filter((name) =>
+    /^first-key(?:\.ws_\w{8})?$/.test(name),
+  );
+  t.equal(files.length, 2);
+  for (const file of files) t.match(daemon.stdout(), `  ${join(cwd, 'data', file)}\n`);
+  t.same(keptKeys(cwd), []);
+  t.notMatch(
+    daemon.stdout(),
+    'Send a first event',
+    'no key is shown for an endpoint that may refuse it',
+  );
+});
+
 t.test('a key that a command revoked is not shown', async (t) => {
   const cwd = workDirectory(t);
   const options = ['--config', EMBEDDED, ...ANYWHERE];
