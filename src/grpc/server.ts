@@ -3,6 +3,7 @@ import type {
   IncomingHttpHeaders,
   ServerHttp2Session,
   ServerHttp2Stream,
+  ServerOptions,
 } from 'node:http2';
 import { constants } from 'node:http2';
 import type { Duplex } from 'node:stream';
@@ -62,6 +63,7 @@ export async function createGrpcServer(options: GrpcServerOptions): Promise<Grpc
   setLogVerbosity(logVerbosity.NONE);
   const clientOf = clientAddresses(options.limits.trustedProxies ?? []);
   const server = new Server(libraryOptions(options.limits));
+  boundResets(server, options.limits);
   const inProgress = new Set<Promise<void>>();
   const connections = new Map<Duplex, Promise<void>>();
   let arriving: Arrival | undefined;
@@ -251,6 +253,23 @@ function libraryOptions(limits: GrpcLimits) {
     'grpc.keepalive_timeout_ms': limits.keepaliveTimeout,
     'grpc.enable_channelz': 0,
   };
+}
+
+/** Calls for each place of a connection that its client may cancel at once: a client cancels all of them when their deadline passes. */
+const CANCELLED_PER_PLACE = 2;
+
+/**
+ * Bounds the calls that a client resets at once; a few more may follow each second. To begin a call and reset it costs 50 µs, and Node's
+ * bound of 1,000 holds the event loop for as many of them as one read of a connection has.
+ */
+function boundResets(server: object, { maxConcurrentStreams }: GrpcLimits): void {
+  const { commonServerOptions: settings } = server as { commonServerOptions?: ServerOptions };
+  if (settings === undefined)
+    throw new Error(
+      'this version of @grpc/grpc-js is not supported: it has no commonServerOptions',
+    );
+  settings.streamResetBurst = CANCELLED_PER_PLACE * maxConcurrentStreams;
+  settings.streamResetRate = maxConcurrentStreams;
 }
 
 /** The library's HTTP/2 server, which is not public. Only its streams show repeated headers. */

@@ -255,6 +255,52 @@ t.test('cuts a connection whose calls are all beyond the bound, after ten of the
   t.match(await held.end, { 'grpc-status': '0' }, 'a connection with a call in progress stays');
 });
 
+t.test('cuts a connection that resets more calls at once than twice its places', async (t) => {
+  const { listeners } = listenersFor(t);
+  const limits = { maxConcurrentStreams: 5 };
+  const listener = await opened(t, listeners, '127.0.0.1:0', 'a', { limits });
+  const resets = (count: number) => {
+    const calls = Array.from({ length: count }, (_, i) => [
+      http2Frame(1, 4, 2 * i + 1, HEADERS),
+      http2Frame(3, 0, 2 * i + 1, Buffer.from([0, 0, 0, constants.NGHTTP2_CANCEL])),
+    ]);
+    const start = [Buffer.from('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n'), http2Frame(4, 0, 0)];
+    return Buffer.concat([...start, ...calls.flat(), http2Frame(6, 0, 0, Buffer.from('answered'))]);
+  };
+  const some = dial(urlOf(listener));
+  some.write(resets(10));
+  for (let read = ''; !read.includes('answered'); ) read += (await once(some, 'data'))[0];
+  const many = dial(urlOf(listener));
+  many.resume().write(resets(500));
+  await once(many, 'close');
+  t.notOk(some.destroyed, 'a client may cancel all its calls');
+  some.destroy();
+});
+
+/** The head of a call: a POST over http, and literal fields. */
+const HEADERS = Buffer.concat([
+  Buffer.from([0x83, 0x86]),
+  ...Object.entries({ ':path': PATH, 'content-type': 'application/grpc' }).map(([name, value]) =>
+    Buffer.from(
+      `\0${String.fromCharCode(name.length)}${name}${String.fromCharCode(value.length)}${value}`,
+    ),
+  ),
+]);
+
+function http2Frame(
+  type: number,
+  flags: number,
+  stream: number,
+  payload = Buffer.alloc(0),
+): Buffer {
+  const head = Buffer.alloc(9);
+  head.writeUIntBE(payload.length, 0, 3);
+  head.writeUInt8(type, 3);
+  head.writeUInt8(flags, 4);
+  head.writeUInt32BE(stream, 5);
+  return Buffer.concat([head, payload]);
+}
+
 t.test('closes a connection without HTTP/2 after 10 s', async (t) => {
   const clock = fakeClock();
   const { listeners } = listenersFor(t, clock);
