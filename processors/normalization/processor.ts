@@ -1,12 +1,14 @@
 import type { BatchProcessor, Settings } from '../../src/component/component.ts';
 import type { Batch, SealedBatch } from '../../src/model/batch.ts';
-import type { BatchIndex } from '../../src/model/batch-index.ts';
+import type { BatchIndex, JsonIndex } from '../../src/model/batch-index.ts';
 import { observeEach, SMALL_BODY_BYTES, smallIndexOf } from '../../src/model/formats.ts';
 import { customFieldBytes } from '../../src/model/json/item.ts';
-import { isJsonIndex } from '../../src/model/json/read.ts';
+import { isJsonIndex, lengthAt } from '../../src/model/json/read.ts';
 import { withinLimits } from '../../src/model/narrow-limits.ts';
+import { NATIVE } from '../../src/model/native/fields.ts';
 import { WEIGHT_OF_KEY } from '../../src/model/otlp/fields.ts';
 import { weightOf } from '../../src/model/otlp/weight.ts';
+import { RUN } from '../../src/model/runs/fields.ts';
 import type { Observed } from './large.ts';
 import { createLargeObserver, itemFailure } from './large.ts';
 
@@ -53,13 +55,31 @@ export function createProcessor(settings: Settings): BatchProcessor<'raw'> {
   };
 }
 
-/** Custom fields of 512 KiB would hold the event loop for a quarter of a second. */
-const MOST_CUSTOM_FIELD_BYTES = 65_536;
+/** Custom fields or token counts of 512 KiB would hold the event loop for a tenth of a second. */
+const MOST_FIELD_BYTES = 65_536;
+/** Clients send token counts in up to 400 bytes an event. */
+const USUAL_USAGE_BYTES = 512;
+const USAGE_SLOTS = {
+  native: [NATIVE.usage],
+  runs: [RUN['outputs.usage_metadata'], RUN['extra.metadata.usage_metadata']],
+} as const;
 /** Keys of attributes, of which a new one takes three microseconds. Clients spend more than 60 bytes on each. */
 const MOST_KEYS = 16_384;
 
 /** The body is small and takes long all the same. */
 function isDense(index: BatchIndex): boolean {
-  if (isJsonIndex(index)) return customFieldBytes(index) > MOST_CUSTOM_FIELD_BYTES;
+  if (isJsonIndex(index))
+    return customFieldBytes(index) + unusualUsageBytes(index) > MOST_FIELD_BYTES;
   return weightOf(index) > MOST_KEYS * WEIGHT_OF_KEY;
+}
+
+/** The bytes of token counts beyond the usual ones of each item. */
+function unusualUsageBytes(index: JsonIndex): number {
+  let bytes = 0;
+  for (let position = 0; position < index.count; position++) {
+    for (const slot of USAGE_SLOTS[index.type]) {
+      bytes += Math.max(0, lengthAt(index, position, slot) - USUAL_USAGE_BYTES);
+    }
+  }
+  return bytes;
 }

@@ -125,6 +125,10 @@ t.test('normalizes a small batch with many keys in a thread', async (t) => {
   const fields = (k: string) => nativeEvent({ metadata: { custom_fields: { k } } });
   t.equal(await isInThread(nativeBatch([fields(text), fields(text)])), false);
   t.equal(await isInThread(nativeBatch([fields(text), fields(`${text}x`)])), true);
+  const counts = (bytes: number) =>
+    nativeEvent({ metadata: {}, usage: { k: 'x'.repeat(bytes - '{"k":""}'.length) } });
+  t.equal(await isInThread(nativeBatch([counts(512), counts(66_048)])), false);
+  t.equal(await isInThread(nativeBatch([counts(513), counts(66_048)])), true);
   const spans = (count: number) =>
     [8_000, count - 8_000].map((each, span) => ({
       attributes: Object.fromEntries(Array.from({ length: each }, (_, i) => [`${span}.${i}`, 'a'])),
