@@ -9,6 +9,7 @@
  *   `.taprc` comes before the arguments of tap.
  * - The first threads of a file are measured for the coverage. A contract suite opens a hundred stores, and the later threads run
  *   the same code: from bundles, and without the hooks and the measurement of tap, the start of a thread takes a fifth of the CPU.
+ *   A database thread of a bundle takes over the thread of a database that was closed.
  * - The hooks with which tap finds the test of an uncaught error follow timers, sockets and other resources, but no promises.
  *   Following each promise until its collection takes half of the CPU of a test that awaits much. An error that only promises
  *   connect to its test still fails the file, as an error of the root test.
@@ -18,7 +19,8 @@ import { syncBuiltinESMExports } from 'node:module';
 import { fileURLToPath } from 'node:url';
 import workerThreads from 'node:worker_threads';
 import { PLAIN } from './plain-process.ts';
-import { bundledThreads } from './thread-bundle.ts';
+import { reusedThread } from './reused-threads.ts';
+import { bundledThreads, THREAD_HOST } from './thread-bundle.ts';
 
 const MEASURED_THREADS = 4;
 /** A measured thread loads the coverage of tap, but none of its other modules. */
@@ -38,30 +40,30 @@ process.setSourceMapsEnabled = () => {};
 let threads = 0;
 let bundles: ReadonlyMap<string, string> | undefined;
 
-workerThreads.Worker = class extends workerThreads.Worker {
-  constructor(file: string | URL, options: workerThreads.WorkerOptions = {}) {
+const { Worker } = workerThreads;
+workerThreads.Worker = new Proxy(Worker, {
+  construct(_class, [file, options = {}]: ConstructorParameters<typeof Worker>) {
     if (++threads <= MEASURED_THREADS) {
-      super(file, { execArgv: MEASURING, ...options });
-      return;
+      return new Worker(file, { execArgv: MEASURING, ...options });
     }
+    const unmeasured = { env: { ...process.env, ...PLAIN }, execArgv: [], ...options };
     bundles ??= bundledThreads();
-    super(
-      ...bundled(bundles, file, { env: { ...process.env, ...PLAIN }, execArgv: [], ...options }),
-    );
-  }
-};
+    return databaseThread(bundles, file, unmeasured) ?? new Worker(file, unmeasured);
+  },
+});
 const { createHook } = asyncHooks;
 asyncHooks.createHook = (options) => createHook({ ...options, trackPromises: false });
 syncBuiltinESMExports();
 
 /** A database thread from its bundle, if its operations are in one too: both have to share their modules. */
-function bundled(
+function databaseThread(
   bundles: ReadonlyMap<string, string>,
   file: string | URL,
-  options: workerThreads.WorkerOptions,
-): [file: string | URL, options: workerThreads.WorkerOptions] {
+  { workerData, ...options }: workerThreads.WorkerOptions,
+): object | undefined {
   const thread = bundles.get(String(file));
-  const operations = bundles.get(options.workerData?.operations);
-  if (thread === undefined || operations === undefined) return [file, options];
-  return [new URL(thread), { ...options, workerData: { ...options.workerData, operations } }];
+  const operations = bundles.get(workerData?.operations);
+  if (thread === undefined || operations === undefined) return undefined;
+  const start = (): workerThreads.Worker => new Worker(THREAD_HOST, options);
+  return reusedThread(start, thread, { ...workerData, operations });
 }

@@ -17,6 +17,7 @@ const ENTRIES = {
   'queue-operations': 'src/sqlite/queue/directory-operations.ts',
   'store-operations': 'extensions/sqlite/operations.ts',
   'search-operations': 'extensions/sqlite/search/index-operations.ts',
+  'thread-host': 'test/helper/thread-host.ts',
 } as const;
 
 /** The sources of the bundles, and their times of change. */
@@ -55,6 +56,9 @@ export async function bundleThreads(): Promise<void> {
 function addAll(files: Set<string>, more: readonly string[]): void {
   for (const file of more) files.add(file);
 }
+
+/** The bundle of the thread in which `reused-threads.ts` runs the others. */
+export const THREAD_HOST = pathToFileURL(join(DIRECTORY, 'thread-host.js'));
 
 /** The URLs of the bundles by those of the sources; empty if there are none, or if a source has changed since. */
 export function bundledThreads(): ReadonlyMap<string, string> {
