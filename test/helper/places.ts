@@ -12,6 +12,7 @@ import { nativeBatch } from './batches.ts';
 import { fakeClock } from './clock.ts';
 import { recordingLogger, recordingMetrics } from './settings.ts';
 import { forgetSqliteTerms, sqliteTermTables } from './term-tables.ts';
+import { copyMigratedStore } from './thread-bundle.ts';
 
 /** Settings for tests of other things than the disk. */
 export const SMALL = { min_free_bytes: 0, reserve_bytes: 0 };
@@ -19,6 +20,7 @@ export const SMALL = { min_free_bytes: 0, reserve_bytes: 0 };
 /** A store in SQLite that can be closed, crashed and opened again. */
 export function sqlitePlace(t: Test) {
   const directory = t.testdir({});
+  copyMigratedStore(directory);
   const clock = fakeClock();
   const logger = recordingLogger();
   const metrics = recordingMetrics();

@@ -38,7 +38,6 @@ process.setSourceMapsEnabled(false);
 process.setSourceMapsEnabled = () => {};
 
 let threads = 0;
-let bundles: ReadonlyMap<string, string> | undefined;
 
 const { Worker } = workerThreads;
 workerThreads.Worker = new Proxy(Worker, {
@@ -47,8 +46,7 @@ workerThreads.Worker = new Proxy(Worker, {
       return new Worker(file, { execArgv: MEASURING, ...options });
     }
     const unmeasured = { env: { ...process.env, ...PLAIN }, execArgv: [], ...options };
-    bundles ??= bundledThreads();
-    return databaseThread(bundles, file, unmeasured) ?? new Worker(file, unmeasured);
+    return databaseThread(file, unmeasured) ?? new Worker(file, unmeasured);
   },
 });
 const { createHook } = asyncHooks;
@@ -57,10 +55,10 @@ syncBuiltinESMExports();
 
 /** A database thread from its bundle, if its operations are in one too: both have to share their modules. */
 function databaseThread(
-  bundles: ReadonlyMap<string, string>,
   file: string | URL,
   { workerData, ...options }: workerThreads.WorkerOptions,
 ): object | undefined {
+  const bundles = bundledThreads();
   const thread = bundles.get(String(file));
   const operations = bundles.get(workerData?.operations);
   if (thread === undefined || operations === undefined) return undefined;
