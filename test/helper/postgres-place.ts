@@ -7,8 +7,8 @@ import { openPools } from '../../extensions/postgres/connection/pools.ts';
 import { MIGRATIONS } from '../../extensions/postgres/migrations/index.ts';
 import { type OpenPostgresStore, openPostgresStore } from '../../extensions/postgres/open-store.ts';
 import { fakeClock } from './clock.ts';
+import { migratedDatabase } from './migrated-database.ts';
 import type { PostgresDatabases } from './postgres-server.ts';
-import { migrated } from './queue-database.ts';
 import { recordingLogger, recordingMetrics } from './settings.ts';
 import { forgetPostgresTerms, postgresTermTables } from './term-tables.ts';
 
@@ -17,21 +17,9 @@ export type OpenPostgresPlace = OpenPostgresStore & {
   readonly pools: PostgresPools;
 };
 
-/** The migrated database of each server, which is copied in a third of the time of the migrations. */
-const migratedDatabases = new WeakMap<PostgresDatabases, Promise<string>>();
-
-async function migratedDatabase(server: PostgresDatabases): Promise<string> {
-  const url = await server.database();
-  const postgres = await migrated(url);
-  await postgres.close();
-  return url;
-}
-
 /** A store in a database of its own. A test opens it, closes or crashes it, and opens it again, also in parallel. */
 export async function postgresPlace(_t: Test, server: PostgresDatabases, written: object = {}) {
-  const copied = migratedDatabases.get(server) ?? migratedDatabase(server);
-  migratedDatabases.set(server, copied);
-  const url = await server.database(await copied);
+  const url = await migratedDatabase(server);
   const clock = fakeClock();
   const logger = recordingLogger();
   const metrics = recordingMetrics();

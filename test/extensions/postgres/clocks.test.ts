@@ -4,6 +4,7 @@ import { systemClock } from '../../../src/component/clock.ts';
 import type { Clock } from '../../../src/component/component.ts';
 import { eventually } from '../../e2e/client.ts';
 import { nativeBatch } from '../../helper/batches.ts';
+import { migratedDatabase } from '../../helper/migrated-database.ts';
 import { postgresDatabases } from '../../helper/postgres-server.ts';
 import { queueDatabase } from '../../helper/queue-database.ts';
 
@@ -14,7 +15,7 @@ const shifted = (ms: number): Clock => ({ ...systemClock, now: () => systemClock
 
 /** A process whose clock is wrong, and one whose clock is right. */
 async function two(t: Test, wrongBy: number) {
-  const place = await queueDatabase(t, await server.database());
+  const place = await queueDatabase(t, await migratedDatabase(server));
   const [wrong, right] = [await place.open(shifted(wrongBy)), await place.open(systemClock)];
   return { first: await wrong.openQueue(OPTIONS), second: await right.openQueue(OPTIONS) };
 }

@@ -4,6 +4,7 @@ import { postgresErasing } from '../../../extensions/postgres/erasing/tables.ts'
 import type { BatchItem } from '../../../src/store/erasing/items.ts';
 import type { ErasureScope } from '../../../src/store/erasing/tables.ts';
 import { anObservation, aTenant } from '../../helper/batches.ts';
+import { migratedDatabase } from '../../helper/migrated-database.ts';
 import { postgresDatabases } from '../../helper/postgres-server.ts';
 import { batchWith, traceDatabase } from '../../helper/trace-database.ts';
 import { until } from '../../helper/until.ts';
@@ -11,7 +12,7 @@ import { until } from '../../helper/until.ts';
 const server = await postgresDatabases(t);
 
 t.test('items are noted as erased behind the writes that may not see the note', async (t) => {
-  const { traces, postgres, database } = await traceDatabase(t, await server.database());
+  const { traces, postgres, database } = await traceDatabase(t, await migratedDatabase(server));
   const { projectId } = aTenant();
   await traces.write(batchWith([anObservation({ traceId: 'busy' })]));
   const waiting = async () => {
@@ -50,7 +51,7 @@ t.test('items are noted as erased behind the writes that may not see the note', 
 });
 
 t.test('erasures that end while tables are vacuumed share the next VACUUM', async (t) => {
-  const { database } = await traceDatabase(t, await server.database());
+  const { database } = await traceDatabase(t, await migratedDatabase(server));
   const vacuums: PromiseWithResolvers<void>[] = [];
   const outside = {
     query(sql: string) {

@@ -7,6 +7,7 @@ import { RetryableError } from '../../../src/model/errors.ts';
 import { eventually } from '../../e2e/client.ts';
 import { aTenant } from '../../helper/batches.ts';
 import { fakeClock } from '../../helper/clock.ts';
+import { migratedDatabase } from '../../helper/migrated-database.ts';
 import { postgresDatabases } from '../../helper/postgres-server.ts';
 import { databaseOf, migrated } from '../../helper/queue-database.ts';
 import { recordingLogger } from '../../helper/settings.ts';
@@ -20,7 +21,7 @@ const HOLDER: Holder = {
 };
 
 t.test('the removal of expired answers spares one that is renewed while it waits', async (t) => {
-  const url = await server.database();
+  const url = await migratedDatabase(server);
   const postgres = await migrated(url);
   const client = new pg.Client({ connectionString: url });
   await client.connect();
@@ -68,7 +69,7 @@ t.test('the removal of expired answers spares one that is renewed while it waits
 
 /** The ledgers of two processes; the first one loses its database, or an answer of it. */
 async function twoProcesses(t: Test) {
-  const postgres = await migrated(await server.database());
+  const postgres = await migrated(await migratedDatabase(server));
   t.teardown(() => postgres.close());
   const clock = fakeClock();
   for (const id of ['holder', 'other']) {

@@ -29,6 +29,7 @@ import { encodeTime } from '../../../src/model/ulid.ts';
 import { indexTexts } from '../../../src/store/search/indexer.ts';
 import { textCutter } from '../../../src/store/search/text-cutter.ts';
 import { anObservation, aTenant, nativeBatch } from '../../helper/batches.ts';
+import { migratedDatabase } from '../../helper/migrated-database.ts';
 import { postgresPlace } from '../../helper/postgres-place.ts';
 import { postgresDatabases } from '../../helper/postgres-server.ts';
 import { aQuery } from '../../helper/query.ts';
@@ -58,7 +59,7 @@ function at(ms: number, more: object = {}) {
 }
 
 async function placeWith(t: Test, days: 1 | 7 | 30 = 1) {
-  const url = await server.database();
+  const url = await migratedDatabase(server);
   const place = await traceDatabase(t, url);
   t.ok(await ensureTracePartitions(place.postgres, T0, days));
   const removed = { traces: 0, observations: 0 };
@@ -136,7 +137,7 @@ t.test('a change of the days applies behind the existing partitions', async (t) 
 });
 
 t.test('a trace of a day without a partition is stored, and the next days get one', async (t) => {
-  const place = await traceDatabase(t, await server.database());
+  const place = await traceDatabase(t, await migratedDatabase(server));
   const { postgres, traces, count } = place;
   await traces.write(batchWith([anObservation()], at(T0)));
   t.equal(await count('traces_default'), 1);
@@ -371,7 +372,7 @@ t.test('a write touches no partition but those of its traces', async (t) => {
 });
 
 t.test('a role that does not own the tables removes rows of old partitions', async (t) => {
-  const url = await server.database();
+  const url = await migratedDatabase(server);
   const { postgres, traces, count } = await traceDatabase(t, url);
   await postgres.query('CREATE ROLE reader_writer LOGIN');
   await postgres.query(

@@ -40,6 +40,7 @@ import {
   everyStatement,
 } from '../../contract/plans.ts';
 import { anObservation } from '../../helper/batches.ts';
+import { migratedDatabase } from '../../helper/migrated-database.ts';
 import { postgresDatabases } from '../../helper/postgres-server.ts';
 import { aQuery } from '../../helper/query.ts';
 import { batchWith, traceDatabase } from '../../helper/trace-database.ts';
@@ -48,7 +49,7 @@ const server = await postgresDatabases(t);
 const JOINS_MANY = /(?:Hash|Merge) (?:Semi )?Join/;
 
 t.test('no statement of the reading side scans a table', async (t) => {
-  const { postgres, traces } = await traceDatabase(t, await server.database());
+  const { postgres, traces } = await traceDatabase(t, await migratedDatabase(server));
   await ensureTracePartitions(postgres, Date.now(), 1);
   const numbers = Array.from({ length: 9 }, (_, i) => i);
   const about = (i: number) => ({ traceId: `t${i}`, id: `o${i}`, sessionId: 's', userId: 'u' });
@@ -140,7 +141,7 @@ function explaining(postgres: Awaited<ReturnType<typeof traceDatabase>>['postgre
 }
 
 t.test('the projects with expired traces are found by an index over the age', async (t) => {
-  const { postgres, traces } = await traceDatabase(t, await server.database());
+  const { postgres, traces } = await traceDatabase(t, await migratedDatabase(server));
   const young = Array.from({ length: 3000 }, (_, i) => anObservation({ traceId: `t${i}` }));
   await traces.write(batchWith(young));
   await postgres.query('ANALYZE traces');
@@ -153,7 +154,7 @@ t.test('the projects with expired traces are found by an index over the age', as
 });
 
 t.test('updates and children that wait are found by their age', async (t) => {
-  const { postgres, traces } = await traceDatabase(t, await server.database());
+  const { postgres, traces } = await traceDatabase(t, await migratedDatabase(server));
   const children = Array.from({ length: 3000 }, (_, i) =>
     anObservation({ traceId: null, parentId: `p${i}`, id: `c${i}` }),
   );
@@ -176,7 +177,7 @@ t.test('updates and children that wait are found by their age', async (t) => {
 });
 
 t.test('rejections and dead letters that expire are found by their age', async (t) => {
-  const { postgres } = await traceDatabase(t, await server.database());
+  const { postgres } = await traceDatabase(t, await migratedDatabase(server));
   await postgres.query(`
     INSERT INTO rejections (project, at, key, path, code, reason, count)
       SELECT 'proj_test', n + 10, 'k', '/', 'c', 'r', 1 FROM generate_series(1, 20000) n;
@@ -192,7 +193,7 @@ t.test('rejections and dead letters that expire are found by their age', async (
 });
 
 t.test('removing the queues of a project looks at each row once', async (t) => {
-  const { postgres, count } = await traceDatabase(t, await server.database());
+  const { postgres, count } = await traceDatabase(t, await migratedDatabase(server));
   const project = `CASE n % 6000 WHEN 1 THEN 'proj_gone' ELSE 'proj_kept' END`;
   await postgres.query(`
     INSERT INTO idempotency (hash, request_hash, project, claim, expires_at)
@@ -211,7 +212,7 @@ t.test('removing the queues of a project looks at each row once', async (t) => {
 });
 
 t.test('copies of runs are looked up by their index', async (t) => {
-  const { postgres, traces } = await traceDatabase(t, await server.database());
+  const { postgres, traces } = await traceDatabase(t, await migratedDatabase(server));
   await traces.write(batchWith([anObservation()]));
   await postgres.transaction(async (client) => {
     await client.query('SET LOCAL enable_seqscan = off');
@@ -246,7 +247,7 @@ t.test('copies of runs are looked up by their index', async (t) => {
 t.test(
   'each trace of a project that the statistics do not know is looked up by its key',
   async (t) => {
-    const { postgres, traces } = await traceDatabase(t, await server.database());
+    const { postgres, traces } = await traceDatabase(t, await migratedDatabase(server));
     const known = Array.from({ length: 500 }, (_, i) => anObservation({ traceId: `t${i}` }));
     await traces.write(batchWith(known));
     await postgres.query('ANALYZE trace_keys');
@@ -272,7 +273,7 @@ t.test(
 );
 
 t.test('a page merges the partitions in the order of time, and sorts nothing', async (t) => {
-  const { postgres } = await traceDatabase(t, await server.database());
+  const { postgres } = await traceDatabase(t, await migratedDatabase(server));
   await ensureTracePartitions(postgres, 0, 1);
   for (const text of ['', 'session:s', 'user:u', 'has:error', 'start:2026-01-15', 'model:m']) {
     for (const isAscending of [false, true]) {

@@ -3,6 +3,7 @@ import t from 'tap';
 import { openQueues } from '../../../extensions/postgres/queue/storage.ts';
 import { systemClock } from '../../../src/component/clock.ts';
 import { nativeBatch } from '../../helper/batches.ts';
+import { migratedDatabase } from '../../helper/migrated-database.ts';
 import { postgresDatabases } from '../../helper/postgres-server.ts';
 import { databaseOf, migrated } from '../../helper/queue-database.ts';
 import { recordingLogger } from '../../helper/settings.ts';
@@ -23,7 +24,7 @@ const BODIES = 'bodies';
  * what was held.
  */
 async function rig(t: Test, groupMs = GROUP_MS) {
-  const postgres = await migrated(await server.database());
+  const postgres = await migrated(await migratedDatabase(server));
   t.teardown(() => postgres.close());
   const database = databaseOf(postgres);
   const logger = recordingLogger();

@@ -3,6 +3,7 @@ import t from 'tap';
 import { systemClock } from '../../../src/component/clock.ts';
 import { eventually } from '../../e2e/client.ts';
 import { answered, aTenant, nativeBatch } from '../../helper/batches.ts';
+import { migratedDatabase } from '../../helper/migrated-database.ts';
 import { postgresDatabases } from '../../helper/postgres-server.ts';
 import { queueDatabase } from '../../helper/queue-database.ts';
 
@@ -12,7 +13,7 @@ type Test = Parameters<typeof queueDatabase>[0];
 
 /** Two processes on one database. */
 async function two(t: Test, options = { name: 'queue', branches: ['a'], maxBytes: 1e9 }) {
-  const place = await queueDatabase(t, await server.database());
+  const place = await queueDatabase(t, await migratedDatabase(server));
   const [one, other] = [await place.open(systemClock), await place.open(systemClock)];
   return {
     place,
@@ -38,7 +39,7 @@ t.test('leases each entry to one process, and leaves none out', async (t) => {
 });
 
 t.test('opens a queue whose branches another process is just adding', async (t) => {
-  const place = await queueDatabase(t, await server.database());
+  const place = await queueDatabase(t, await migratedDatabase(server));
   const own = await place.open(systemClock);
   const other = await place.pool.connect();
   await other.query('BEGIN');
@@ -225,7 +226,7 @@ t.test(
 );
 
 t.test('refuses an unclaimed request whose key another process has claimed', async (t) => {
-  const url = await server.database();
+  const url = await migratedDatabase(server);
   const place = await queueDatabase(t, url);
   const options = { name: 'queue', branches: ['a'], maxBytes: 1e9 };
   const first = await (await place.open(systemClock)).openQueue(options);

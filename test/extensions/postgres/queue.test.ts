@@ -5,6 +5,7 @@ import { requestContext } from '../../../src/model/request-context.ts';
 import { queueContract } from '../../contract/queue.ts';
 import { nativeBatch } from '../../helper/batches.ts';
 import { fakeClock } from '../../helper/clock.ts';
+import { migratedDatabase } from '../../helper/migrated-database.ts';
 import { postgresDatabases } from '../../helper/postgres-server.ts';
 import { databaseOf, migrated, withClock } from '../../helper/queue-database.ts';
 import { recordingLogger } from '../../helper/settings.ts';
@@ -12,7 +13,7 @@ import { recordingLogger } from '../../helper/settings.ts';
 const server = await postgresDatabases(t);
 
 queueContract(t, async (t) => {
-  const url = await server.database();
+  const url = await migratedDatabase(server);
   const clock = fakeClock();
   const opened: Postgres[] = [];
   t.teardown(() => Promise.all(opened.map((postgres) => postgres.close())));
@@ -39,7 +40,7 @@ queueContract(t, async (t) => {
 t.test(
   'lets an append overtake a slow one, and stores no batch whose client was answered',
   async (t) => {
-    const postgres = await migrated(await server.database());
+    const postgres = await migrated(await migratedDatabase(server));
     t.teardown(() => postgres.close());
     const clock = fakeClock();
     const database = databaseOf(postgres);

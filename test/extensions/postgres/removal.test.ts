@@ -19,6 +19,7 @@ import { encodeTime } from '../../../src/model/ulid.ts';
 import type { Store } from '../../../src/store/store.ts';
 import { anObservation, aTenant, nativeBatch } from '../../helper/batches.ts';
 import { fakeClock } from '../../helper/clock.ts';
+import { migratedDatabase } from '../../helper/migrated-database.ts';
 import { postgresPlace } from '../../helper/postgres-place.ts';
 import { postgresDatabases } from '../../helper/postgres-server.ts';
 import { recordingLogger } from '../../helper/settings.ts';
@@ -58,7 +59,7 @@ async function all(step: () => Promise<boolean>): Promise<number> {
 }
 
 t.test('removes expired traces and the batches that only they refer to', async (t) => {
-  const { traces, database, count } = await traceDatabase(t, await server.database());
+  const { traces, database, count } = await traceDatabase(t, await migratedDatabase(server));
   const shared = [anObservation({ traceId: 'old' }), anObservation({ traceId: 'kept' })];
   await traces.write(batchWith(shared, at(T0)));
   await traces.write(batchWith([anObservation({ traceId: 'old', id: 'o2' })], at(T0)));
@@ -88,7 +89,7 @@ t.test('removes expired traces and the batches that only they refer to', async (
 t.test(
   'hides a trace with more rows than a step removes at once, and removes the rows in steps',
   async (t) => {
-    const { traces, database, count } = await traceDatabase(t, await server.database());
+    const { traces, database, count } = await traceDatabase(t, await migratedDatabase(server));
     const many = Array.from({ length: 2300 }, (_, i) => anObservation({ id: `o${i}` }));
     await traces.write(batchWith(many, at(T0)));
     t.ok(await expireTracesStep(database, P, T0 + 1, T0));
@@ -104,7 +105,7 @@ t.test(
 );
 
 t.test('keeps or recreates a trace that is written to while it expires', async (t) => {
-  const { traces, database } = await traceDatabase(t, await server.database());
+  const { traces, database } = await traceDatabase(t, await migratedDatabase(server));
   for (let round = 0; round < 20; round++) {
     await traces.write(batchWith([anObservation({ id: 'old' })], at(T0)));
     const late = batchWith([anObservation({ id: 'new' })], at(T0 + DAY));
@@ -118,7 +119,10 @@ t.test('keeps or recreates a trace that is written to while it expires', async (
 });
 
 t.test('removes the traces of a deleted project, and rejects writes into it', async (t) => {
-  const { traces, database, deleted, count } = await traceDatabase(t, await server.database());
+  const { traces, database, deleted, count } = await traceDatabase(
+    t,
+    await migratedDatabase(server),
+  );
   const runs = [
     anObservation({ traceId: null, id: 'u' }),
     anObservation({ traceId: null, id: 'c', parentId: 'x' }),
@@ -135,7 +139,7 @@ t.test('removes the traces of a deleted project, and rejects writes into it', as
 });
 
 t.test('keeps a batch while a queue, a dead letter or a trace refers to it', async (t) => {
-  const { traces, database, count } = await traceDatabase(t, await server.database());
+  const { traces, database, count } = await traceDatabase(t, await migratedDatabase(server));
   const clock = fakeClock();
   const queues = await openQueues(database, clock, recordingLogger());
   t.teardown(() => queues.crash());
@@ -165,7 +169,10 @@ t.test('keeps a batch while a queue, a dead letter or a trace refers to it', asy
 });
 
 t.test('drops the partition of a day without references, and no other', async (t) => {
-  const { traces, database, postgres, count } = await traceDatabase(t, await server.database());
+  const { traces, database, postgres, count } = await traceDatabase(
+    t,
+    await migratedDatabase(server),
+  );
   await Promise.all([1, 2, 3].map(() => ensurePartitions(database, T0)));
   t.ok(await ensurePartitions(database, T0), 'they exist already');
   const days = ['15', '16', '17', '18', '19'].map((day) => `batches_202601${day}`);
@@ -203,7 +210,7 @@ t.test('drops the partition of a day without references, and no other', async (t
 });
 
 t.test('creates and drops no partitions with a role that does not own the tables', async (t) => {
-  const url = await server.database();
+  const url = await migratedDatabase(server);
   const { postgres } = await traceDatabase(t, url);
   await postgres.query('CREATE ROLE writer LOGIN');
   await postgres.query(
@@ -298,7 +305,7 @@ t.test('removes data past its retention, and whole partitions of batches', async
 t.test(
   'removes batches that left all queues within seconds, and keeps waiting and dead ones',
   async (t) => {
-    const { traces, database, count } = await traceDatabase(t, await server.database());
+    const { traces, database, count } = await traceDatabase(t, await migratedDatabase(server));
     const clock = fakeClock();
     const queues = await openQueues(database, clock, recordingLogger());
     t.teardown(() => queues.crash());

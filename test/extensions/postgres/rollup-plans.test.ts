@@ -5,6 +5,7 @@ import { readFacet, readStats } from '../../../extensions/postgres/traces/rollup
 import { foldStep, removeRollupsStep } from '../../../extensions/postgres/traces/rollups.ts';
 import { DAY, HOUR } from '../../../src/store/rollups/fold.ts';
 import { anObservation, aTenant } from '../../helper/batches.ts';
+import { migratedDatabase } from '../../helper/migrated-database.ts';
 import { postgresDatabases } from '../../helper/postgres-server.ts';
 import { batchWith, traceDatabase } from '../../helper/trace-database.ts';
 import { until } from '../../helper/until.ts';
@@ -13,7 +14,7 @@ const server = await postgresDatabases(t);
 const P = aTenant().projectId;
 
 t.test('no statement of rollups scans a table', async (t) => {
-  const { postgres, traces } = await traceDatabase(t, await server.database());
+  const { postgres, traces } = await traceDatabase(t, await migratedDatabase(server));
   await traces.write(batchWith([anObservation({ userId: 'u' })]));
   const plans: [sql: string, plan: string][] = [];
   await postgres.transaction(async (client) => {
@@ -58,7 +59,7 @@ t.test('no statement of rollups scans a table', async (t) => {
 });
 
 t.test('a fold looks up its rows one by one in a table of any size', async (t) => {
-  const { postgres, traces } = await traceDatabase(t, await server.database());
+  const { postgres, traces } = await traceDatabase(t, await migratedDatabase(server));
   const all = Array.from({ length: 400 }, (_, i) =>
     anObservation({ traceId: `t${i}`, id: `o${i}`, userId: `u${i}` }),
   );
@@ -92,7 +93,7 @@ t.test('a fold looks up its rows one by one in a table of any size', async (t) =
 });
 
 t.test('the rows of a fold in flight are removed with their project', async (t) => {
-  const { postgres, traces } = await traceDatabase(t, await server.database());
+  const { postgres, traces } = await traceDatabase(t, await migratedDatabase(server));
   await traces.write(batchWith([anObservation({ userId: 'u' })]));
   const hasRead = Promise.withResolvers<void>();
   const mayCommit = Promise.withResolvers<void>();

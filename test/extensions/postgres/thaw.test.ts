@@ -8,6 +8,7 @@ import { eventually } from '../../e2e/client.ts';
 import { answered, aTenant, nativeBatch } from '../../helper/batches.ts';
 import type { FakeClock } from '../../helper/clock.ts';
 import { fakeClock } from '../../helper/clock.ts';
+import { migratedDatabase } from '../../helper/migrated-database.ts';
 import { postgresDatabases } from '../../helper/postgres-server.ts';
 import type { QueuePlace } from '../../helper/queue-database.ts';
 import { queueDatabase } from '../../helper/queue-database.ts';
@@ -19,7 +20,7 @@ const BAD = { code: 'bad', message: 'bad' };
 
 /** A process whose clock and timers move only when a test moves them, and one that runs. */
 async function two(t: Test) {
-  const place = await queueDatabase(t, await server.database());
+  const place = await queueDatabase(t, await migratedDatabase(server));
   const clock = fakeClock(Date.now());
   const [frozen, running] = [await place.open(clock), await place.open(systemClock)];
   const [first, second] = [await frozen.openQueue(OPTIONS), await running.openQueue(OPTIONS)];
@@ -116,7 +117,7 @@ t.test('a request whose claim was taken over is not stored', async (t) => {
 });
 
 t.test('after an outage of the database every process may renew its leases', async (t) => {
-  const place = await queueDatabase(t, await server.database());
+  const place = await queueDatabase(t, await migratedDatabase(server));
   const clock = fakeClock(Date.now());
   const first = await (await place.open(clock)).openQueue(OPTIONS);
   const second = await (await place.open(fakeClock())).openQueue(OPTIONS);

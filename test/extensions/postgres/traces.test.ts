@@ -9,6 +9,7 @@ import type { Observation } from '../../../src/model/observation.ts';
 import { MAX_SUMMARIZED } from '../../../src/store/rows/written-trace.ts';
 import type { TraceStore } from '../../../src/store/store.ts';
 import { anObservation, aTenant } from '../../helper/batches.ts';
+import { migratedDatabase } from '../../helper/migrated-database.ts';
 import { sqlitePlace } from '../../helper/places.ts';
 import { postgresDatabases } from '../../helper/postgres-server.ts';
 import { nameQuery, textQuery } from '../../helper/query.ts';
@@ -20,7 +21,7 @@ const T0 = Date.UTC(2026, 0, 15, 12);
 const FOREVER = { since: () => Number.MIN_SAFE_INTEGER };
 
 t.test('leaves the same rows after concurrent writes as after sequential ones', async (t) => {
-  const place = await traceDatabase(t, await server.database());
+  const place = await traceDatabase(t, await migratedDatabase(server));
   const sqlite = await sqlitePlace(t).open();
   t.teardown(() => sqlite.close());
   let runs = 0;
@@ -44,7 +45,7 @@ t.test('leaves the same rows after concurrent writes as after sequential ones', 
 });
 
 t.test('small batches of one moment share a transaction, up to 100 observations', async (t) => {
-  const { database } = await traceDatabase(t, await server.database());
+  const { database } = await traceDatabase(t, await migratedDatabase(server));
   let transactions = 0;
   const transaction: typeof database.transaction = (work) => {
     transactions++;
@@ -65,7 +66,7 @@ t.test('small batches of one moment share a transaction, up to 100 observations'
 });
 
 t.test('loses no update and has no deadlock with many writers of the same traces', async (t) => {
-  const { traces, postgres } = await traceDatabase(t, await server.database());
+  const { traces, postgres } = await traceDatabase(t, await migratedDatabase(server));
   const names = ['a', 'b', 'c', 'd', 'e'];
   const writes = Array.from({ length: 40 }, (_, i) => {
     const order = i % 2 === 0 ? names : names.toReversed();
@@ -84,7 +85,7 @@ t.test('loses no update and has no deadlock with many writers of the same traces
 });
 
 t.test('inserts a new trace once, with its summary', async (t) => {
-  const { traces, postgres } = await traceDatabase(t, await server.database());
+  const { traces, postgres } = await traceDatabase(t, await migratedDatabase(server));
   const events = (traceIds: readonly string[], id: string) =>
     batchWith(traceIds.map((traceId) => anObservation({ traceId, id })));
   const rowsOf = async () => {
@@ -108,7 +109,7 @@ t.test('inserts a new trace once, with its summary', async (t) => {
 });
 
 t.test('a write of new traces locks the table of traces before the others', async (t) => {
-  const { traces, postgres, count } = await traceDatabase(t, await server.database());
+  const { traces, postgres, count } = await traceDatabase(t, await migratedDatabase(server));
   let write = Promise.resolve();
   await postgres.transaction(async (client) => {
     await client.query('LOCK TABLE ONLY traces IN ACCESS EXCLUSIVE MODE');
@@ -126,7 +127,7 @@ t.test('a write of new traces locks the table of traces before the others', asyn
 });
 
 t.test('a trace of which no observation is kept leaves no key', async (t) => {
-  const place = await traceDatabase(t, await server.database());
+  const place = await traceDatabase(t, await migratedDatabase(server));
   const copied = { name: 'a', sentTwice: true, startTime: { ms: T0, ns: 0 } } as const;
   const run = anObservation({ ...copied, traceId: 'run', id: 'run' });
   await place.traces.write(batchWith([run], { format: 'runs' }));
@@ -141,7 +142,7 @@ t.test('a trace of which no observation is kept leaves no key', async (t) => {
 });
 
 t.test('a new trace may be too large for a summary', async (t) => {
-  const { traces, postgres, count } = await traceDatabase(t, await server.database());
+  const { traces, postgres, count } = await traceDatabase(t, await migratedDatabase(server));
   const children = Array.from({ length: MAX_SUMMARIZED + 1 }, (_, i) =>
     anObservation({ traceId: null, parentId: 'parent', id: `child-${i}` }),
   );
@@ -159,7 +160,7 @@ t.test('a new trace may be too large for a summary', async (t) => {
 });
 
 t.test('a summary is not saved after writes that made another one in between', async (t) => {
-  const { traces, postgres } = await traceDatabase(t, await server.database());
+  const { traces, postgres } = await traceDatabase(t, await migratedDatabase(server));
   const upTo = (from: number, to: number) =>
     batchWith(Array.from({ length: to - from }, (_, i) => anObservation({ id: `${from + i}` })));
   await traces.write(upTo(0, 400));
@@ -185,7 +186,7 @@ t.test('a summary is not saved after writes that made another one in between', a
 });
 
 t.test('a trace waits for a summary again after a write of the version before', async (t) => {
-  const { traces, postgres } = await traceDatabase(t, await server.database());
+  const { traces, postgres } = await traceDatabase(t, await migratedDatabase(server));
   const large = Array.from({ length: MAX_SUMMARIZED + 1 }, (_, i) => anObservation({ id: `${i}` }));
   await traces.write(batchWith(large));
   const round = async () => {
@@ -201,7 +202,7 @@ t.test('a trace waits for a summary again after a write of the version before', 
 });
 
 t.test('returns and finds text that Postgres cannot store as it was sent', async (t) => {
-  const { traces } = await traceDatabase(t, await server.database());
+  const { traces } = await traceDatabase(t, await migratedDatabase(server));
   const hostile = [
     'nul \0 nul',
     'lone \ud800 high',
@@ -239,7 +240,7 @@ t.test('returns and finds text that Postgres cannot store as it was sent', async
 });
 
 t.test('keeps and finds ids of any characters', async (t) => {
-  const { traces } = await traceDatabase(t, await server.database());
+  const { traces } = await traceDatabase(t, await migratedDatabase(server));
   const alike = [
     'NULL',
     'null',
@@ -279,7 +280,7 @@ t.test('keeps and finds ids of any characters', async (t) => {
 });
 
 t.test('keeps custom fields of megabytes and deep text', async (t) => {
-  const { traces } = await traceDatabase(t, await server.database());
+  const { traces } = await traceDatabase(t, await migratedDatabase(server));
   const deep = `${'{"a":'.repeat(512)}1${'}'.repeat(512)}`;
   const customFields = { deep, wide: 'x\0"'.repeat(300_000) };
   await traces.write(batchWith([anObservation({ customFields })]));
@@ -287,7 +288,7 @@ t.test('keeps custom fields of megabytes and deep text', async (t) => {
 });
 
 t.test('hides an expired trace from readers before it is removed', async (t) => {
-  const { traces, since } = await traceDatabase(t, await server.database());
+  const { traces, since } = await traceDatabase(t, await migratedDatabase(server));
   const old = batchWith([anObservation()], { receivedAt: T0 });
   const young = batchWith([anObservation({ traceId: 'young' })], { receivedAt: T0 + 5 });
   for (const batch of [old, young]) await traces.write(batch);
@@ -305,7 +306,10 @@ t.test('hides an expired trace from readers before it is removed', async (t) => 
 });
 
 t.test('keeps nothing of a failed transaction, and retries after a deadlock', async (t) => {
-  const { traces, database, postgres, count } = await traceDatabase(t, await server.database());
+  const { traces, database, postgres, count } = await traceDatabase(
+    t,
+    await migratedDatabase(server),
+  );
   await postgres.query(`
     CREATE SEQUENCE tries;
     CREATE FUNCTION fail() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
@@ -325,7 +329,10 @@ t.test('keeps nothing of a failed transaction, and retries after a deadlock', as
 });
 
 t.test('isolates rejected batches from the others of their group', async (t) => {
-  const { traces, postgres, deleted, count } = await traceDatabase(t, await server.database());
+  const { traces, postgres, deleted, count } = await traceDatabase(
+    t,
+    await migratedDatabase(server),
+  );
   await postgres.query("ALTER TABLE observations ADD CHECK (name <> 'poison')");
   deleted.add('proj_gone');
   const batchOf = (id: string, projectId: string, name = 'fine') =>
@@ -351,7 +358,7 @@ t.test('isolates rejected batches from the others of their group', async (t) => 
 });
 
 t.test('merges batches of one transaction like batches of several', async (t) => {
-  const { traces, postgres } = await traceDatabase(t, await server.database());
+  const { traces, postgres } = await traceDatabase(t, await migratedDatabase(server));
   const transactions = async (): Promise<number> => {
     const { rows } = await postgres.query('SELECT pg_current_xact_id()::text AS id');
     return Number(rows[0]?.id);
@@ -414,7 +421,7 @@ async function everything(traces: TraceStore, projectId: string): Promise<unknow
 }
 
 t.test('a page of a trace is read in the order of an index, and sorts nothing', async (t) => {
-  const { traces, postgres } = await traceDatabase(t, await server.database());
+  const { traces, postgres } = await traceDatabase(t, await migratedDatabase(server));
   for (let trace = 1; trace <= 10; trace++) {
     const observations = Array.from({ length: 1000 }, (_, i) => {
       const startTime = { ms: T0 + trace * 1000 + i, ns: i };

@@ -5,6 +5,7 @@ import { leasedSteps, withLease, workLeases } from '../../../extensions/postgres
 import { systemClock } from '../../../src/component/clock.ts';
 import { eventually } from '../../e2e/client.ts';
 import { fakeClock } from '../../helper/clock.ts';
+import { migratedDatabase } from '../../helper/migrated-database.ts';
 import { postgresDatabases } from '../../helper/postgres-server.ts';
 import { migrated } from '../../helper/queue-database.ts';
 import { recordingLogger } from '../../helper/settings.ts';
@@ -14,7 +15,7 @@ const logger = recordingLogger();
 const NOW = '(extract(epoch FROM clock_timestamp()) * 1000)::bigint';
 
 async function place(t: { teardown(end: () => Promise<void>): void }) {
-  const postgres = await migrated(await server.database());
+  const postgres = await migrated(await migratedDatabase(server));
   t.teardown(() => postgres.close());
   await postgres.query('CREATE TABLE marks (by text)');
   const leases = workLeases(postgres, systemClock, logger);

@@ -8,6 +8,7 @@ import { RetryableError } from '../../../src/model/errors.ts';
 import type { SharedQueue, SharedQueueStorage } from '../../../src/queue/shared-queue.ts';
 import { nativeBatch } from '../../helper/batches.ts';
 import { processOn, until } from '../../helper/job-queue.ts';
+import { migratedDatabase } from '../../helper/migrated-database.ts';
 import { postgresDatabases } from '../../helper/postgres-server.ts';
 import { databaseOf, queueDatabase } from '../../helper/queue-database.ts';
 import { redisServer } from '../../helper/redis-server.ts';
@@ -27,7 +28,7 @@ const SHORT = { step_timeout: '1s', delivery_timeout: '2s', progress_timeout: '3
 
 async function servers(t: Test) {
   const redis = await redisServer(t);
-  const url = await postgres.database();
+  const url = await migratedDatabase(postgres);
   const place = await queueDatabase(t, url);
   return { redis, url, place };
 }

@@ -7,6 +7,7 @@ import { rawOf } from '../../../src/model/batch.ts';
 import { PermanentError, RetryableError } from '../../../src/model/errors.ts';
 import { nativeBatch } from '../../helper/batches.ts';
 import { processOn, until } from '../../helper/job-queue.ts';
+import { migratedDatabase } from '../../helper/migrated-database.ts';
 import { postgresDatabases } from '../../helper/postgres-server.ts';
 import { queueDatabase } from '../../helper/queue-database.ts';
 import { redisServer } from '../../helper/redis-server.ts';
@@ -18,7 +19,7 @@ const postgres = await postgresDatabases(t);
 /** A Redis, a store and a process that uses both. */
 async function stored(t: Test) {
   const redis = await redisServer(t);
-  const place = await queueDatabase(t, await postgres.database());
+  const place = await queueDatabase(t, await migratedDatabase(postgres));
   const queues = await place.open(systemClock);
   const one = await processOn(t, redis, queues);
   const options = { name: storedQueueName('traces'), branches: ['jobs'], maxBytes: 1e9 };
@@ -157,7 +158,7 @@ t.test('with a store: running workers go on after a FLUSHALL', async (t) => {
 
 t.test('with a store: loses no batch in a failover of Redis, without a restart', async (t) => {
   const setup = await sentinelSetup(t, { count: 1 });
-  const place = await queueDatabase(t, await postgres.database());
+  const place = await queueDatabase(t, await migratedDatabase(postgres));
   const addresses = setup.sentinels.map(({ address }) => address);
   const one = await processOn(
     t,
