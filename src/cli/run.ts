@@ -186,8 +186,9 @@ class Daemon {
     await service.start();
     this.#watchDeletions();
     if (channel === undefined) {
-      await this.#welcome();
+      // The welcome names commands.
       await this.#openControl();
+      await this.#welcome();
     } else {
       const reload = (files: FileTexts) => this.#reload({ ...options, read: readerOf(files) });
       channel.serve(service, { reload, control: this.handler() });

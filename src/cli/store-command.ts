@@ -1,3 +1,4 @@
+import { setTimeout as pause } from 'node:timers/promises';
 import type { Command } from 'commander';
 import { type Capability, offer } from '../component/capability.ts';
 import { FIRST_TOKENS } from '../component/first-tokens.ts';
@@ -5,6 +6,7 @@ import type { ServiceConfig } from '../config/config.ts';
 import { callDaemon, NoDaemonError } from '../control/client.ts';
 import type { StoreCommandName } from '../control/store-commands.ts';
 import type { Service } from '../engine/service.ts';
+import { isInUse } from '../model/errors.ts';
 import { STORE } from '../store/store.ts';
 import { BOOTSTRAP } from '../tenancy/bootstrap.ts';
 import { type ConfigOptions, loadOrFail, withConfigOptions } from './configuration.ts';
@@ -41,16 +43,40 @@ export async function carryOut(
 ): Promise<unknown> {
   const config = await loadOrFail(options, terminal);
   const store = storeOf(config, options.store);
-  try {
-    const directory = controlDirectoryOf(config, options, terminal);
-    for (;;) {
-      const answer = await callDaemon(directory, command, { store, ...args, ...repeats.args });
-      if (repeats.isComplete(answer)) return answer;
+  const directory = controlDirectoryOf(config, options, terminal);
+  return askOrOpen(
+    async () => {
+      for (;;) {
+        const answer = await callDaemon(directory, command, { store, ...args, ...repeats.args });
+        if (repeats.isComplete(answer)) return answer;
+      }
+    },
+    () => inStore({ config, id: store, options, terminal }, command, args),
+  );
+}
+
+/** For about five seconds. */
+const TRIES = 25;
+const BETWEEN_TRIES_MS = 200;
+
+/** Asks the daemon, or else opens the store. A daemon that starts or stops has the store and answers no command: both are tried again. */
+async function askOrOpen<Answer>(
+  ask: () => Promise<Answer>,
+  open: () => Promise<Answer>,
+): Promise<Answer> {
+  for (let left = TRIES; ; left--) {
+    try {
+      return await ask();
+    } catch (error) {
+      if (!(error instanceof NoDaemonError)) throw error;
     }
-  } catch (error) {
-    if (!(error instanceof NoDaemonError)) throw error;
+    try {
+      return await open();
+    } catch (error) {
+      if (!isInUse(error) || left === 0) throw error;
+    }
+    await pause(BETWEEN_TRIES_MS);
   }
-  return inStore({ config, id: store, options, terminal }, command, args);
 }
 
 /** The fields that are not undefined, for the arguments of a command. */
@@ -117,15 +143,14 @@ export async function openStoreSession(
   let opened: StoreSession | undefined;
   return {
     async run(command, args) {
-      if (opened === undefined) {
-        try {
-          return await callDaemon(directory, command, { store: id, ...args });
-        } catch (error) {
-          if (!(error instanceof NoDaemonError)) throw error;
-        }
-        opened = await openStore({ config, id, options, terminal });
-      }
-      return opened.run(command, args);
+      if (opened !== undefined) return opened.run(command, args);
+      return askOrOpen(
+        () => callDaemon(directory, command, { store: id, ...args }),
+        async () => {
+          opened = await openStore({ config, id, options, terminal });
+          return opened.run(command, args);
+        },
+      );
     },
     close: async () => opened?.close(),
   };

@@ -88,6 +88,19 @@ export class DamagedDataError extends Error {
   readonly code = 'damaged_data';
 }
 
+/** Another process has the data directory. */
+export class DirectoryInUseError extends Error {
+  override readonly name = 'DirectoryInUseError';
+}
+
+/** Whether another process has the data directory of the component that could not start. */
+export function isInUse(error: unknown): boolean {
+  for (let at = error; at instanceof Error; at = at.cause) {
+    if (at instanceof DirectoryInUseError) return true;
+  }
+  return false;
+}
+
 export type DataError = NewerDataError | DamagedDataError;
 
 /** The error about the data behind an error, e.g. of the component that could not start. */

@@ -3,7 +3,7 @@ import { lstat, open, readFile, rm, statfs } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import type { Clock, Logger } from '../component/component.ts';
-import { isDiskFull, RetryableError } from '../model/errors.ts';
+import { DirectoryInUseError, isDiskFull, RetryableError } from '../model/errors.ts';
 import { ensureDirectory, refuseLinks } from './directory-guard.ts';
 import { identitiesOf, movedOf } from './file-identity.ts';
 import {
@@ -130,9 +130,8 @@ async function takeLock(directory: string, file: string, pidFile: string): Promi
     }
     const pid = await readFile(pidFile, 'utf8').catch(() => '');
     const owner = /^\d+$/.test(pid) ? ` (pid ${pid})` : '';
-    throw new Error(`data directory ${directory} is in use by another tracectl${owner}`, {
-      cause: error,
-    });
+    const message = `data directory ${directory} is in use by another tracectl${owner}`;
+    throw new DirectoryInUseError(message, { cause: error });
   }
   await writePid(pidFile);
   return lock;
