@@ -9,7 +9,7 @@ import { type RequestObservation, RequestObservations } from './observations.ts'
 
 /**
  * Drops observations by their facts, and attaches the children of a dropped observation to its nearest kept
- * ancestor within the request. A large batch is filtered in turns.
+ * ancestor within the request. A large batch is filtered in turns, which end with the request.
  *
  *   items ─▶ observations (items with one id) ─▶ decide ─┬─ drop: every item of the observation
  *                                                        └─ keep: parent dropped? ─▶ nearest kept ancestor
@@ -22,8 +22,8 @@ export function createProcessor(
   return {
     async start() {},
     async shutdown() {},
-    process(batch) {
-      return inTurns(filtering(batch, keeps), clock);
+    process(batch, { signal }) {
+      return inTurns(filtering(batch, keeps), clock, signal);
     },
   };
 }

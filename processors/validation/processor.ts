@@ -13,7 +13,7 @@ import { RUN_RULES } from './runs.ts';
 
 /**
  * Judges every event separately (spec 4.1): the client reads the first rule that it breaks. A large batch is
- * judged in turns, so that it does not block the event loop.
+ * judged in turns, so that it does not block the event loop; they end with the request.
  *
  *   batch ── its index ─┬─ native, runs: not plain? ── an object? ── rules in their order ──┐
  *                       └─ OTLP: ids, attribute sizes ──────────────────────────────────────┴─ reject
@@ -22,7 +22,7 @@ export function createProcessor({ clock }: Pick<Settings, 'clock'>): RequestProc
   return {
     async start() {},
     async shutdown() {},
-    process(batch) {
+    process(batch, { signal }) {
       const { index } = batch;
       if (!isJsonIndex(index)) {
         for (const { index: item, code, reason } of otlpRejections(index)) {
@@ -30,7 +30,8 @@ export function createProcessor({ clock }: Pick<Settings, 'clock'>): RequestProc
         }
         return undefined;
       }
-      if (index.bytes.length > SMALL_BODY_BYTES) return inTurns(judging(batch, index), clock);
+      if (index.bytes.length > SMALL_BODY_BYTES)
+        return inTurns(judging(batch, index), clock, signal);
       const rules = rulesOf(index);
       for (let item = 0; item < index.count; item++) judge(batch, index, item, rules);
       return undefined;

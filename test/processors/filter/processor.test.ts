@@ -385,6 +385,21 @@ t.test('filters a large batch in turns', async (t) => {
   t.equal(draft.items, 500);
 });
 
+t.test('the turns end with the request', async (t) => {
+  const { clock } = testSettings('processor', 'filter');
+  let now = 0;
+  const processor = createProcessor(
+    { clock: { ...clock, now: () => (now += 20) } },
+    config.parse({ exclude: [{ name: 'noise' }] }),
+  );
+  const draft = received(nativeBatch([nativeEvent({ name: 'noise' }), nativeEvent({})]));
+  const request = new AbortController();
+  const work = processor.process?.(draft, requestContext({ signal: request.signal }));
+  request.abort();
+  await t.rejects(Promise.resolve(work), { code: 'too_late' });
+  t.equal(draft.items, 2);
+});
+
 t.test('refuses an empty filter, unusable patterns and unknown kinds', async (t) => {
   const problem = (given: unknown) =>
     z.prettifyError(config.safeParse(given).error ?? new z.ZodError([]));

@@ -311,6 +311,22 @@ t.test('judges a large batch in turns, with the same result', async (t) => {
   );
 });
 
+t.test('the turns end with the request', async (t) => {
+  const settings = testSettings('processor', 'validation');
+  let now = 0;
+  const slow = { ...settings.clock, now: () => (now += 20) };
+  const wrong = nativeEvent({ inputs: 'x'.repeat(400_000), kind: 'nope' });
+  const batch = received(nativeBatch([wrong, wrong, wrong]));
+  const request = new AbortController();
+  const work = createProcessor({ clock: slow }).process?.(
+    batch,
+    requestContext({ signal: request.signal }),
+  );
+  request.abort();
+  await t.rejects(Promise.resolve(work), { code: 'too_late' });
+  t.ok(batch.rejections.length < 3);
+});
+
 /** JSON texts of a field: usual ones, and ones at and beyond the limits of the rules. */
 const FIELD_TEXTS = fc.constantFrom(
   ...[
