@@ -1,6 +1,7 @@
 import { existsSync } from 'node:fs';
 import { rename } from 'node:fs/promises';
 import { basename, resolve } from 'node:path';
+import { isDeepStrictEqual } from 'node:util';
 import type { Command } from 'commander';
 import type { ExportPart } from '../../control/exports.ts';
 import { Refusal } from '../../model/errors.ts';
@@ -12,8 +13,9 @@ import { countText, sizeText } from '../send/progress.ts';
 import type { StoreOptions } from '../store-command.ts';
 import { given, openStoreSession, print, withStoreOptions } from '../store-command.ts';
 import type { Terminal } from '../terminal.ts';
-import { writeManifest, writeParquet } from './finish.ts';
-import { PartialFile } from './partial.ts';
+import type { Manifest } from './finish.ts';
+import { draftedManifest, draftManifest, nameManifest, writeParquet } from './finish.ts';
+import { PartialFile, removePartial } from './partial.ts';
 
 type ExportOptions = StoreOptions & {
   readonly project?: string;
@@ -125,7 +127,13 @@ async function toStdout({ terminal, request, isStopped }: Run, part: FetchPart):
 async function toFile(run: Run, part: FetchPart): Promise<boolean> {
   const { options, terminal, request, parameters } = run;
   const output = resolve(terminal.cwd, options.output);
-  if (existsSync(output)) throw new CommandError(EXIT.usage, `${output} exists: remove it first`);
+  if (existsSync(output)) {
+    const manifest = options.resume === true ? await draftedManifest(output) : undefined;
+    if (manifest === undefined || !describes(manifest, run)) {
+      throw new CommandError(EXIT.usage, `${output} exists: remove it first`);
+    }
+    return finish(run, output, manifest);
+  }
   const partial = await PartialFile.open(output, options.resume === true);
   const query = new URLSearchParams(parameters).toString();
   const begun = partial.state;
@@ -136,7 +144,7 @@ async function toFile(run: Run, part: FetchPart): Promise<boolean> {
   try {
     await fetchParts(run, part, partial, query);
   } catch (error) {
-    if (partial.state === undefined) await partial.remove();
+    if (partial.state === undefined) await removePartial(output);
     else terminal.err(goOn(run));
     throw error;
   } finally {
@@ -148,18 +156,43 @@ async function toFile(run: Run, part: FetchPart): Promise<boolean> {
     terminal.err(`Interrupted. ${goOn(run)}`);
     return false;
   }
-  if (request.format === 'parquet') await writeParquet(partial.path, output, request);
-  else await rename(partial.path, output);
-  const manifest = await writeManifest(output, {
+  const isParquet = request.format === 'parquet';
+  const content = isParquet ? `${output}.tmp` : partial.path;
+  if (isParquet) await writeParquet(partial.path, content, request);
+  const manifest = await draftManifest(output, content, {
     ...{ file: basename(output), complete: true, rows: state.rows, project: state.project },
-    ...{ query: parameters.q ?? '', format: request.format, of: request.of },
-    payloads: request.payloads !== 'false',
-    ...{ from: options.from ?? null, to: options.to ?? null },
+    ...askedOf(run),
     exported_at: new Date().toISOString(),
   });
-  await partial.remove();
-  print(manifest, options, terminal, ({ rows, bytes, sha256 }) => {
-    return `Exported ${countText(rows)} ${request.of} to ${options.output} (${sizeText(bytes)}, SHA-256 ${sha256}).`;
+  await rename(content, output);
+  return finish(run, output, manifest);
+}
+
+/** The members of a manifest that the options of the command name. */
+function askedOf({ options, request, parameters }: Run) {
+  const { format, of, payloads } = request;
+  const { from, to } = options;
+  return {
+    ...{ query: parameters.q ?? '', format, of, payloads: payloads !== 'false' },
+    ...{ from: from ?? null, to: to ?? null },
+  };
+}
+
+function describes(manifest: Manifest, run: Run): boolean {
+  const { query, format, of, payloads, from, to } = manifest;
+  return isDeepStrictEqual({ query, format, of, payloads, from, to }, askedOf(run));
+}
+
+/** The file has its name. A resumed export begins here if a crash left the rest. */
+async function finish(
+  { options, terminal }: Run,
+  output: string,
+  manifest: Manifest,
+): Promise<boolean> {
+  await removePartial(output);
+  await nameManifest(output);
+  print(manifest, options, terminal, ({ rows, of, bytes, sha256 }) => {
+    return `Exported ${countText(rows)} ${of} to ${options.output} (${sizeText(bytes)}, SHA-256 ${sha256}).`;
   });
   return true;
 }

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { createReadStream, createWriteStream } from 'node:fs';
-import { open, rename, rm, writeFile } from 'node:fs/promises';
+import { open, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { Writable } from 'node:stream';
 import type { RowMembers } from '../../read/export/columns.ts';
 import { parquetFile } from '../../read/export/parquet.ts';
@@ -25,13 +25,12 @@ export type Manifest = {
   readonly exported_at: string;
 };
 
-/** Makes a Parquet file of JSON lines, in a file beside it that is then renamed. */
+/** Makes a Parquet file of JSON lines. */
 export async function writeParquet(
   lines: string,
-  output: string,
+  draft: string,
   { columns }: ExportRequest,
 ): Promise<void> {
-  const draft = `${output}.tmp`;
   const encoder = parquetFile<RowMembers>(columns, (row) => row);
   const file = Writable.toWeb(createWriteStream(draft)).getWriter();
   try {
@@ -42,7 +41,6 @@ export async function writeParquet(
     }
     await file.write(await encoder.end());
     await file.close();
-    await rename(draft, output);
   } catch (error) {
     await file.abort().catch(() => {});
     await rm(draft, { force: true });
@@ -52,23 +50,41 @@ export async function writeParquet(
   }
 }
 
-export async function writeManifest(
+/** Writes the description of a complete file beside it. It gets its name when the file has its own. */
+export async function draftManifest(
   output: string,
+  content: string,
   about: Omit<Manifest, 'bytes' | 'sha256'>,
 ): Promise<Manifest> {
   const hash = createHash('sha256');
   let bytes = 0;
-  for await (const chunk of createReadStream(output)) {
+  for await (const chunk of createReadStream(content)) {
     hash.update(chunk as Buffer);
     bytes += (chunk as Buffer).length;
   }
   const manifest = { ...about, bytes, sha256: hash.digest('hex') };
-  const path = `${output}.manifest.json`;
-  const draft = `${path}.tmp`;
+  const draft = draftOf(output);
   await writeFile(draft, `${JSON.stringify(manifest, null, 2)}\n`);
   const handle = await open(draft, 'r');
   await handle.sync();
   await handle.close();
-  await rename(draft, path);
   return manifest;
+}
+
+/** The description of a file that has its name, if a crash left the description without one. */
+export async function draftedManifest(output: string): Promise<Manifest | undefined> {
+  try {
+    const manifest = JSON.parse(await readFile(draftOf(output), 'utf8')) as Manifest;
+    return manifest.bytes === (await stat(output)).size ? manifest : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+export async function nameManifest(output: string): Promise<void> {
+  await rename(draftOf(output), `${output}.manifest.json`);
+}
+
+function draftOf(output: string): string {
+  return `${output}.manifest.json.tmp`;
 }

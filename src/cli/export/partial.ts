@@ -33,7 +33,7 @@ export class PartialFile {
 
   /** Goes on if there is a partial export and `isResumed`; refuses to overwrite one otherwise. */
   static async open(output: string, isResumed: boolean): Promise<PartialFile> {
-    const path = `${output}.partial`;
+    const path = pathOf(output);
     const state = await readState(path);
     if (isResumed && state === undefined) {
       throw new CommandError(EXIT.usage, `there is no partial export ${path} to resume`);
@@ -75,12 +75,17 @@ export class PartialFile {
   close(): Promise<void> {
     return this.#handle.close();
   }
+}
 
-  /** Forgets how far the export is. The file of rows is removed if it is still there. */
-  async remove(): Promise<void> {
-    await rm(this.#path, { force: true });
-    await rm(statePath(this.#path), { force: true });
-  }
+/** Forgets how far the export is. The file of rows is removed if it is still there. */
+export async function removePartial(output: string): Promise<void> {
+  const path = pathOf(output);
+  await rm(path, { force: true });
+  await rm(statePath(path), { force: true });
+}
+
+function pathOf(output: string): string {
+  return `${output}.partial`;
 }
 
 function statePath(path: string): string {

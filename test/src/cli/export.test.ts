@@ -150,6 +150,32 @@ t.test('goes on after a break, without what a write had begun', async (t) => {
   t.notOk(existsSync(join(cwd, 'out.jsonl.partial.json')));
 });
 
+t.test('goes on after a crash behind the name of the file', async (t) => {
+  for (const format of ['jsonl', 'parquet']) {
+    const { run, read, cwd, parts } = await exporting(t);
+    const argv = ['--format', format, '--output', 'out'];
+    // The manifest cannot get its name.
+    mkdirSync(join(cwd, 'out.manifest.json'));
+    t.not((await run(argv)).status, 0);
+    t.ok(existsSync(join(cwd, 'out')));
+    rmSync(join(cwd, 'out.manifest.json'), { recursive: true });
+    const before = parts();
+    const other = await run(['name:x', ...argv, '--resume']);
+    t.match(other.err.join(), 'exists');
+    t.match(await run([...argv, '--resume']), { status: 0, out: [/Exported 20 traces to out/] });
+    t.equal(parts(), before, 'nothing is fetched again');
+    const content = readFileSync(join(cwd, 'out'));
+    t.match(JSON.parse(read('out.manifest.json')), {
+      ...{ complete: true, rows: ROWS, bytes: content.length, format },
+      sha256: createHash('sha256').update(content).digest('hex'),
+    });
+    t.same(
+      readdirSync(cwd).filter((name) => name.startsWith('out')),
+      ['out', 'out.manifest.json'],
+    );
+  }
+});
+
 t.test('Ctrl-C leaves a partial export behind a whole part', async (t) => {
   let interrupt = (): void => {};
   const { run, read } = await exporting(t, (_query, number) => {
