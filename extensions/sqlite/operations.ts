@@ -40,7 +40,10 @@ export function writeOperations(db: DatabaseSync) {
   return {
     ...queueWriteOperations(db, {
       keepsBodies: true,
-      lastReferred: 'SELECT max(batch) FROM batch_traces',
+      lastReferred: [
+        'SELECT max(batch) FROM batch_traces',
+        'SELECT max(batch) FROM pending_updates',
+      ],
     }),
     ...tenancyOperations(db),
     ...logOperations(db),
@@ -96,8 +99,9 @@ export const derived = {
 } as const;
 
 /**
- * A row of an observation does not name its project: it would be shown in the trace that gets the number. An attachment that lacks pieces
- * is stored again when a client sends it again.
+ * A row of an observation does not name its project: it would be shown in the trace that gets the number. An erasure and the retention find
+ * the batches of a trace by the pairs, so observations whose pair is lost get it again. A pass of an erasure would take a new batch for
+ * one that it has cleaned. An attachment that lacks pieces is stored again when a client sends it again.
  */
 export const removesOrphans = [
   ...QUEUE_REMOVES_ORPHANS,
@@ -108,6 +112,19 @@ export const removesOrphans = [
   {
     table: 'batch_traces',
     statement: 'DELETE FROM batch_traces WHERE trace NOT IN (SELECT n FROM traces)',
+  },
+  {
+    table: 'batch_traces',
+    statement: `INSERT OR IGNORE INTO batch_traces
+      SELECT batch, trace FROM observations
+      UNION ALL
+      SELECT m.value ->> 0, o.trace
+      FROM observations o, json_each(CASE WHEN json_valid(o.merged) THEN o.merged END) m
+      WHERE m.type = 'array' AND typeof(m.value ->> 0) = 'integer'`,
+  },
+  {
+    table: 'erasure_batches',
+    statement: 'DELETE FROM erasure_batches WHERE batch NOT IN (SELECT seq FROM raw_batches)',
   },
   {
     table: 'attachment_pieces',

@@ -44,7 +44,7 @@ export type OperationModule = {
   readonly derived?: DerivedTable;
   /**
    * Statements that a salvage executes behind the copies. They remove the rows that belong to lost ones, because a new row may get the
-   * number of a lost one.
+   * number of a lost one, and make lost rows again that others name.
    */
   readonly removesOrphans?: readonly OrphanRemoval[];
   /** Write operations that need room: on a full disk they fail, and the others may use the reserve. */

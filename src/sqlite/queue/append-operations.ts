@@ -136,11 +136,11 @@ const LAST_SEQS = [
 ];
 
 /**
- * Counts here and not by SQLite, which gives the number of a deleted last row again. `lastReferred` is a query for the last number in
+ * Counts here and not by SQLite, which gives the number of a deleted last row again. `lastReferred`: queries for the last numbers in
  * other tables of the file.
  */
-export function beginSequence(db: DatabaseSync, lastReferred?: string): Sequence {
-  const queries = lastReferred === undefined ? LAST_SEQS : [...LAST_SEQS, lastReferred];
+export function beginSequence(db: DatabaseSync, lastReferred: readonly string[] = []): Sequence {
+  const queries = [...LAST_SEQS, ...lastReferred];
   let seq = Math.max(0, ...queries.map((query) => cell<number | null>(db, query)() ?? 0));
   const counter = { next: () => ++seq };
   sequences.set(db, counter);

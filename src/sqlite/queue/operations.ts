@@ -22,8 +22,8 @@ export type QueueOperations = {
 type QueueFile = {
   /** A store removes a body by retention; a directory of queues when no branch needs it. */
   readonly keepsBodies: boolean;
-  /** A query for the last number of a batch that other tables of the file refer to. */
-  readonly lastReferred?: string;
+  /** Queries for the last numbers of batches that other tables of the file refer to. */
+  readonly lastReferred?: readonly string[];
 };
 
 export function queueWriteOperations(db: DatabaseSync, { keepsBodies, lastReferred }: QueueFile) {

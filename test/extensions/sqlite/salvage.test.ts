@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import t from 'tap';
 import { salvageSqliteStore } from '../../../extensions/sqlite/open-store.ts';
+import { observe } from '../../../src/model/formats.ts';
 import type { Store } from '../../../src/store/store.ts';
 import { anObservation, aTenant, nativeBatch, nativeEvent } from '../../helper/batches.ts';
 import { sqlitePlace } from '../../helper/places.ts';
@@ -98,6 +99,45 @@ t.test('a new trace and a new batch get nothing of those that a salvage lost', a
      JOIN traces t ON t.n = b.trace WHERE t.project <> r.project`,
   );
   t.match(overlap.get(), { n: 0 }, 'no trace refers to a batch of another project');
+});
+
+t.test('an erasure cuts its items out of batches whose pairs a salvage lost', async (t) => {
+  const place = sqlitePlace(t);
+  const before = await place.open();
+  const [project] = await before.store.projects.list();
+  const projectId = project?.id ?? '';
+  const named = (trace: string, more: Record<string, unknown> = {}) =>
+    nativeEvent({ ...{ id: `${trace}-1`, trace_id: trace, ...more } });
+  const write = (events: readonly Record<string, unknown>[]) => {
+    const about = { tenant: aTenant({ projectId }), receivedAt: place.clock.now() };
+    const source = nativeBatch([...events], about);
+    return before.store.traces.write({
+      ...{ kind: 'observations', source, observations: observe(source) },
+    });
+  };
+  // Of the merged row, the inputs are in the first batch, and the outputs in the second.
+  const [inputs, outputs] = ['doomed inputs', 'doomed outputs'];
+  await write([named('doomed', { inputs, event_version: 1 }), named('other')]);
+  await write([
+    named('doomed', { inputs: undefined, outputs, event_version: 2 }),
+    named('other-2'),
+  ]);
+  await before.close();
+  const file = join(place.directory, 'store.db');
+  damageEnds(file, ['batch_traces']);
+  await salvageSqliteStore(place.directory, place.logger);
+  const after = await place.open();
+  t.teardown(() => after.close());
+  place.clock.advance(1000);
+  const by = { actor: 'admin-token', address: null };
+  const erasure = { query: aQuery('id:doomed'), isDryRun: false };
+  await after.store.erasures.request(projectId, erasure, by);
+  await after.finish();
+  const db = new DatabaseSync(file, { readOnly: true });
+  t.teardown(() => db.close());
+  const bodies = db.prepare('SELECT CAST(body AS TEXT) AS body FROM raw_batches').all();
+  t.equal(bodies.length, 2);
+  t.notMatch(JSON.stringify(bodies), /doomed/);
 });
 
 t.test('an attachment of which a salvage lost pieces is stored again', async (t) => {
