@@ -167,6 +167,7 @@ export function openOperations(db: DatabaseSync) {
   };
 }
 
+/** `lastSeq`: an entry may wait behind the last batch, if a salvage lost its own. */
 function stateOf(db: DatabaseSync, queue: string): QueueState {
   const branches = rows<BranchState>(
     db,
@@ -183,7 +184,11 @@ function stateOf(db: DatabaseSync, queue: string): QueueState {
        count(d.id) AS deadLetters,
        coalesce(sum(d.items), 0) AS deadLetterItems,
        (SELECT count(*) FROM quarantined WHERE queue = ?1) AS quarantined,
-       (SELECT coalesce(max(seq), 0) FROM raw_batches) AS lastSeq
+       max(
+         (SELECT coalesce(max(seq), 0) FROM raw_batches),
+         (SELECT coalesce(max(last), 0) FROM (
+            SELECT (SELECT max(seq) FROM queue_pending WHERE branch = b.id) AS last
+            FROM queue_branches b WHERE b.queue = ?1))) AS lastSeq
      FROM dead_letters d JOIN queue_branches b ON b.id = d.branch WHERE b.queue = ?1`,
   ).get(queue);
   if (sums === undefined) throw new Error('an aggregate without a row');

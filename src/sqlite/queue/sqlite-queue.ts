@@ -213,17 +213,14 @@ export class SqliteQueue implements DurableQueue {
 
   async lease(branch: string, max: number, maxBytes: number): Promise<QueueEntry[]> {
     const line = this.#lineOf(branch);
-    await this.#catchUp(line);
-    const taken: LineEntry[] = [];
-    let bytes = 0;
-    while (taken.length < max) {
-      const next = line.peek();
-      if (next === undefined || (taken.length > 0 && bytes + next.bytes > maxBytes)) break;
-      bytes += next.bytes;
-      line.take();
-      taken.push(next);
+    for (;;) {
+      await this.#catchUp(line);
+      const taken = takeNext(line, max, maxBytes);
+      if (taken.length === 0) return [];
+      const entries = await this.#withBodies(line, taken);
+      // If all of them were damaged, those behind them would wait until another entry is announced.
+      if (entries.length > 0) return entries;
     }
-    return taken.length === 0 ? [] : this.#withBodies(line, taken);
   }
 
   async leaseOfIdle(branch: string, maxBytes: number): Promise<QueueEntry[]> {
@@ -557,4 +554,17 @@ function endLeases(line: BranchLine, entries: readonly QueueEntry[]): LineEntry[
     ended.push(entry);
   }
   return ended;
+}
+
+function takeNext(line: BranchLine, max: number, maxBytes: number): LineEntry[] {
+  const taken: LineEntry[] = [];
+  let bytes = 0;
+  while (taken.length < max) {
+    const next = line.peek();
+    if (next === undefined || (taken.length > 0 && bytes + next.bytes > maxBytes)) break;
+    bytes += next.bytes;
+    line.take();
+    taken.push(next);
+  }
+  return taken;
 }

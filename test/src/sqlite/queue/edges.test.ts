@@ -373,3 +373,44 @@ t.test('starts with a damaged file, and keeps its readable entries', async (t) =
     await storage.close();
   }
 });
+
+t.test('reports each entry of a long backlog whose batch a salvage lost', async (t) => {
+  const directory = t.testdir({});
+  const { open } = opener(t, directory);
+  const first = await open();
+  const before = await first.openQueue(OPTIONS);
+  const all = 1500;
+  await Promise.all(Array.from({ length: all }, () => before.append(nativeBatch(1))));
+  await first.close();
+  const db = new DatabaseSync(join(directory, 'queue.db'));
+  db.exec('DELETE FROM raw_batches WHERE seq > 10');
+  db.close();
+  const queue = await (await open()).openQueue(OPTIONS);
+  let delivered = 0;
+  for (let entries = await leaseAll(queue, 'a'); entries.length > 0; ) {
+    delivered += entries.length;
+    await queue.ack('a', entries);
+    entries = await leaseAll(queue, 'a');
+  }
+  t.equal(delivered, 10);
+  t.match(queue.stats(), { quarantined: all - 10, branches: [{ branch: 'a', entries: 0 }] });
+});
+
+t.test('a lease goes on behind damaged entries', async (t) => {
+  const directory = t.testdir({});
+  const { open } = opener(t, directory);
+  const first = await open();
+  const before = await first.openQueue(OPTIONS);
+  for (let i = 0; i < 30; i++) await before.append(nativeBatch(1));
+  await first.close();
+  const db = new DatabaseSync(join(directory, 'queue.db'));
+  db.exec('UPDATE raw_batches SET crc = crc + 1 WHERE seq <= 25');
+  db.close();
+  const queue = await (await open()).openQueue(OPTIONS);
+  const entries = await queue.lease('a', 5, 1e9);
+  t.same(
+    entries.map(({ seq }) => seq),
+    [26, 27, 28, 29, 30],
+  );
+  t.match(queue.stats(), { quarantined: 25, branches: [{ branch: 'a', entries: 5 }] });
+});
