@@ -55,7 +55,7 @@ export type CountForm = 'included' | 'langfuse' | 'anthropic' | 'genkit';
 export type SentCount = {
   readonly kind: string;
   readonly count: number;
-  /** The parts of the side were added to it. */
+  /** The tokens of the cache or of reasoning were added to it. */
   readonly isWhole?: boolean;
 };
 
@@ -86,7 +86,7 @@ export class UsageCounts {
   add(name: string, count: number, keepsUnknown: boolean): void {
     const known = KINDS_BY_NAME.get(name);
     const isKnown = known !== undefined && (keepsUnknown || !isSummand(name));
-    if (TOOL_RESULT_NAMES.has(name)) this.#toolResults = count;
+    if (known === undefined && TOOL_RESULT_NAMES.has(name)) this.#toolResults = count;
     if (isKnown) this.#offer({ kind: known.kind, count, rank: known.rank, name });
     else if (!keepsUnknown) this.#addPart(name, count);
     // An amount of money, such as `total_cost`, is no count, even if it is a whole number.
@@ -168,27 +168,31 @@ export class UsageCounts {
   counts(form: CountForm): readonly SentCount[] {
     this.#sumParts();
     const sides = form === 'included' ? [] : this.#partsApart(form);
-    const results = this.#toolResultsApart();
-    if (sides.length === 0 && results === 0) return this.#counts;
-    return this.#counts.map((own) => {
+    if (sides.length === 0) return this.#withToolResults(this.#counts);
+    const counts = this.#counts.map((own): SentCount => {
       const found = sides.find(({ side }) => side === own.kind);
-      const more = own.kind === 'input_tokens' ? results : 0;
-      if (found === undefined) return more === 0 ? own : { ...own, count: own.count + more };
-      const { parts, beginnings = [] } = found;
-      const known = parts.reduce((sum, part) => sum + this.#of(part), own.count);
-      return { ...own, count: known + this.#ofBeginnings(beginnings) + more, isWhole: true };
+      if (found === undefined) return own;
+      const { parts, modalities = [], beginnings = [] } = found;
+      const added = this.#sumOf(parts);
+      const count = own.count + added + this.#sumOf(modalities) + this.#ofBeginnings(beginnings);
+      return { ...own, count, isWhole: added > 0 };
     });
+    return this.#withToolResults(counts);
   }
 
   /** A total shows that they are beside the input, whether the output includes the tokens of reasoning or not. */
-  #toolResultsApart(): number {
-    const results = Math.max(0, this.#toolResults);
-    if (results === 0) return 0;
+  #withToolResults(counts: readonly SentCount[]): readonly SentCount[] {
+    const results = this.#toolResults;
+    if (results <= 0) return counts;
+    const of = (kind: TokenKind) =>
+      Math.max(0, counts.find((own) => own.kind === kind)?.count ?? 0);
     const total = this.#found('total_tokens')?.count;
-    const sum = this.#of('input_tokens') + this.#of('output_tokens') + results;
-    const isApart =
-      total === undefined || total === sum || total === sum + this.#of('reasoning_tokens');
-    return isApart ? results : 0;
+    const sum = of('input_tokens') + of('output_tokens') + results;
+    const isApart = total === undefined || total === sum || total === sum + of('reasoning_tokens');
+    if (!isApart) return counts;
+    return counts.map((own) =>
+      own.kind === 'input_tokens' ? { ...own, count: own.count + results } : own,
+    );
   }
 
   #ofBeginnings(beginnings: readonly string[]): number {
@@ -221,12 +225,15 @@ export class UsageCounts {
 
   #isReasoningApart(total = 0): boolean {
     const { side, parts } = OUTPUT;
-    const output = parts.reduce((sum, part) => sum + this.#of(part), this.#of(side));
-    return total >= this.#of('input_tokens') + output;
+    return total >= this.#of('input_tokens') + this.#of(side) + this.#sumOf(parts);
   }
 
   #hasAnthropicNames(): boolean {
     return INPUT.parts.some((part) => ANTHROPIC_NAMES.has(this.#found(part)?.name ?? ''));
+  }
+
+  #sumOf(kinds: readonly TokenKind[]): number {
+    return kinds.reduce((sum, kind) => sum + this.#of(kind), 0);
   }
 
   /** A negative count, which native events may have, adds nothing. */
@@ -248,6 +255,8 @@ type Side = {
   readonly side: TokenKind;
   readonly parts: readonly TokenKind[];
   readonly includedAs: ReadonlySet<string>;
+  /** Further parts. */
+  readonly modalities?: readonly TokenKind[];
   /** Those of further parts that no kind has. */
   readonly beginnings?: readonly string[];
 };
@@ -270,8 +279,7 @@ const OUTPUT: Side = {
 const SIDES: readonly Side[] = [
   {
     ...INPUT,
-    parts: [
-      ...INPUT.parts,
+    modalities: [
       'input_audio_tokens',
       'input_text_tokens',
       'input_image_tokens',
@@ -281,8 +289,7 @@ const SIDES: readonly Side[] = [
   },
   {
     ...OUTPUT,
-    parts: [
-      ...OUTPUT.parts,
+    modalities: [
       'output_audio_tokens',
       'output_text_tokens',
       'output_image_tokens',
@@ -299,12 +306,15 @@ const ANTHROPIC_NAMES: ReadonlySet<string> = new Set([
 
 /**
  * The usage with an input that includes the tokens of the cache. They are apart if a client counts so (`isApart`), if the total has room
- * for them, or if they are more than the input.
+ * for them, or if they are more than the input. `isWhole`: they were added.
  */
-export function withCacheInInput(usage: TokenUsage, isApart: boolean): TokenUsage {
+export function withCacheInInput(
+  usage: TokenUsage,
+  { isApart, isWhole }: { readonly isApart: boolean; readonly isWhole: boolean },
+): TokenUsage {
   const { input_tokens: input, output_tokens: output = 0, total_tokens: total } = usage;
   const cache = (usage.cached_tokens ?? 0) + (usage.cache_write_tokens ?? 0);
-  if (input === undefined || cache === 0) return usage;
+  if (isWhole || input === undefined || cache === 0) return usage;
   const whole = input + cache + output;
   if (!isApart && cache <= input && total !== whole) return usage;
   const counted = { ...usage, input_tokens: input + cache };

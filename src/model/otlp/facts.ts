@@ -51,7 +51,7 @@ type TokenCount = {
   readonly count: number;
   /** The attribute has more than this count, so it stays in the metadata. */
   readonly isPart: boolean;
-  /** An output to which the tokens of reasoning were added. */
+  /** An input to which the tokens of the cache were added, or an output with those of reasoning. */
   readonly isWhole: boolean;
 };
 
@@ -415,10 +415,15 @@ export class SpanFacts {
     const { tokens } = this;
     if (tokens === undefined) return null;
     const usage: Record<string, number> = {};
-    for (const { kind, count } of tokens) usage[kind] = count;
-    const isCacheApart = CACHE_APART.some((begin) => scope?.startsWith(begin));
-    const isWhole = tokens.some((token) => token.kind === 'output_tokens' && token.isWhole);
-    return completeUsage(withCacheInInput(usage, isCacheApart), isWhole);
+    let [isInputWhole, isOutputWhole] = [false, false];
+    for (const { kind, count, isWhole } of tokens) {
+      usage[kind] = count;
+      if (kind === 'input_tokens') isInputWhole = isWhole;
+      else if (kind === 'output_tokens') isOutputWhole = isWhole;
+    }
+    const isApart = CACHE_APART.some((begin) => scope?.startsWith(begin));
+    const withCache = withCacheInInput(usage, { isApart, isWhole: isInputWhole });
+    return completeUsage(withCache, isOutputWhole);
   }
 
   /** Merged from those of the resource and those of the span, which override them. */

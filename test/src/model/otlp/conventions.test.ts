@@ -162,6 +162,30 @@ t.test('Langfuse: tokens of reasoning count once, whatever the total', async (t)
   }
 });
 
+t.test('Langfuse: cached tokens count once, and reasoning of another attribute too', async (t) => {
+  const of = (details: object, more: object = {}) =>
+    usageOf({ 'langfuse.observation.usage_details': JSON.stringify(details), ...more });
+  t.match(of({ input: 21, output: 9, input_cached_tokens: 8, total: 46 }), {
+    ...{ input_tokens: 29, cached_tokens: 8 },
+  });
+  t.match(of({ input: 21, output: 9 }, { 'gen_ai.usage.reasoning_tokens': 34 }), {
+    ...{ output_tokens: 43, reasoning_tokens: 34 },
+  });
+});
+
+t.test('Langfuse: the results of tools are beside an input without its modalities', async (t) => {
+  const details = {
+    ...{ input: 0, input_modality_1: 21, output: 0, output_modality_1: 5 },
+    ...{ thoughts_token_count: 4, tool_use_prompt_token_count: 10 },
+  };
+  for (const more of [{ total: 40 }, {}]) {
+    const usage = usageOf({
+      'langfuse.observation.usage_details': JSON.stringify({ ...details, ...more }),
+    });
+    t.match(usage, { input_tokens: 31, output_tokens: 9, reasoning_tokens: 4, total_tokens: 40 });
+  }
+});
+
 t.test("Langfuse: Gemini's own names, whose input has the cached tokens", async (t) => {
   const details = {
     ...{ prompt_token_count: 21, candidates_token_count: 5, thoughts_token_count: 4 },
