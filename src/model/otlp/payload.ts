@@ -114,18 +114,18 @@ function content(span: OtlpSpan, facts: SpanFacts, role: 'input' | 'output'): st
 
 const TYPED: ReadonlySet<string> = new Set(TYPED_VALUES);
 
-/** The value within the object of its type, with its spelling. */
+/** The value within the object of its type, with its spelling; an object with another member keeps all of them. */
 function typedValue(text: string): string {
   const bytes = Buffer.from(text.trimStart());
   if (bytes[0] !== OPEN_BRACE) return text;
   let value: Member | undefined;
-  let count = 0;
+  let hasType = false;
   for (const member of membersOf(bytes, 0)) {
-    if (++count > 2) return text;
-    if (member.key === 'value') value = member;
+    if (member.key === 'value' && value === undefined) value = member;
+    else if (member.key === 'type' && !hasType) hasType = true;
+    else return text;
   }
-  if (value === undefined || count !== 2) return text;
-  return bytes.toString('utf8', value.start, value.end);
+  return hasType && value !== undefined ? bytes.toString('utf8', value.start, value.end) : text;
 }
 
 /**
