@@ -214,8 +214,11 @@ export const PROMPT_LENGTH_KEY = 'prompt_length';
 export const GENAI_PREFIX = 'gen_ai.';
 /** Its attributes are those of a span. */
 export const OPERATION_DETAILS = 'gen_ai.client.inference.operation.details';
-/** The beginnings of scopes whose spans have all of such a record. OpenLIT sends it beside the span, and that of a stream without its ids. */
-export const REPEATING_SCOPES = ['openlit.', '@openlit/'] as const;
+/**
+ * The scopes of OpenLIT, whose spans have all of such a record: that of its JS client, and the beginning of those of its Python client, which
+ * sends the record of a stream without the ids of its span.
+ */
+export const REPEATING_SCOPE = { name: 'openlit', beginning: 'openlit.' } as const;
 /** It becomes an observation below the evaluated one. */
 export const EVALUATION_RESULT = 'gen_ai.evaluation.result';
 /** The members of an evaluation's output, with their attributes. */

@@ -4,7 +4,7 @@ import {
   EVALUATION_RESULT,
   GENAI_PREFIX,
   OPERATION_DETAILS,
-  REPEATING_SCOPES,
+  REPEATING_SCOPE,
 } from '../log-events.ts';
 import { resourceAt, scopeAt, scopeField, scopeName, spanField } from './context.ts';
 import type { OtlpRequest } from './encode.ts';
@@ -70,6 +70,11 @@ export function convertLogs(
 
 type Item = { span: OtlpSpan | JoinedSpan; records: number; first: number };
 type Scope = OtlpRequest['resourceSpans'][number]['scopeSpans'][number];
+
+function repeatsSpans(scope: string | null): boolean {
+  const { name, beginning } = REPEATING_SCOPE;
+  return scope === name || scope?.startsWith(beginning) === true;
+}
 
 class Conversion {
   readonly #index: OtlpIndex;
@@ -150,7 +155,7 @@ class Conversion {
       }
       return;
     }
-    if (event === OPERATION_DETAILS && REPEATING_SCOPES.some((begin) => from?.startsWith(begin))) {
+    if (event === OPERATION_DETAILS && repeatsSpans(from)) {
       this.#repeated++;
       return;
     }

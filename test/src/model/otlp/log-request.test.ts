@@ -542,13 +542,15 @@ t.test(
       genAi('gen_ai.client.inference.operation.details', { ...SPAN, ...call }),
       genAi('gen_ai.evaluation.result', SPAN),
     ];
-    for (const name of ['openlit.instrumentation.openai', '@openlit/instrumentation-openai']) {
+    for (const name of ['openlit.instrumentation.openai', 'openlit']) {
       const { counts, observations } = converted(logsOf(records, { scope: { name } }));
       t.match(counts, { repeated: 2, detached: 0, recordsOf: [1] }, name);
       t.match(observations, [{ kind: 'evaluator' }]);
     }
-    const { counts } = converted(logsOf(records, { scope: { name: 'another' } }));
-    t.match(counts, { repeated: 0, recordsOf: [1, 1, 1] });
+    for (const name of ['another', 'openlitigation', '']) {
+      const { counts } = converted(logsOf(records, { scope: { name } }));
+      t.match(counts, { repeated: 0, recordsOf: [1, 1, 1] }, name);
+    }
     t.end();
   },
 );
