@@ -32,13 +32,23 @@ const MAX_MEMBERS = 256;
 
 function membersOfText(text: string): Members | undefined {
   if (text.length <= SHORT_TEXT) return membersOfJson(decodeCheckedText(text));
+  const bytes = checkedBytes(text);
+  return bytes && jsonMembersAt(bytes, spaceFrom(textOf(bytes), 0));
+}
+
+/** The bytes of a JSON text; undefined if it is no JSON, or nested too deeply. */
+export function checkedBytes(text: string): Buffer | undefined {
   const bytes = Buffer.from(text);
   try {
     checkJson(bytes);
+    return bytes;
   } catch {
     return undefined;
   }
-  const start = spaceFrom(textOf(bytes), 0);
+}
+
+/** The first members of the object at `start`; undefined for any other value. */
+export function jsonMembersAt(bytes: Buffer, start: number): Members | undefined {
   return bytes[start] === OPEN_BRACE ? membersIn(bytes, start, true) : undefined;
 }
 
@@ -47,17 +57,17 @@ function membersIn(bytes: Buffer, start: number, mayNest: boolean): Members {
   const members = new Map<string, unknown>();
   for (const { key, start: at, end } of firstMembersOf(bytes, start, MAX_MEMBERS)) {
     const isNested = mayNest && bytes[at] === OPEN_BRACE && nestedKinds(key) !== undefined;
-    const scalar = isNested ? undefined : scalarIn(bytes, at, end);
-    members.set(
-      key,
-      isNested ? membersIn(bytes, at, false) : scalar === undefined ? UNREAD : scalar,
-    );
+    const value = isNested ? membersIn(bytes, at, false) : scalarIn(bytes, at, end);
+    // PHP sends an empty object as an empty array.
+    members.set(key, value === undefined ? (end - at === EMPTY ? [] : UNREAD) : value);
   }
   return [...members];
 }
 
-/** An object or array of no known meaning. */
-const UNREAD = {};
+/** The length of `[]`. */
+const EMPTY = 2;
+/** In place of an object or array of no known meaning. It is no object of counts. */
+const UNREAD = [null];
 
 function membersOfList(value: OtlpValue | undefined): Members | undefined {
   return value?.kvlistValue?.values?.map(memberOf);
@@ -68,7 +78,7 @@ function memberOf({ key = '', value }: OtlpKeyValue): readonly [string, unknown]
 }
 
 /** The members of a decoded object; undefined for any other value. */
-export function membersOfJson(value: unknown): Members | undefined {
+function membersOfJson(value: unknown): Members | undefined {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return undefined;
   return Object.entries(value);
 }

@@ -200,6 +200,29 @@ t.test(
   },
 );
 
+t.test('the first 256 members of the usage in the outputs of a call count', async (t) => {
+  const names = (count: number) => Array.from({ length: count }, (_, i) => `"n${i}":[1]`).join();
+  for (const [key, place] of [
+    ['gcp.vertex.agent.llm_response', '"x":{"usage_metadata":1},"usage_metadata"'],
+    ['genkit:output', '"usage":5,"\\u0075sage"'],
+  ] as const) {
+    const usageOf = (text: string) => {
+      const attributes = attributesOf({ 'gen_ai.operation.name': 'chat', [key]: text });
+      return read(spanOf(0, { attributes })).observation.usage;
+    };
+    const many = (count: number) =>
+      usageOf(` {${names(300)},${place}:{"input":7,${names(count)},"output":2}}`);
+    t.same(many(254), { input_tokens: 7, output_tokens: 2, total_tokens: 9 }, key);
+    t.same(many(255), { input_tokens: 7, total_tokens: 7 }, key);
+    t.equal(usageOf(`{${place}:{"input":7}`), null);
+    const list = { stringValue: `{${names(300)},${place}:{"input_token_details":[1]}}` };
+    const attributes = [...attributesOf({ 'gen_ai.operation.name': 'chat' }), { key, value: list }];
+    t.match(read(spanOf(0, { attributes })).observation.details?.ignored, [
+      { path: `attributes.${key}.input_token_details` },
+    ]);
+  }
+});
+
 t.test('a JSON text above 1 MiB gives no counts and no tags', async (t) => {
   const observed = (key: string, text: string) => {
     const attributes = [{ key, value: { stringValue: text } }];
