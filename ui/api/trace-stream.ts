@@ -10,6 +10,8 @@ type Follower = {
   readonly onBroken: () => void;
   /** The daemon left out changes, because they came faster than the page reads. */
   readonly onLagged?: () => void;
+  /** The daemon refused the stream, and refuses the project as well. The stream is opened again until the page ends it. */
+  readonly onRefused?: () => void;
 };
 
 /** Milliseconds until a stream that the daemon refused is opened again. */
@@ -17,7 +19,7 @@ const RETRY_MS = 3_000;
 
 /** Follows the traces of a project that are new or change, and match the query. Returns the function that ends it. */
 export function followTraces(project: string, query: string, follower: Follower): () => void {
-  const { onTrace, onLeft, onOpen, onBroken, onLagged } = follower;
+  const { onTrace, onLeft, onOpen, onBroken, onLagged, onRefused } = follower;
   let source: EventSource | undefined;
   let retry: ReturnType<typeof setTimeout> | undefined;
   const cancel = new AbortController();
@@ -28,8 +30,9 @@ export function followTraces(project: string, query: string, follower: Follower)
       () => undefined,
       (error: unknown) => ApiFailure.of(error),
     );
-    if (signal.aborted || failure?.isFinal === true) return;
+    if (signal.aborted) return;
     retry = setTimeout(open, RETRY_MS);
+    if (failure?.isFinal === true) onRefused?.();
   };
   const open = (): void => {
     const asked = { q: query, left: onLeft !== undefined || undefined };

@@ -18,6 +18,11 @@ const heading = (name: string) => page.getByRole('heading', { level: 1, name, ex
 const alert = (text: string) => page.getByRole('alert').filter({ hasText: text });
 const dialog = page.getByRole('dialog');
 
+/** The page goes to the background, or comes back. */
+const HIDE = (state: string): string => `
+  Object.defineProperty(document, 'visibilityState', { configurable: true, value: '${state}' });
+  document.dispatchEvent(new Event('visibilitychange'));`;
+
 t.test('a page whose code cannot load keeps the address until the daemon answers', async (t) => {
   await ui.open('/traces');
   await ui.daemon.end('SIGKILL');
@@ -96,29 +101,66 @@ t.test(
 );
 
 t.test('asks no more for a live list that the daemon refused for good', async (t) => {
-  ui.provoked.add(403);
+  ui.provoked.add(400).add(403);
   const asked: string[] = [];
   const refusal = { code: 'forbidden', message: 'Not for this session.' };
-  await page.route(/\/api\/v1\/projects\/[^/?]+/, async (route) => {
-    asked.push(new URL(route.request().url()).pathname);
-    await route.fulfill({ status: 403, json: refusal });
-  });
-  await page.clock.install();
-  // A stream hides its status, so the page asks for the project, too.
-  const ofProject = page.waitForResponse(/\/projects\/proj_\w+$/);
-  await ui.open('/traces?live=1');
-  await alert('Not for this session.').waitFor();
-  await (await ofProject).finished();
-  const before = asked.length;
-  await page.clock.runFor(120_000);
-  // The requests of the page come before this one.
-  await page.evaluate("fetch('/api/v1/projects/last')");
-  t.strictSame(asked.slice(before), ['/api/v1/projects/last']);
-  await page.unrouteAll();
-  await page.getByRole('button', { name: 'Retry' }).click();
-  await alert('Not for this session.').waitFor({ state: 'detached' });
-  await page.clock.resume();
+  const ofProject = /\/api\/v1\/projects\/[^/?]+/;
+  // With 400, the daemon still answers about the project of the page.
+  const refusals = [
+    { of: ofProject, status: 403 },
+    { of: /\/(traces|stats|facets)\b.*\?/, status: 400 },
+  ];
+  for (const { of, status } of refusals) {
+    asked.length = 0;
+    await page.route(ofProject, async (route) => {
+      asked.push(new URL(route.request().url()).pathname);
+      if (of.test(route.request().url())) await route.fulfill({ status, json: refusal });
+      else await route.continue();
+    });
+    await page.clock.install();
+    await ui.open('/traces?live=1');
+    await alert('Not for this session.').waitFor();
+    // An answer about the project that is on its way may be the last one.
+    await page.clock.runFor(10_000);
+    await page.evaluate("fetch('/api/v1/projects/last')");
+    asked.length = 0;
+    await page.clock.runFor(120_000);
+    // The requests of the page come before this one.
+    await page.evaluate("fetch('/api/v1/projects/last')");
+    t.strictSame(asked, ['/api/v1/projects/last'], String(status));
+    await page.unrouteAll();
+    const stream = page.waitForRequest(/\/traces\/stream\?/);
+    await page.getByRole('button', { name: 'Retry' }).click();
+    await alert('Not for this session.').waitFor({ state: 'detached' });
+    await stream;
+    await page.getByText('The stream is interrupted').waitFor({ state: 'detached' });
+    await page.clock.resume();
+  }
 });
+
+t.test(
+  'a live list whose stream is refused for good says why, and follows again after a retry',
+  async (t) => {
+    ui.provoked.add(403);
+    const refusal = { code: 'forbidden', message: 'Not for this session.' };
+    await ui.open('/traces?live=1');
+    await page.getByRole('figure', { name: 'Traces over time' }).waitFor();
+    await page.route(/\/api\/v1\/projects\//, (route) =>
+      route.fulfill({ status: 403, json: refusal }),
+    );
+    // The stream of a page in the background is closed, and opened again later.
+    await page.evaluate(HIDE('hidden'));
+    await page.evaluate(HIDE('visible'));
+    await alert('Not for this session.').waitFor();
+    await page.unrouteAll();
+    const stream = page.waitForRequest(/\/traces\/stream\?/);
+    await page.getByRole('button', { name: 'Retry' }).click();
+    await stream;
+    await alert('Not for this session.').waitFor({ state: 'detached' });
+    await page.getByText('The stream is interrupted').waitFor({ state: 'detached' });
+    t.pass('the stream is open');
+  },
+);
 
 t.test('says that the sign-in has ended, and goes on with the page', async (t) => {
   // Those of the tests whose daemon was away.

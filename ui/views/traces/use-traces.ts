@@ -45,7 +45,9 @@ export function useTraces(asked: Asked, isLive: boolean): TraceList {
   });
   const [changes, setChanges] = useState<Changes>(NO_CHANGES);
   const [isBroken, setBroken] = useState(false);
-  const isFollowing = useIsVisible() && isLive && key !== undefined;
+  // The daemon refuses the stream of a list that it refused, too. A retry that succeeds opens the stream again.
+  const isRefused = list.reloadFailure?.isFinal === true;
+  const isFollowing = useIsVisible() && isLive && key !== undefined && !isRefused;
   const loaded = useMemo(
     () => pages?.reduce<readonly Trace[]>((all, page) => joined(all, page.traces), []),
     [pages?.[0], pages?.length],
@@ -121,7 +123,6 @@ type Reasons = {
 /** Milliseconds until a live list is read again; undefined if the stream suffices. */
 function whenAgain({ failure, hasMany, mayAge }: Reasons): number | undefined {
   // Changes may be missing, and no later event brings them.
-  if (failure?.isFinal === true) return undefined;
   if (failure !== undefined) return Math.max(RETRY_MS, (failure.retryAfter ?? 0) * 1_000);
   if (hasMany) return MANY_MS;
   return mayAge ? AGED_MS : undefined;
@@ -167,6 +168,8 @@ function follow(project: string, query: string, { put, reload, setBroken }: Rece
     },
     onBroken: () => setBroken(true),
     onLagged: reload,
+    // The list has a failure then, with a retry.
+    onRefused: reload,
   });
   const timer = setInterval(() => {
     if (waiting.length === 0) return;
