@@ -227,23 +227,29 @@ function roleOf(role: string): string {
 
 /**
  * Puts results of tool calls beside their calls, and leaves out messages that had nothing else. Some clients begin the ids again with each
- * turn: a result belongs to the first call before it that has its id and no result yet.
+ * turn: a result belongs to the first call before it that has its id and no result yet. A call that got none does not wait for that of a
+ * call with its id in a later turn.
  */
 function paired(messages: readonly Message[]): Message[] {
-  const waiting = new Map<string, ToolCall[]>();
+  const waiting = new Map<string, { turn: number; calls: ToolCall[] }>();
   const results = new Map<MessagePart, readonly MessagePart[]>();
   const placed = new Set<MessagePart>();
-  for (const part of messages.flatMap(({ parts }) => parts)) {
-    if (part.type === 'tool_call' && part.id !== undefined) {
-      const calls = waiting.get(part.id);
-      if (calls === undefined) waiting.set(part.id, [part]);
-      else calls.push(part);
+  let turn = 0;
+  for (const { role, parts } of messages) {
+    // Some clients send results with the role of a user.
+    if (role === 'user' && !parts.some(({ type }) => type === 'tool_result')) turn += 1;
+    for (const part of parts) {
+      if (part.type === 'tool_call' && part.id !== undefined) {
+        const before = waiting.get(part.id);
+        if (before?.turn === turn) before.calls.push(part);
+        else waiting.set(part.id, { turn, calls: [part] });
+      }
+      if (part.type !== 'tool_result' || part.id === undefined) continue;
+      const call = waiting.get(part.id)?.calls.shift();
+      if (call === undefined) continue;
+      results.set(call, part.parts);
+      placed.add(part);
     }
-    if (part.type !== 'tool_result' || part.id === undefined) continue;
-    const call = waiting.get(part.id)?.shift();
-    if (call === undefined) continue;
-    results.set(call, part.parts);
-    placed.add(part);
   }
   const withResult = (part: MessagePart): MessagePart => {
     const result = results.get(part);

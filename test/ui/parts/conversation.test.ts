@@ -295,6 +295,17 @@ t.test('pairs results with calls whose ids begin again with each turn', async (t
     'assistant: f({"text":"a"}) = of a',
     'assistant: f({"text":"b"}) = of b',
   ]);
+  const ask = { role: 'user', content: 'again' };
+  t.same(brief(conversationOf([call('a'), ask, call('b'), result('of b')], null)), [
+    'assistant: f({"text":"a"})',
+    'user: again',
+    'assistant: f({"text":"b"}) = of b',
+  ]);
+  const approval = [call('a'), ask, result('of a')];
+  t.same(brief(conversationOf(approval, null)), [
+    'assistant: f({"text":"a"}) = of a',
+    'user: again',
+  ]);
 });
 
 t.test('keeps the digits of large integers in the arguments of a call', async (t) => {
