@@ -41,8 +41,10 @@ export function rangeKey({ name, from, to }: Range): string {
   return name === 'custom' ? JSON.stringify([from, to]) : name;
 }
 
+/** A time of day that names no zone is UTC, as every time of the pages; a browser would take its own zone. */
 function timeOf(text: string | null): string | undefined {
-  const at = Date.parse(text ?? '');
+  const isWithoutZone = /T[\d:.]+$/i.test(text ?? '');
+  const at = Date.parse(isWithoutZone ? `${text}Z` : (text ?? ''));
   return Number.isNaN(at) ? undefined : new Date(at).toISOString();
 }
 

@@ -158,6 +158,21 @@ t.test('the text of a range is in UTC, and says so', async (t) => {
   t.match(of('to=2025-12-31T23:30:00Z'), /^Until Dec 31, 2025, 11:30.PM UTC$/);
 });
 
+t.test('a time of day in an address is UTC if it names no zone', async (t) => {
+  const before = process.env['TZ'];
+  t.teardown(() => {
+    process.env['TZ'] = before ?? 'Etc/UTC';
+  });
+  process.env['TZ'] = 'Asia/Kolkata';
+  const of = (from: string) => rangeOf(new URLSearchParams({ from }), NOW).from;
+  for (const text of ['2026-11-02T10:00', '2026-11-02T10:00:00', '2026-11-02t10:00:00.000']) {
+    t.equal(of(text), '2026-11-02T10:00:00.000Z', text);
+  }
+  t.equal(of('2026-11-02'), '2026-11-02T00:00:00.000Z');
+  t.equal(of('2026-11-02T10:00Z'), '2026-11-02T10:00:00.000Z');
+  t.equal(of('2026-11-02T10:00+05:30'), '2026-11-02T04:30:00.000Z');
+});
+
 t.test('tells ranges apart by their bounds, and relative ones by their name', async (t) => {
   const of = (text: string, now = NOW) => rangeKey(rangeOf(new URLSearchParams(text), now));
   t.equal(of('range=24h'), of('range=24h', NOW + 1));
