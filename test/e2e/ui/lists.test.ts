@@ -4,7 +4,9 @@ import { HOSTILE, onPhone, startUi } from './rig.ts';
 
 t.setTimeout(240_000);
 
-const ui = await startUi(t);
+// A search that ends early waits for a person.
+const limits = { page_time: '30s', page_timeout: '60s' };
+const ui = await startUi(t, { daemon: { config: { service: { limits } } } });
 const { page } = ui;
 const HOUR = 3_600_000;
 
