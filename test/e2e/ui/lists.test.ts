@@ -303,6 +303,22 @@ t.test('chooses a range of the bars by the keyboard', async (t) => {
   await page.getByRole('button', { name: /^Range: .* UTC$/ }).waitFor();
 });
 
+t.test('a mark goes when the bars of a live list are other ones', async (t) => {
+  await page.clock.install();
+  await ui.open('/traces?range=24h&live=1');
+  const figure = page.getByRole('figure', { name: 'Traces over time' });
+  await figure.getByText('3 traces').waitFor();
+  await page.getByRole('slider', { name: 'Range of time' }).focus();
+  await page.keyboard.press('ArrowLeft');
+  await figure.locator('.bar-selection').waitFor();
+  await page.clock.fastForward(HOUR);
+  await figure.locator('.bar-selection').waitFor({ state: 'detached' });
+  await figure.getByText('3 traces').waitFor();
+  await page.keyboard.press('Enter');
+  t.match(page.url(), /range=24h/);
+  await page.clock.resume();
+});
+
 t.test('opens a trace by the keyboard only', async (t) => {
   await ui.open('/traces');
   await rows().first().waitFor();

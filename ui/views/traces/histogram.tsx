@@ -1,5 +1,5 @@
 import type { JSX } from 'preact';
-import { useRef, useState } from 'preact/hooks';
+import { useEffect, useRef, useState } from 'preact/hooks';
 import { readStats } from '../../api/reading.ts';
 import type { Stats } from '../../api/types.ts';
 import { grouped } from '../../parts/format.ts';
@@ -35,6 +35,8 @@ export function Histogram({ project, query, range, every, onSelect }: Props): JS
   const bars = data === undefined ? [] : barsIn(data.stats, data.span);
   const step = data === undefined ? 1 : STEP_MS[data.span.step];
   const [marked, setMarked] = useState<Marked | undefined>();
+  // The bars of a live list move on, and those of another range are other ones: a mark on them would name another time.
+  useEffect(() => setMarked(undefined), [bars[0]?.at, step]);
   const named = markedText(bars, marked, step);
   const total = bars.reduce((sum, bar) => sum + bar.traces, 0);
   const failed = bars.reduce((sum, bar) => sum + bar.failed, 0);
