@@ -31,6 +31,29 @@ async function projects(): Promise<readonly Project[]> {
   return (await ui.admin<{ projects: Project[] }>('GET', '/projects')).projects;
 }
 
+t.test('creates a project once if the list of projects fails', async (t) => {
+  const before = await projects();
+  ui.provoked.add(503);
+  await ui.open('/settings/projects');
+  await rowOf('default').waitFor();
+  const problem = { code: 'unavailable', message: 'The store is away.' };
+  await page.route(/\/api\/v1\/projects$/, (route) =>
+    route.request().method() === 'GET'
+      ? route.fulfill({ status: 503, json: problem })
+      : route.continue(),
+  );
+  await press('Create project');
+  await dialog().getByLabel('Name').fill('once');
+  await dialog().getByRole('button', { name: 'Create project' }).click();
+  await dialog().waitFor({ state: 'detached' });
+  await rowOf('once').getByText('current').waitFor();
+  await page.unrouteAll();
+  const added = (await projects()).slice(before.length);
+  t.match(added, [{ name: 'once' }]);
+  t.equal(added.length, 1);
+  await ui.admin('DELETE', `/projects/${added[0]?.id}`);
+});
+
 t.test('creates, renames, limits and switches projects', async (t) => {
   await ui.open('/settings/projects');
   await press('Create project');

@@ -16,7 +16,9 @@ export function CreateProject({ onClose }: Closing): JSX.Element {
   const [name, setName] = useState('');
   const run = async (): Promise<void> => {
     const created = await send<Project>('POST', '/projects', { body: { name } });
-    await loadProjects();
+    projects.value = [...(projects.value ?? []), created];
+    // The project is there, so a failure is no reason to ask again: a second click would create another one.
+    await loadProjects().catch(() => undefined);
     chooseProject(created.id);
     done('The project is created, and is the project of the pages now.');
   };
