@@ -7,10 +7,18 @@ export type Series = {
 };
 
 /** A value of a group within one period. */
-export type Sample = { readonly time: number; readonly group: string; readonly value: number };
+export type Sample = { readonly time: number; readonly group: Group; readonly value: number };
 
-/** The name of the series that sums up the small groups. */
+/** The value that the samples of a group have; null for those without one. */
+export type Group = string | null;
+
+/** The id and the label of the series that sums up the small groups. */
 export const OTHERS = 'Others';
+
+/** The id of a group. No value of a client has that of another group, or `OTHERS`. */
+export function idOf(group: Group): string {
+  return group === null ? 'no value' : `value ${group}`;
+}
 
 /** Distances of two labels on an axis of counts, ascending: a label between two counts means nothing. */
 export const WHOLE_STEPS: number[] = Array.from({ length: 15 }, (_, power) => power)
@@ -44,13 +52,18 @@ export function periodsBetween(from: number, to: number, stepMs: number): readon
 export function seriesOf(
   times: readonly number[],
   samples: readonly Sample[],
+  labelOf: (group: Group) => string = String,
   most = 5,
 ): readonly Series[] {
-  const sums = new Map<string, number>();
+  const sums = new Map<Group, number>();
   for (const { group, value } of samples) sums.set(group, (sums.get(group) ?? 0) + value);
   const ranked = [...sums].sort(([, a], [, b]) => b - a).map(([group]) => group);
   const isCut = ranked.length > most + 1;
-  const shown = isCut ? [...ranked.slice(0, most), OTHERS] : ranked;
+  const shown = (isCut ? ranked.slice(0, most) : ranked).map((group) => ({
+    id: idOf(group),
+    label: labelOf(group),
+  }));
+  if (isCut) shown.push({ id: OTHERS, label: OTHERS });
   const rows = new Map(ranked.map((group, rank) => [group, Math.min(rank, shown.length - 1)]));
   const columns = new Map(times.map((time, index) => [time, index]));
   const values = shown.map(() => times.map(() => 0));
@@ -59,7 +72,7 @@ export function seriesOf(
     const column = columns.get(time);
     if (row !== undefined && column !== undefined) row[column] = (row[column] ?? 0) + value;
   }
-  return shown.map((id, index) => ({ id, label: id, values: values[index] ?? [] }));
+  return shown.map((each, index) => ({ ...each, values: values[index] ?? [] }));
 }
 
 /** The tops of stacked bars, the last series at the bottom: each is its own value and those of the series after it. */

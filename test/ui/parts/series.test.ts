@@ -43,8 +43,8 @@ t.test('the group with the largest sum is the first series', async (t) => {
     { time: HOUR, group: 'small', value: 2 },
   ];
   t.strictSame(seriesOf([0, HOUR], samples), [
-    { id: 'large', label: 'large', values: [0, 5] },
-    { id: 'small', label: 'small', values: [1, 2] },
+    { id: 'value large', label: 'large', values: [0, 5] },
+    { id: 'value small', label: 'small', values: [1, 2] },
   ]);
 });
 
@@ -58,6 +58,24 @@ t.test('one group past the limit stays; two are summed up', async (t) => {
   const seven = seriesOf([0], [...six, sample('g', 1)]);
   t.equal(seven.length, 6);
   t.strictSame(seven.at(-1), { id: OTHERS, label: OTHERS, values: [4 + 1] });
+});
+
+t.test('a value that has the name of another series keeps its own', async (t) => {
+  const groups = [OTHERS, '(other)', null, 'no value', 'a', 'b', 'c'];
+  const samples = groups.map((group, index) => ({ time: 0, group, value: 9 - index }));
+  const series = seriesOf([0], samples, (group) => group ?? '(other)');
+  t.strictSame(
+    series.map(({ label, values }) => [label, ...values]),
+    [
+      [OTHERS, 9],
+      ['(other)', 8],
+      ['(other)', 7],
+      ['no value', 6],
+      ['a', 5],
+      [OTHERS, 4 + 3],
+    ],
+  );
+  t.equal(new Set(series.map(({ id }) => id)).size, series.length, 'no id twice');
 });
 
 const samples = fc.array(

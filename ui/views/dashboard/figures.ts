@@ -41,7 +41,7 @@ export function samplesOf(groups: readonly Group[], field: PointField): readonly
   return groups.flatMap(({ key, points }) =>
     points.map((point) => ({
       time: Date.parse(point.time),
-      group: nameOf(key),
+      group: key,
       value: point[field] ?? 0,
     })),
   );

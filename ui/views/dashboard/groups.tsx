@@ -7,8 +7,8 @@ import { Failure } from '../../parts/failure.tsx';
 import { cost, count, duration } from '../../parts/format.ts';
 import { Link } from '../../parts/link.tsx';
 import { RecordTable } from '../../parts/record-table.tsx';
-import type { Series } from '../../parts/series.ts';
-import { seriesOf } from '../../parts/series.ts';
+import type { Group } from '../../parts/series.ts';
+import { idOf, seriesOf } from '../../parts/series.ts';
 import { Tabs } from '../../parts/tabs.tsx';
 import { nameText } from '../../parts/text-pieces.ts';
 import { projects } from '../../state/projects.ts';
@@ -73,14 +73,14 @@ export function Groups({ project, asked, times, query }: Props): JSX.Element {
             label={`${hasCost ? 'Cost' : 'Traces'} by ${tab.toLowerCase()}`}
             times={times}
             format={hasCost ? cost : count}
-            series={named(seriesOf(times, samplesOf(groups, measure)), field)}
+            series={seriesOf(times, samplesOf(groups, measure), labelOf(field))}
           />
         )}
         {groups.length > 0 && (
           <RecordTable
             label={`By ${tab.toLowerCase()}`}
             rows={groups}
-            keyOf={({ key }) => nameOf(key)}
+            keyOf={({ key }) => idOf(key)}
             columns={[
               {
                 name: tab,
@@ -168,7 +168,6 @@ function nameOfProject(id: string): string {
 }
 
 /** Series of projects have their names; those of other fields have the value. */
-function named(series: readonly Series[], field: string): readonly Series[] {
-  if (field !== 'project') return series;
-  return series.map((each) => ({ ...each, label: nameOfProject(each.id) }));
+function labelOf(field: string): (group: Group) => string {
+  return (group) => (field === 'project' && group !== null ? nameOfProject(group) : nameOf(group));
 }

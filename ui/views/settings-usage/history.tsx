@@ -10,6 +10,7 @@ import { nameOfKey } from '../../parts/key-name.ts';
 import { Link } from '../../parts/link.tsx';
 import { Loading } from '../../parts/loading.tsx';
 import { RecordTable } from '../../parts/record-table.tsx';
+import type { Group } from '../../parts/series.ts';
 import { periodsBetween, seriesOf } from '../../parts/series.ts';
 import { rejectedByCode } from '../../parts/usage-history.ts';
 import { project, projects } from '../../state/projects.ts';
@@ -121,10 +122,9 @@ function Shown({ data, measure, of }: ShownProps): JSX.Element {
   ).data?.keys;
   const step = by === 'day' ? DAY_MS : HOUR_MS;
   const times = periodsBetween(Date.parse(data.from), Date.parse(data.to), step);
-  const series = seriesOf(times, samplesOf(data.usage, measure, grouping)).map((each) => ({
-    ...each,
-    label: grouping === 'key' ? nameOfKey(each.id, keys) : projectLabel(each.id),
-  }));
+  const labelOf = (group: Group): string =>
+    grouping === 'key' ? nameOfKey(group ?? '', keys) : projectLabel(group ?? '');
+  const series = seriesOf(times, samplesOf(data.usage, measure, grouping), labelOf);
   const rejected = rejectedByCode(data.usage);
   const label = MEASURES.find(({ name }) => name === measure)?.label ?? '';
   return (
@@ -165,6 +165,5 @@ function Shown({ data, measure, of }: ShownProps): JSX.Element {
 }
 
 function projectLabel(id: string): string {
-  if (!id.startsWith('proj_')) return id;
   return projects.value?.find((each) => each.id === id)?.name ?? `deleted ${id}`;
 }

@@ -36,7 +36,8 @@ t.test('gives a value for each time, and no latency where no trace ended', async
 
 t.test('names values whose text is not kept', async (t) => {
   const samples = samplesOf([{ key: null, points: POINTS }], 'traces');
-  t.match(samples[0], { time: TIMES[1], group: '(other)', value: 3 });
+  t.match(samples[0], { time: TIMES[1], group: null, value: 3 });
+  t.equal(nameOf(null), '(other)');
   t.equal(nameOf('gpt'), 'gpt');
 });
 
