@@ -259,7 +259,7 @@ function libraryOptions(limits: GrpcLimits) {
 const CANCELLED_PER_PLACE = 2;
 
 /**
- * Bounds the calls that a client resets at once; a few more may follow each second. To begin a call and reset it costs 50 µs, and Node's
+ * Bounds the calls that a client resets at once, and in each second from then on: deadlines of half a second may all pass. To begin a call and reset it costs 50 µs, and Node's
  * bound of 1,000 holds the event loop for as many of them as one read of a connection has.
  */
 function boundResets(server: object, { maxConcurrentStreams }: GrpcLimits): void {
@@ -269,7 +269,7 @@ function boundResets(server: object, { maxConcurrentStreams }: GrpcLimits): void
       'this version of @grpc/grpc-js is not supported: it has no commonServerOptions',
     );
   settings.streamResetBurst = CANCELLED_PER_PLACE * maxConcurrentStreams;
-  settings.streamResetRate = maxConcurrentStreams;
+  settings.streamResetRate = settings.streamResetBurst;
 }
 
 /** The library's HTTP/2 server, which is not public. Only its streams show repeated headers. */
