@@ -250,7 +250,7 @@ const MAX_CUSTOM_FIELDS = NARROW_LIMITS.CUSTOM_FIELDS / 2;
 /** The most token counts of one event; clients send about ten. */
 const MAX_COUNTS = 64;
 
-/** The counts of an object of token counts, limited to the first 64 names; null if there are none. */
+/** The counts of an object of token counts, limited to the names of its first 64 members; null if there are none. */
 export function tokenUsageAt(
   index: JsonIndex,
   position: number,
@@ -279,9 +279,7 @@ export function takeCounts(
   notes: Notes,
   keepsUnknown = true,
 ): void {
-  let read = 0;
   for (const [name, member] of lastMembers(bytes, start)) {
-    if (read++ === MAX_COUNTS) break;
     const nested = nestedKinds(name);
     if (nested !== undefined && bytes[member.start] === OPEN_BRACE) {
       for (const [inner, place] of lastMembers(bytes, member.start)) {
