@@ -24,8 +24,8 @@ import { createLogger } from '../../../src/telemetry/logger.ts';
 import { daemonEntry } from '../../helper/daemon-bundle.ts';
 import { PLAIN } from '../../helper/plain-process.ts';
 
-// It starts whole daemons, which takes long where many tests run at once.
-t.setTimeout(90_000);
+// It starts forty daemons and commands one after the other, which takes long where many tests run at once.
+t.setTimeout(300_000);
 
 const ROOT = fileURLToPath(new URL('../../../', import.meta.url));
 const EMBEDDED = join(ROOT, 'config', 'embedded.yaml');
