@@ -61,7 +61,7 @@ const MOST_FIELD_BYTES = 65_536;
 const USUAL_USAGE_BYTES = 512;
 const USAGE_SLOTS = {
   native: [NATIVE.usage],
-  runs: [RUN['outputs.usage_metadata'], RUN['extra.metadata.usage_metadata']],
+  runs: [RUN['outputs.usage_metadata'], RUN['outputs.usage'], RUN['extra.metadata.usage_metadata']],
 } as const;
 /** Keys of attributes, of which a new one takes three microseconds. Clients spend more than 60 bytes on each. */
 const MOST_KEYS = 16_384;

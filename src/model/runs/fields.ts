@@ -18,6 +18,7 @@ const RUN_FIELDS = [
   'extra.invocation_params.model',
   'extra.invocation_params.model_name',
   'outputs.usage_metadata',
+  'outputs.usage',
   'tags',
   'reference_example_id',
   'attachments',

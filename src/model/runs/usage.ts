@@ -6,7 +6,7 @@ import { OPEN_BRACE } from '../json/grammar.ts';
 import { takeCounts, tokenUsageAt } from '../json/item.ts';
 import { placesAt } from '../json/places.ts';
 import type { Member } from '../json/read.ts';
-import { endOf, findMembers, isPresent, startOf } from '../json/read.ts';
+import { endOf, findMembers, isPresent, startOf, typeAt } from '../json/read.ts';
 import type { TokenUsage } from '../observation.ts';
 import { completeUsage, UsageCounts } from '../usage.ts';
 import { RUN } from './fields.ts';
@@ -25,17 +25,16 @@ export function usageOf(
   const { bytes } = index;
   const slot = USAGE_SLOTS.find((slot) => isPresent(index, position, slot));
   const isCall = isModelCall(runType);
-  const isRead = isCall || (slot === undefined && mayBeResult(index, position));
-  const outputs = isRead ? membersAt(index, position, COMMON.outputs, OUTPUTS_READ) : {};
-  // An update without a type may be of a chain that returns the answer of a model.
-  const answered = isCall ? outputs.usage : undefined;
   const counts = new UsageCounts();
-  if (answered !== undefined && bytes[answered.start] === OPEN_BRACE) {
-    const notes = { ignored, path: 'outputs.usage' };
-    takeCounts(counts, bytes, answered.start, notes, slot === undefined);
+  // An update without a type may be of a chain that returns the answer of a model.
+  if (isCall && typeAt(index, position, RUN['outputs.usage']) === 'object') {
+    const start = startOf(index, position, RUN['outputs.usage']);
+    takeCounts(counts, bytes, start, { ignored, path: 'outputs.usage' }, slot === undefined);
   }
   if (slot === undefined) {
-    return counts.usage('anthropic') ?? usageOfResult(bytes, outputs, ignored);
+    const answered = counts.usage('anthropic');
+    if (answered !== null || !(isCall || mayBeResult(index, position))) return answered;
+    return usageOfResult(bytes, membersAt(index, position, COMMON.outputs, OUTPUTS_READ), ignored);
   }
   const path = slot === USAGE_SLOTS[0] ? 'outputs.usage_metadata' : 'extra.metadata.usage_metadata';
   const sent = tokenUsageAt(index, position, slot, 'included', { ignored, path });
@@ -57,7 +56,7 @@ export function isModelCall(runType: string | null): boolean {
 
 const MODEL_RUN_TYPES: ReadonlySet<string> = new Set(['llm', 'embedding', 'generation', 'model']);
 const USAGE_SLOTS = [RUN['outputs.usage_metadata'], RUN['extra.metadata.usage_metadata']];
-const OUTPUTS_READ = ['usage', 'generations', 'llm_output', 'llmOutput'] as const;
+const OUTPUTS_READ = ['generations', 'llm_output', 'llmOutput'] as const;
 
 /** Of the messages of all generations for all prompts. */
 const USAGE_OF_MESSAGES = ['*', '*', 'message', 'kwargs', 'usage_metadata'];

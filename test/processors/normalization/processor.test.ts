@@ -129,6 +129,13 @@ t.test('normalizes a small batch with many keys in a thread', async (t) => {
     nativeEvent({ metadata: {}, usage: { k: 'x'.repeat(bytes - '{"k":""}'.length) } });
   t.equal(await isInThread(nativeBatch([counts(512), counts(66_048)])), false);
   t.equal(await isInThread(nativeBatch([counts(513), counts(66_048)])), true);
+  const answers = (bytes: number) => {
+    const usage = { k: 'x'.repeat(bytes - '{"k":""}'.length) };
+    const run = { id: 'run-1', trace_id: 'run-1', run_type: 'llm', outputs: { usage } };
+    return rawBatch('runs', Buffer.from(JSON.stringify({ post: [run] })), 1);
+  };
+  t.equal(await isInThread(answers(66_048)), false);
+  t.equal(await isInThread(answers(66_049)), true);
   const spans = (count: number) =>
     [8_000, count - 8_000].map((each, span) => ({
       attributes: Object.fromEntries(Array.from({ length: each }, (_, i) => [`${span}.${i}`, 'a'])),
