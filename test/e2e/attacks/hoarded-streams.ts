@@ -1,4 +1,5 @@
 import { EXPORT } from '../../helper/grpc.ts';
+import { http2Frame, literalField } from '../../helper/http2-frame.ts';
 
 const FRAME = { DATA: 0, HEADERS: 1, SETTINGS: 4 } as const;
 const END_HEADERS = 4;
@@ -17,28 +18,17 @@ export function hoardedStreams(key: string, streams: number): Buffer {
       'content-type': 'application/grpc',
       te: 'trailers',
       authorization: `Bearer ${key}`,
-    }).map(([name, value]) => literal(name, value)),
+    }).map(([name, value]) => literalField(name, value)),
   );
   const prefix = Buffer.from([0, 1, 0x80, 0, 0]);
   const calls = Array.from({ length: streams }, (_, i) => [
-    frame(FRAME.HEADERS, END_HEADERS, 2 * i + 1, headers),
-    frame(FRAME.DATA, 0, 2 * i + 1, prefix),
+    http2Frame(FRAME.HEADERS, END_HEADERS, 2 * i + 1, headers),
+    http2Frame(FRAME.DATA, 0, 2 * i + 1, prefix),
   ]);
   const preface = Buffer.from('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n');
-  return Buffer.concat([preface, frame(FRAME.SETTINGS, 0, 0, Buffer.alloc(0)), ...calls.flat()]);
-}
-
-/** A header field of HPACK, not indexed and not compressed; shorter than 127 bytes each. */
-function literal(name: string, value: string): Buffer {
-  const text = (part: string) => Buffer.concat([Buffer.from([part.length]), Buffer.from(part)]);
-  return Buffer.concat([Buffer.from([0]), text(name), text(value)]);
-}
-
-function frame(type: number, flags: number, stream: number, payload: Buffer): Buffer {
-  const head = Buffer.alloc(9);
-  head.writeUIntBE(payload.length, 0, 3);
-  head.writeUInt8(type, 3);
-  head.writeUInt8(flags, 4);
-  head.writeUInt32BE(stream, 5);
-  return Buffer.concat([head, payload]);
+  return Buffer.concat([
+    preface,
+    http2Frame(FRAME.SETTINGS, 0, 0, Buffer.alloc(0)),
+    ...calls.flat(),
+  ]);
 }

@@ -20,6 +20,7 @@ import { aTenant, otlpProtoBody } from '../../helper/batches.ts';
 import { fakeClock } from '../../helper/clock.ts';
 import { bareClient, EXPORT, framed, GZIP, grpcClient } from '../../helper/grpc.ts';
 import { NO_DEADLINE, testListeners } from '../../helper/http.ts';
+import { http2Frame } from '../../helper/http2-frame.ts';
 import { fakeHost, testSettings } from '../../helper/settings.ts';
 import type { Sink } from '../../helper/sink.ts';
 import { acceptInto, createSink, memoryLedger, sinkPipeline } from '../../helper/sink.ts';
@@ -510,10 +511,18 @@ t.test('serves the next call after any bytes on the port', async (t) => {
   await speak(preface);
   await speak(Buffer.concat([Buffer.from(preface), Buffer.alloc(5000, 0x41)]));
   await speak(
-    Buffer.concat([Buffer.from(preface), frame(4, 0, 0), frame(1, 4, 1, Buffer.from([0xff]))]),
+    Buffer.concat([
+      Buffer.from(preface),
+      http2Frame(4, 0, 0),
+      http2Frame(1, 4, 1, Buffer.from([0xff])),
+    ]),
   );
   await speak(
-    Buffer.concat([Buffer.from(preface), frame(4, 0, 0), frame(0, 1, 1, Buffer.alloc(9))]),
+    Buffer.concat([
+      Buffer.from(preface),
+      http2Frame(4, 0, 0),
+      http2Frame(0, 1, 1, Buffer.alloc(9)),
+    ]),
   );
   const huge = await client.call(Buffer.alloc(0), { metadata: { padding: 'x'.repeat(200_000) } });
   t.not(huge.code, 0);
@@ -523,16 +532,6 @@ t.test('serves the next call after any bytes on the port', async (t) => {
   t.strictSame(logger.lines, []);
   await nothingHeld();
 });
-
-/** A frame of HTTP/2. */
-function frame(type: number, flags: number, stream: number, payload = Buffer.alloc(0)): Buffer {
-  const head = Buffer.alloc(9);
-  head.writeUIntBE(payload.length, 0, 3);
-  head.writeUInt8(type, 3);
-  head.writeUInt8(flags, 4);
-  head.writeUInt32BE(stream, 5);
-  return Buffer.concat([head, payload]);
-}
 
 t.test('answers metrics with success, and rejects every data point', async (t) => {
   const { client, sink, nothingHeld } = await receiving(t);

@@ -16,6 +16,7 @@ import { createGrpcListeners } from '../../../src/grpc/listener.ts';
 import { fakeClock } from '../../helper/clock.ts';
 import { bareClient, framed, grpcClient } from '../../helper/grpc.ts';
 import { NO_DEADLINE } from '../../helper/http.ts';
+import { http2Frame, literalField } from '../../helper/http2-frame.ts';
 import { recordingLogger, recordingMetrics } from '../../helper/settings.ts';
 import { advanceUntil, until } from '../../helper/until.ts';
 
@@ -280,26 +281,9 @@ t.test('cuts a connection that resets more calls at once than twice its places',
 /** The head of a call: a POST over http, and literal fields. */
 const HEADERS = Buffer.concat([
   Buffer.from([0x83, 0x86]),
-  ...Object.entries({ ':path': PATH, 'content-type': 'application/grpc' }).map(([name, value]) =>
-    Buffer.from(
-      `\0${String.fromCharCode(name.length)}${name}${String.fromCharCode(value.length)}${value}`,
-    ),
-  ),
+  literalField(':path', PATH),
+  literalField('content-type', 'application/grpc'),
 ]);
-
-function http2Frame(
-  type: number,
-  flags: number,
-  stream: number,
-  payload = Buffer.alloc(0),
-): Buffer {
-  const head = Buffer.alloc(9);
-  head.writeUIntBE(payload.length, 0, 3);
-  head.writeUInt8(type, 3);
-  head.writeUInt8(flags, 4);
-  head.writeUInt32BE(stream, 5);
-  return Buffer.concat([head, payload]);
-}
 
 t.test('closes a connection without HTTP/2 after 10 s', async (t) => {
   const clock = fakeClock();
