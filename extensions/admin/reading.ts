@@ -5,6 +5,7 @@ import type { Tenant } from '../../src/model/batch.ts';
 import type { Refusal } from '../../src/model/errors.ts';
 import { StoreError } from '../../src/model/errors.ts';
 import type { ProjectReads, ProjectRoute } from '../../src/read/project-reads.ts';
+import type { Store } from '../../src/store/store.ts';
 import type { Operation } from './operation.ts';
 import { ANSWERED, operation } from './operation.ts';
 import type { ReadingRequest } from './reading-requests.ts';
@@ -57,6 +58,7 @@ function readingOperation(
       };
       await route.handle(takeOver(), {
         ...{ tenant, store, scoreEditors: [], renderRefusal },
+        isStillAdmitted: () => isStored(store, projectId),
         beforePayloads: (of) => audit.note({ by, projectId, of }),
         beforeWrite: ({ kind, trace, id }) =>
           store.audit.record({
@@ -68,6 +70,15 @@ function readingOperation(
       return ANSWERED;
     },
   });
+}
+
+/** False if the project is deleted. A store that does not answer says nothing about that. */
+async function isStored({ projects }: Store, projectId: string): Promise<boolean> {
+  try {
+    return (await projects.organizationOf(projectId)) !== undefined;
+  } catch {
+    return true;
+  }
 }
 
 /** The form of the errors of this API. */

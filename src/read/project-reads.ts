@@ -17,7 +17,7 @@ export type Reader = {
   readonly beforePayloads?: (of: PayloadSubject) => Promise<void>;
   /** Awaited before something is stored; the request fails if it rejects. */
   readonly beforeWrite?: (of: WrittenSubject) => Promise<void>;
-  /** Whether the client may still read, for answers that last. Absent if the listener itself cuts the answers of others. */
+  /** Whether the client may still read the project, for answers that last. The listener may also cut them itself. Absent: it may. */
   readonly isStillAdmitted?: () => Promise<boolean>;
   /** The body of a POST, if the listener has read and parsed it. */
   readonly body?: unknown;

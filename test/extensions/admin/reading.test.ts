@@ -11,7 +11,7 @@ import { nativeBatch } from '../../helper/batches.ts';
 import { fakeClock } from '../../helper/clock.ts';
 import { ATTACHMENT } from '../../helper/fake-attachments.ts';
 import { anObservation, aTrace } from '../../helper/fake-traces.ts';
-import { until } from '../../helper/until.ts';
+import { advanceUntil, until } from '../../helper/until.ts';
 import { serving, TOKEN } from './serving.ts';
 
 const BATCH = nativeBatch(1);
@@ -75,6 +75,24 @@ t.test('serves the head of an answer that has no length', async (t) => {
   t.equal(refused.status, 400);
   await until(() => reads.heldBytes === 0);
   t.same([reads.exports.taken, reads.streams.taken], [0, 0]);
+});
+
+t.test('a stream of traces ends after its project was deleted', async (t) => {
+  const { url, id, ask, store, clock } = await reading(t);
+  // The last project cannot be deleted.
+  await ask('POST', '/api/v1/projects', { body: { name: 'other' } });
+  const stream = await fetch(`${url}/api/v1/projects/${id}/traces/stream`, {
+    headers: { authorization: `Bearer ${TOKEN}` },
+  });
+  t.equal(stream.status, 200);
+  let hasEnded = false;
+  const text = stream.text().then((read) => {
+    hasEnded = true;
+    return read;
+  });
+  await store.projects.delete(id);
+  await advanceUntil(clock, 1_000, () => hasEnded);
+  t.match(await text, /^: the stream begins/);
 });
 
 t.test('answers errors in the form of the admin API', async (t) => {
