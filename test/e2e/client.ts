@@ -22,7 +22,8 @@ export type Call = {
 /** A connection for each request: the service may close an idle one while a request is on its way. */
 export const oneRequestEach = new Agent();
 
-const sharedAgent = new Agent({ keepAlive: true, maxSockets: 64 });
+/** An agent without a time-out ignores how long a server keeps an idle connection, and may send a request in the moment of its end. */
+const sharedAgent = new Agent({ keepAlive: true, maxSockets: 64, timeout: 60_000 });
 
 /** Sends one HTTP request. An answer before the end of the body counts. */
 export function send(base: string, call: Call): Promise<Answer> {
