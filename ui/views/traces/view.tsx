@@ -11,6 +11,7 @@ import { Menu } from '../../parts/menu.tsx';
 import { PageHead } from '../../parts/page-head.tsx';
 import { RangeMenu } from '../../parts/range-menu.tsx';
 import { ReversedRange } from '../../parts/reversed-range.tsx';
+import { SearchAllTime } from '../../parts/search-all-time.tsx';
 import { SearchBar } from '../../parts/search-bar.tsx';
 import { Switch } from '../../parts/switch.tsx';
 import { useMatches } from '../../state/media.ts';
@@ -142,13 +143,7 @@ function Nothing({ range, isFiltered }: NothingProps): JSX.Element {
     <Empty title={isFiltered ? 'No trace matches' : 'No traces in this range'}>
       {range.name !== 'all' && (
         <p>
-          The range is “{range.label}”.{' '}
-          <button
-            type="button"
-            onClick={() => setQuery({ range: 'all', from: undefined, to: undefined })}
-          >
-            Search all time
-          </button>
+          The range is “{range.label}”. <SearchAllTime />
         </p>
       )}
       {isFiltered ? (
