@@ -170,8 +170,7 @@ function tablesOf(db: DatabaseSync): string[] {
 }
 
 function columnsOf(db: DatabaseSync, table: string): string[] {
-  const columns = rows<{ name: string }>(db, 'SELECT name FROM pragma_table_info(?)');
-  return columns.all(table).map(({ name }) => name);
+  return namesOf(db, 'SELECT name FROM pragma_table_info(?)', table);
 }
 
 function countRows(db: DatabaseSync, table: string): number {
@@ -193,8 +192,8 @@ function copyTable(fresh: DatabaseSync, damaged: string, table: string): boolean
       const insert = fresh.prepare(
         `INSERT OR ${isEmpty ? 'IGNORE' : 'REPLACE'} INTO ${table} (${columns.join(', ')}) VALUES (${places})`,
       );
-      const isWhole = copyRows(old, insert, table, columns, 'ASC');
-      return isWhole || copyRows(old, insert, table, columns, 'DESC');
+      const sources = [...bothEnds(old, table), ...coveringIndexes(old, table, columns)];
+      return sources.some((source) => copyRows(old, insert, columns, source));
     });
   } catch {
     // The schema itself is not readable: no row can be copied.
@@ -208,14 +207,10 @@ function copyTable(fresh: DatabaseSync, damaged: string, table: string): boolean
 function copyRows(
   old: DatabaseSync,
   insert: StatementSync,
-  table: string,
   columns: readonly string[],
-  direction: 'ASC' | 'DESC',
+  source: string,
 ): boolean {
-  const readable = tuples<SQLOutputValue[]>(
-    old,
-    `SELECT ${columns.join(', ')} FROM ${table}${orderOf(old, table, direction)}`,
-  );
+  const readable = tuples<SQLOutputValue[]>(old, `SELECT ${columns.join(', ')} FROM ${source}`);
   let isWhole = true;
   try {
     for (const row of readable.iterate()) {
@@ -233,15 +228,47 @@ function copyRows(
   return isWhole;
 }
 
-/** The order of the pages of the table itself, so that damage to an index loses no row. */
-function orderOf(old: DatabaseSync, table: string, direction: string): string {
+/** The pages of the table itself, from both ends, so that damage to an index loses no row. */
+function bothEnds(old: DatabaseSync, table: string): string[] {
   const info = rows<{ wr: number }>(old, 'SELECT wr FROM pragma_table_list(?)').get(table);
-  if (info?.wr === 0) return ` NOT INDEXED ORDER BY rowid ${direction}`;
-  const key = rows<{ name: string }>(
+  if (info?.wr === 0) {
+    return ['ASC', 'DESC'].map((direction) => `${table} NOT INDEXED ORDER BY rowid ${direction}`);
+  }
+  const key = namesOf(old, 'SELECT name FROM pragma_table_info(?) WHERE pk > 0 ORDER BY pk', table);
+  return key.length === 0 ? [table] : inBothDirections(table, key);
+}
+
+/**
+ * The indexes that have every column, from both ends: a second copy of the rows. That of `queue_branches` decides which
+ * destination gets the entries of a queue.
+ */
+function coveringIndexes(old: DatabaseSync, table: string, columns: readonly string[]): string[] {
+  const indexes = namesOf(
     old,
-    'SELECT name FROM pragma_table_info(?) WHERE pk > 0 ORDER BY pk',
-  )
-    .all(table)
-    .map(({ name }) => `${name} ${direction}`);
-  return key.length === 0 ? '' : ` ORDER BY ${key.join(', ')}`;
+    'SELECT name FROM pragma_index_list(?) WHERE NOT partial ORDER BY seq',
+    table,
+  );
+  const alias = namesOf(
+    old,
+    "SELECT name FROM pragma_table_info(?) WHERE pk = 1 AND upper(type) = 'INTEGER'",
+    table,
+  );
+  return indexes.flatMap((index) => {
+    const stored = 'SELECT name FROM pragma_index_xinfo(?) WHERE name IS NOT NULL ORDER BY seqno';
+    const order = namesOf(old, stored, index);
+    const isCovering = columns.every((name) => order.includes(name) || alias.includes(name));
+    return isCovering ? inBothDirections(`${table} INDEXED BY ${index}`, order) : [];
+  });
+}
+
+function inBothDirections(source: string, order: readonly string[]): string[] {
+  return ['ASC', 'DESC'].map((direction) => {
+    return `${source} ORDER BY ${order.map((name) => `${name} ${direction}`).join(', ')}`;
+  });
+}
+
+function namesOf(db: DatabaseSync, text: string, about: string): string[] {
+  return rows<{ name: string }>(db, text)
+    .all(about)
+    .map(({ name }) => name);
 }

@@ -17,7 +17,10 @@ import { recordingLogger } from '../../helper/settings.ts';
 
 const PAGE = 4096;
 const TABLES = `CREATE TABLE keys (id TEXT PRIMARY KEY, hash TEXT) STRICT;
-  CREATE TABLE bodies (n INTEGER PRIMARY KEY, body TEXT) STRICT`;
+  CREATE TABLE bodies (n INTEGER PRIMARY KEY, body TEXT) STRICT;
+  CREATE TABLE branches (id INTEGER PRIMARY KEY, queue TEXT, branch TEXT, UNIQUE (queue, branch)) STRICT;
+  CREATE TABLE pairs (batch INTEGER, trace INTEGER, PRIMARY KEY (batch, trace)) STRICT, WITHOUT ROWID;
+  CREATE INDEX pairs_by_trace ON pairs (trace)`;
 
 function create(file: string): void {
   const db = new DatabaseSync(file);
@@ -37,6 +40,10 @@ function damaged(
   for (let i = 0; i < 300; i++) key.run(`key-${i}`, 'h'.repeat(40));
   const body = db.prepare('INSERT INTO bodies VALUES (?, ?)');
   for (let i = 0; i < 30; i++) body.run(i, 'b'.repeat(3000));
+  const branch = db.prepare('INSERT INTO branches VALUES (?, ?, ?)');
+  for (const id of [7, 8, 3]) branch.run(id, 'queue', `branch-${id}`);
+  const pair = db.prepare('INSERT INTO pairs VALUES (?, ?)');
+  for (let i = 0; i < 300; i++) pair.run(i, 1000 - i);
   const roots = new Map(
     db
       .prepare('SELECT name, rootpage FROM sqlite_schema')
@@ -71,6 +78,42 @@ t.test('damage to an index loses no row', async (t) => {
     { name: 'bodies', rows: 30, isComplete: true },
   ]);
   t.equal(countIn(file, 'keys'), 300);
+});
+
+t.test('a damaged table is copied from an index that has all its columns', async (t) => {
+  const file = damaged(t, (content, rootOf) => {
+    zeroPage(content, rootOf('branches'));
+    zeroPage(content, rootOf('pairs'));
+  });
+  const { tables } = salvage({ file, create, essential: ['keys'] });
+  t.match(tables, [
+    { name: 'keys', rows: 300, isComplete: true },
+    { name: 'bodies', rows: 30, isComplete: true },
+    { name: 'branches', rows: 3, isComplete: true },
+    { name: 'pairs', rows: 300, isComplete: true },
+  ]);
+  const db = new DatabaseSync(file, { readOnly: true });
+  t.same(
+    db.prepare('SELECT id, queue, branch FROM branches ORDER BY id').all(),
+    [3, 7, 8].map((id) => ({ id, queue: 'queue', branch: `branch-${id}` })),
+  );
+  t.match(
+    db.prepare('SELECT min(batch + trace) AS low, max(batch + trace) AS high FROM pairs').get(),
+    {
+      low: 1000,
+      high: 1000,
+    },
+  );
+  db.close();
+});
+
+t.test('a damaged table with a damaged index is copied as far as both are readable', async (t) => {
+  const file = damaged(t, (content, rootOf) => {
+    zeroPage(content, rootOf('branches'));
+    zeroPage(content, rootOf('sqlite_autoindex_branches_1'));
+  });
+  const { tables } = salvage({ file, create, essential: ['keys'] });
+  t.match(tables[2], { name: 'branches', rows: 0, isComplete: false });
 });
 
 t.test('refuses a file with an incomplete essential table, and leaves it as it is', async (t) => {
@@ -149,8 +192,11 @@ t.test('a derived table is not copied, and is made again', (t) => {
   const file = damaged(t, () => undefined);
   const derived = { name: 'bodies', remake: "UPDATE keys SET hash = 'again'" };
   const { tables } = salvage({ file, create, essential: [], derived });
-  t.match(tables, [{ name: 'keys', rows: 300, isComplete: true }]);
-  t.equal(tables.length, 1);
+  t.match(tables[0], { name: 'keys', rows: 300, isComplete: true });
+  t.same(
+    tables.map(({ name }) => name),
+    ['keys', 'branches', 'pairs'],
+  );
   t.equal(countIn(file, 'bodies'), 0);
   t.equal(countIn(file, "keys WHERE hash = 'again'"), 300);
   t.end();
