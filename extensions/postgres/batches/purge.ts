@@ -134,6 +134,39 @@ export async function removeFreeBatchesStep(
   });
 }
 
+/**
+ * Removes the batches of a project among a bounded number of those that are noted as free behind the id `after`, however young the
+ * notes are. Resolves with the last id that was looked at; undefined if none was left.
+ */
+export async function removeFreeOfProjectStep(
+  database: Transactions,
+  projectId: string,
+  after: string,
+  onRemoved: OnRemoved,
+): Promise<string | undefined> {
+  return database.transaction(async (client) => {
+    const noted = await rows<{ id: string }>(
+      client,
+      `SELECT id FROM free_batches WHERE id > $1 ORDER BY id LIMIT ${STEP}`,
+      [after],
+    );
+    const found = await rows<BatchSize>(
+      client,
+      `SELECT id, octet_length(body) AS bytes FROM batches
+       WHERE id = ANY ($1) AND project = $2 ORDER BY id`,
+      [noted.map(({ id }) => id), projectId],
+    );
+    const some = withinBytes(found);
+    await removeUnreferenced(client, some, onRemoved);
+    await client.query(
+      `DELETE FROM free_batches f
+       WHERE id = ANY ($1) AND NOT EXISTS (SELECT 1 FROM batches b WHERE b.id = f.id)`,
+      [some],
+    );
+    return some.length < found.length ? some.at(-1) : noted.at(-1)?.id;
+  });
+}
+
 type Removal = {
   readonly projectId: string;
   /** Older traces are expired. Milliseconds since the epoch, as `now`. */

@@ -6,7 +6,7 @@ import type { ErasingTables, ErasureScope, Stepping } from '../../../src/store/e
 import { keyOfId } from '../../../src/store/rows/observation-row.ts';
 import { attachmentSweep } from '../attachments/sweep.ts';
 import { removeUnreferenced } from '../batches/batches.ts';
-import { hideTrace, removeHidden, removeWhole } from '../batches/purge.ts';
+import { hideTrace, removeFreeOfProjectStep, removeHidden, removeWhole } from '../batches/purge.ts';
 import type { Postgres, PostgresTransaction } from '../connection/pool.ts';
 import { rows } from '../connection/statement.ts';
 import { lockWrites } from '../traces/locking.ts';
@@ -234,7 +234,7 @@ async function cleanAnswer(
 
 async function* removeBatches(
   { database, onRemoved }: PostgresErasingParts,
-  { id }: ErasureScope,
+  { id, project }: ErasureScope,
 ): Steps {
   for (let after: string | undefined = ''; after !== undefined; ) {
     const page: readonly { batch: string }[] = await rows<{ batch: string }>(
@@ -246,6 +246,11 @@ async function* removeBatches(
     const ids = page.map(({ batch }) => batch);
     await database.transaction((client) => removeUnreferenced(client, ids, onRemoved));
     after = ids.length === WALK_ROWS ? ids.at(-1) : undefined;
+    yield;
+  }
+  // Of traces that retention has removed, so that no query finds them.
+  for (let after: string | undefined = ''; after !== undefined; ) {
+    after = await removeFreeOfProjectStep(database, project, after, onRemoved);
     yield;
   }
 }

@@ -14,6 +14,7 @@ import type { PostgresClient } from '../connection/statement.ts';
 import { row, rows } from '../connection/statement.ts';
 import { insertAudit } from '../tenancy/log-rows.ts';
 import { toStoredText } from '../tenancy/stored-text.ts';
+import { detachedPartitions } from '../traces/retiring.ts';
 import { bytesOfKey, keyOfBytes } from '../traces/text.ts';
 
 type Database = Pick<Postgres, 'query' | 'transaction'>;
@@ -132,7 +133,8 @@ export function erasureListing(database: Database): Listing {
            WHERE NOT EXISTS (SELECT 1 FROM batch_traces p WHERE p.batch = waiting.batch_id)) AS some`,
         [project, until],
       );
-      return found?.some === true;
+      // Their batches are noted as free after the rows of their traces are gone, and go with the end of the erasure.
+      return found?.some === true || (await detachedPartitions(database)).length > 0;
     },
     addTraces: (scope, keys) => addTraces(database, scope, keys),
     addWaiting: (scope) => addWaiting(database, scope),

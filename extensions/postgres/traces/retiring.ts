@@ -246,7 +246,7 @@ async function detach(
 }
 
 /** The suffixes of partitions that are detached and not dropped yet. */
-async function detachedPartitions(client: PostgresClient): Promise<string[]> {
+export async function detachedPartitions(client: PostgresClient): Promise<string[]> {
   const prefix = `${DETACHED}traces_`;
   const found = await rows<{ name: string }>(
     client,

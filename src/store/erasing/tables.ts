@@ -61,7 +61,7 @@ export type ErasingTables = {
   /** Ends the erasure. `counts` replace those of the row. */
   end(id: string, record: string, counts: ErasureCounts, change: AuditRow | null): Promise<void>;
 
-  /** Whether a batch of the project waits in a queue of the store, and has no rows yet. */
+  /** Whether a batch of the project is on its way: it waits in a queue of the store and has no rows yet, or its expired traces are being removed. */
   hasUnstored(scope: ErasureScope): Promise<boolean>;
   /** Lists traces with their batches; resolves with the number of those that exist, and of their observations. */
   addTraces(scope: ErasureScope, keys: readonly Key[]): Stepping<Omit<ErasureCounts, 'bytes'>>;

@@ -50,6 +50,52 @@ t.test('items are noted as erased behind the writes that may not see the note', 
   t.same(order, ['written', 'noted']);
 });
 
+t.test('an erasure removes the batches of its project whose traces have expired', async (t) => {
+  const { traces, postgres, database } = await traceDatabase(t, await migratedDatabase(server));
+  const { projectId } = aTenant();
+  const at = 1_768_478_400_000;
+  const write = async (traceIds: readonly string[], tenant = aTenant()): Promise<string> => {
+    const observations = traceIds.map((traceId) => anObservation({ id: traceId, traceId }));
+    const batch = batchWith(observations, { tenant, receivedAt: at });
+    await traces.write(batch);
+    return batch.source.id;
+  };
+  const expired = [await write(['expired-1']), await write(['expired-2', 'expired-3'])];
+  const shared = await write(['expired-4', 'kept']);
+  const kept = await write(['kept']);
+  const other = await write(['expired-5'], aTenant({ projectId: 'proj_other' }));
+  await postgres.query(
+    "DELETE FROM batch_traces USING traces WHERE trace = n AND key <> 'kept'::bytea",
+  );
+  // More notes than one step looks at.
+  await postgres.query(
+    `INSERT INTO free_batches SELECT id, $1::bigint FROM batches
+     UNION ALL SELECT to_char(n, '00000'), $1 FROM generate_series(1, 2500) AS n`,
+    [at],
+  );
+  const removed: unknown[] = [];
+  const parts = { database, onRemoved: (one: unknown) => removed.push(one) };
+  const { removeBatches } = postgresErasing(parts as unknown as PostgresErasingParts);
+  const scope = { id: 'era_1', project: projectId } as ErasureScope;
+  for await (const _ of removeBatches(scope));
+  const idsIn = async (table: string) =>
+    (await postgres.query(`SELECT id FROM ${table} WHERE id NOT LIKE ' %' ORDER BY id`)).rows.map(
+      ({ id }) => id,
+    );
+  t.same(await idsIn('batches'), [shared, kept, other].sort());
+  t.same(await idsIn('free_batches'), [shared, kept, other].sort(), 'housekeeping looks at others');
+  t.match(removed, [{ batches: expired.length }]);
+});
+
+t.test('an erasure waits while expired partitions are removed', async (t) => {
+  const { postgres, database } = await traceDatabase(t, await migratedDatabase(server));
+  const { hasUnstored } = postgresErasing({ database } as unknown as PostgresErasingParts);
+  const scope = { id: 'era_1', project: aTenant().projectId, until: 1 } as ErasureScope;
+  t.equal(await hasUnstored(scope), false);
+  await postgres.query('CREATE TABLE detached_traces_20260115 (LIKE traces)');
+  t.equal(await hasUnstored(scope), true);
+});
+
 t.test('erasures that end while tables are vacuumed share the next VACUUM', async (t) => {
   const { database } = await traceDatabase(t, await migratedDatabase(server));
   const vacuums: PromiseWithResolvers<void>[] = [];
