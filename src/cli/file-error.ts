@@ -9,6 +9,9 @@ export function fileRefusal(error: unknown): string {
       return 'permission denied';
     case 'EISDIR':
       return 'it is a directory';
+    case 'ENOSPC':
+    case 'EDQUOT':
+      return 'no space is left on the disk';
     default:
       return error instanceof Error ? error.message : String(error);
   }

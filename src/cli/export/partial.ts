@@ -60,16 +60,36 @@ export class PartialFile {
 
   async add(bytes: Buffer, part: Omit<ExportState, 'bytes'>): Promise<void> {
     const start = this.#state?.bytes ?? 0;
+    const state = { ...part, bytes: start + bytes.length };
+    try {
+      await this.#write(bytes, start);
+      await this.#save(state);
+    } catch (error) {
+      const text = `${this.#path} cannot be written: ${fileRefusal(error)}`;
+      throw new CommandError(EXIT.failed, text);
+    }
+    // Not before: a full disk may have room for the rows and none for the state.
+    this.#state = state;
+  }
+
+  async #write(bytes: Buffer, start: number): Promise<void> {
     // One write may take only some of the bytes, such as the last ones that fit on the disk.
     for (let done = 0; done < bytes.length; ) {
       const { bytesWritten } = await this.#handle.write(bytes, done, undefined, start + done);
       done += bytesWritten;
     }
     await this.#handle.sync();
-    this.#state = { ...part, bytes: start + bytes.length };
+  }
+
+  async #save(state: ExportState): Promise<void> {
     const draft = `${statePath(this.#path)}.tmp`;
-    await writeFile(draft, JSON.stringify(this.#state));
-    await rename(draft, statePath(this.#path));
+    try {
+      await writeFile(draft, JSON.stringify(state));
+      await rename(draft, statePath(this.#path));
+    } catch (error) {
+      await rm(draft, { force: true });
+      throw error;
+    }
   }
 
   close(): Promise<void> {

@@ -7,6 +7,8 @@ import {
   readdirSync,
   readFileSync,
   rmSync,
+  statSync,
+  truncateSync,
   writeFileSync,
 } from 'node:fs';
 import { type FileHandle, open } from 'node:fs/promises';
@@ -20,6 +22,7 @@ import type { Terminal } from '../../../src/cli/terminal.ts';
 import { ControlError } from '../../../src/control/protocol.ts';
 import { startControlServer } from '../../../src/control/server.ts';
 import { recordingLogger } from '../../helper/settings.ts';
+import { fill, smallDisk } from '../../helper/small-disk.ts';
 
 t.setTimeout(90_000);
 
@@ -117,6 +120,36 @@ t.test('writes the rest of a part of which one write took only some bytes', asyn
   t.match(await run(['--output', 'out.jsonl']), { status: 0, err: [] });
   t.equal(read('out.jsonl'), ALL);
   t.equal(JSON.parse(read('out.jsonl.manifest.json')).bytes, Buffer.byteLength(ALL));
+});
+
+t.test('a full disk ends an export behind the last part whose place is saved', async (t) => {
+  const disk = smallDisk(t, '1m');
+  if (disk === undefined) {
+    t.comment('no file system of a fixed size can be mounted here');
+    return;
+  }
+  const { run } = await exporting(t);
+  const output = join(disk, 'out.jsonl');
+  const ballast = join(disk, 'ballast');
+  const message = `${output}.partial cannot be written: no space is left on the disk`;
+  const PAGE = 4096;
+  // Room for the rows of a part, and none for its place.
+  fill(ballast);
+  truncateSync(ballast, statSync(ballast).size - PAGE);
+  const first = await run(['--output', output]);
+  t.equal(first.status, 1);
+  t.match(first.err.join('\n'), message);
+  t.notMatch(first.err.join('\n'), '--resume');
+  t.same(readdirSync(disk), ['ballast']);
+  // Room for the place of the first part, and none to replace it.
+  truncateSync(ballast, statSync(ballast).size - PAGE);
+  const second = await run(['--output', output]);
+  t.match(second.err.join('\n'), message);
+  t.match(second.err.join('\n'), '--resume');
+  t.same(readdirSync(disk).sort(), ['ballast', 'out.jsonl.partial', 'out.jsonl.partial.json']);
+  rmSync(ballast);
+  t.equal((await run(['--output', output, '--resume'])).status, 0);
+  t.equal(readFileSync(output, 'utf8'), ALL);
 });
 
 t.test('the header of CSV is in the file once', async (t) => {
