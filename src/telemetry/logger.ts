@@ -134,8 +134,10 @@ function describeError(error: unknown, depth = 0): unknown {
   if (!(error instanceof Error)) return String(error);
   const code = 'code' in error && typeof error.code === 'string' ? { code: error.code } : {};
   const isOurs = ['RetryableError', 'PermanentError', 'Refusal'].includes(error.name);
-  const cause =
-    error.cause === undefined || depth > 3 ? {} : { cause: describeError(error.cause, depth + 1) };
+  // Of several failures the first one says why, such as a full disk that all of them met.
+  const why: unknown =
+    error.cause ?? (error instanceof AggregateError ? error.errors[0] : undefined);
+  const cause = why === undefined || depth > 3 ? {} : { cause: describeError(why, depth + 1) };
   const stack = isOurs ? {} : { stack: error.stack };
   return { name: error.name, ...code, message: error.message, ...stack, ...cause };
 }

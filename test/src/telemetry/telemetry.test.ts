@@ -133,6 +133,18 @@ t.test('logs an error with its code and causes, and the stack of an internal err
   t.equal(second.error, 'text');
 });
 
+t.test('logs the first of several failures as their cause', async (t) => {
+  const lines: string[] = [];
+  const write = (line: string) => void lines.push(line);
+  const logger = createLogger({ level: 'info', repeated_lines: 100, encoding: 'json', write });
+  const failures = [new RetryableError('disk_full', 'No room.'), new Error('later')];
+  logger.warn({ err: new AggregateError(failures, '2 erasures failed') }, 'Retrying');
+  t.match(JSON.parse(lines[0] ?? '').err, {
+    message: '2 erasures failed',
+    cause: { code: 'disk_full', message: 'No room.' },
+  });
+});
+
 t.test('the console encoding renders readable lines', async (t) => {
   const lines: string[] = [];
   const logger = createLogger({
