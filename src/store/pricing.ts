@@ -127,6 +127,13 @@ export class PricedSum {
     });
   }
 
+  join({ observations, changed, costBefore, costAfter }: PricedSum): void {
+    this.observations += observations;
+    this.changed += changed;
+    this.costBefore += costBefore;
+    this.costAfter += costAfter;
+  }
+
   step(next: PricedPlace | null): PricedStep {
     const { observations, changed, costBefore, costAfter } = this;
     return { observations, changed, costBefore, costAfter, next };

@@ -59,12 +59,12 @@ async function priceAgain(
       const trace = await traceBehind(database, range, place);
       if (trace === undefined) return sum.step(null);
       const from = place?.trace === trace.n ? place.key : null;
-      let found = await entriesBehind(database, trace.n, from);
+      let { found, changed, priced } = price(await entriesBehind(database, trace.n, from), pricing);
       // Most traces do not change, and need no transaction.
-      if (!isDryRun && new PricedSum().add(found, pricing).length > 0) {
-        found = await savePrices(database, trace.n, from, pricing);
+      if (!isDryRun && changed.length > 0) {
+        ({ found, priced } = await savePrices(database, trace.n, from, pricing));
       }
-      sum.add(found, pricing);
+      sum.join(priced);
       read += Math.max(found.length, 1);
       const last = found.length < PRICED_ROWS ? undefined : found.at(-1);
       place = { ms: trace.at_ms, ns: trace.at_ns, trace: trace.n, key: last?.key ?? null };
@@ -73,6 +73,18 @@ async function priceAgain(
     if (place === after) throw error;
   }
   return sum.step(place);
+}
+
+/** Observations as they were, and what a pricing makes of them. */
+type PricedEntries = {
+  readonly found: readonly Entry[];
+  readonly changed: readonly Entry[];
+  readonly priced: PricedSum;
+};
+
+function price(found: readonly Entry[], pricing: Pricing): PricedEntries {
+  const priced = new PricedSum();
+  return { found, changed: priced.add(found, pricing), priced };
 }
 
 /** The trace in progress, or the next one. */
@@ -129,7 +141,7 @@ async function savePrices(
   trace: number,
   from: Key | null,
   pricing: Pricing,
-): Promise<Entry[]> {
+): Promise<PricedEntries> {
   return database.transaction(async (client) => {
     const locked = await row<LockedTrace>(
       client,
@@ -137,9 +149,10 @@ async function savePrices(
          ${POSTED_ROW_COLUMNS} FROM traces t WHERE n = $1 AND project <> '' FOR UPDATE`,
       [trace],
     );
-    const found = locked === undefined ? [] : await entriesBehind(client, trace, from);
-    const changed = new PricedSum().add(found, pricing);
-    if (locked === undefined || changed.length === 0) return found;
+    const entries = locked === undefined ? [] : await entriesBehind(client, trace, from);
+    const made = price(entries, pricing);
+    const { found, changed } = made;
+    if (locked === undefined || changed.length === 0) return made;
     const statements = [savePriced(changed)];
     const isWhole = found.length < PRICED_ROWS && from === null;
     if (isWhole) {
@@ -148,7 +161,7 @@ async function savePrices(
       statements.push([MARK_STALE, [trace]]);
     }
     await client.commit(statements);
-    return found;
+    return made;
   });
 }
 
