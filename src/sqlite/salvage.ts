@@ -245,7 +245,9 @@ function bothEnds(old: DatabaseSync, table: string): string[] {
 function coveringIndexes(old: DatabaseSync, table: string, columns: readonly string[]): string[] {
   const indexes = namesOf(
     old,
-    'SELECT name FROM pragma_index_list(?) WHERE NOT partial ORDER BY seq',
+    // The primary key of a table without row ids is the table itself.
+    `SELECT name FROM pragma_index_list(?1) WHERE NOT partial
+       AND NOT (origin = 'pk' AND (SELECT wr FROM pragma_table_list(?1))) ORDER BY seq`,
     table,
   );
   const alias = namesOf(
