@@ -36,6 +36,7 @@ function damaged(
   const file = join(t.testdir({}), 'a.db');
   create(file);
   const db = new DatabaseSync(file);
+  db.exec('BEGIN');
   const key = db.prepare('INSERT INTO keys VALUES (?, ?)');
   for (let i = 0; i < 300; i++) key.run(`key-${i}`, 'h'.repeat(40));
   const body = db.prepare('INSERT INTO bodies VALUES (?, ?)');
@@ -44,6 +45,7 @@ function damaged(
   for (const id of [7, 8, 3]) branch.run(id, 'queue', `branch-${id}`);
   const pair = db.prepare('INSERT INTO pairs VALUES (?, ?)');
   for (let i = 0; i < 300; i++) pair.run(i, 1000 - i);
+  db.exec('COMMIT');
   const roots = new Map(
     db
       .prepare('SELECT name, rootpage FROM sqlite_schema')
