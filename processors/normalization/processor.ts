@@ -59,27 +59,34 @@ export function createProcessor(settings: Settings): BatchProcessor<'raw'> {
 const MOST_FIELD_BYTES = 65_536;
 /** Clients send token counts in up to 400 bytes an event. */
 const USUAL_USAGE_BYTES = 512;
+/** Usual counts in each of 1,000 events would hold it for half of that. A batch of this size has hardly more in its counts than in all else. */
+const MOST_USAGE_BYTES = 131_072;
 const USAGE_SLOTS = {
   native: [NATIVE.usage],
   runs: [RUN['outputs.usage_metadata'], RUN['outputs.usage'], RUN['extra.metadata.usage_metadata']],
 } as const;
 /** Keys of attributes, of which a new one takes three microseconds. Clients spend more than 60 bytes on each. */
-const MOST_KEYS = 16_384;
+const MOST_KEYS = 8_192;
 
 /** The body is small and takes long all the same. */
 function isDense(index: BatchIndex): boolean {
-  if (isJsonIndex(index))
-    return customFieldBytes(index) + unusualUsageBytes(index) > MOST_FIELD_BYTES;
+  if (isJsonIndex(index)) {
+    const { all, unusual } = usageBytes(index);
+    return all > MOST_USAGE_BYTES || customFieldBytes(index) + unusual > MOST_FIELD_BYTES;
+  }
   return weightOf(index) > MOST_KEYS * WEIGHT_OF_KEY;
 }
 
-/** The bytes of token counts beyond the usual ones of each item. */
-function unusualUsageBytes(index: JsonIndex): number {
-  let bytes = 0;
+/** The bytes of token counts, and those beyond the usual ones of each item. */
+function usageBytes(index: JsonIndex): { readonly all: number; readonly unusual: number } {
+  let all = 0;
+  let unusual = 0;
   for (let position = 0; position < index.count; position++) {
     for (const slot of USAGE_SLOTS[index.type]) {
-      bytes += Math.max(0, lengthAt(index, position, slot) - USUAL_USAGE_BYTES);
+      const bytes = lengthAt(index, position, slot);
+      all += bytes;
+      unusual += Math.max(0, bytes - USUAL_USAGE_BYTES);
     }
   }
-  return bytes;
+  return { all, unusual };
 }

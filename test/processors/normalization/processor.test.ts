@@ -129,6 +129,9 @@ t.test('normalizes a small batch with many keys in a thread', async (t) => {
     nativeEvent({ metadata: {}, usage: { k: 'x'.repeat(bytes - '{"k":""}'.length) } });
   t.equal(await isInThread(nativeBatch([counts(512), counts(66_048)])), false);
   t.equal(await isInThread(nativeBatch([counts(513), counts(66_048)])), true);
+  const usual = (count: number) => Array.from({ length: count }, () => counts(512));
+  t.equal(await isInThread(nativeBatch(usual(256))), false);
+  t.equal(await isInThread(nativeBatch([...usual(256), counts(8)])), true);
   const answers = (bytes: number) => {
     const usage = { k: 'x'.repeat(bytes - '{"k":""}'.length) };
     const run = { id: 'run-1', trace_id: 'run-1', run_type: 'llm', outputs: { usage } };
@@ -137,10 +140,10 @@ t.test('normalizes a small batch with many keys in a thread', async (t) => {
   t.equal(await isInThread(answers(66_048)), false);
   t.equal(await isInThread(answers(66_049)), true);
   const spans = (count: number) =>
-    [8_000, count - 8_000].map((each, span) => ({
+    [4_000, count - 4_000].map((each, span) => ({
       attributes: Object.fromEntries(Array.from({ length: each }, (_, i) => [`${span}.${i}`, 'a'])),
     }));
   // The resource has one, too.
-  t.equal(await isInThread(otlpBatch(spans(16_383))), false);
-  t.equal(await isInThread(otlpBatch(spans(16_384))), true);
+  t.equal(await isInThread(otlpBatch(spans(8_191))), false);
+  t.equal(await isInThread(otlpBatch(spans(8_192))), true);
 });
