@@ -87,9 +87,15 @@ export function pointsInJson(body: Buffer): number | undefined {
     return undefined;
   }
   if (typeof root !== 'object' || root === null) return undefined;
-  let level: unknown[] = [root];
-  for (const name of PATH_NAMES) level = level.flatMap((each) => listIn(each, name));
-  return level.reduce((sum: number, metric) => sum + pointsOf(metric), 0);
+  return pointsWithin(root, 0);
+}
+
+function pointsWithin(value: unknown, level: number): number {
+  const name = PATH_NAMES[level];
+  if (name === undefined) return pointsOf(value);
+  let count = 0;
+  for (const each of listIn(value, name)) count += pointsWithin(each, level + 1);
+  return count;
 }
 
 function pointsOf(metric: unknown): number {
@@ -98,12 +104,15 @@ function pointsOf(metric: unknown): number {
   return count;
 }
 
-function listIn(value: unknown, name: string): unknown[] {
+function listIn(value: unknown, name: string): readonly unknown[] {
   const found = memberOf(value, name);
-  return Array.isArray(found) ? found : [];
+  return Array.isArray(found) ? found : NONE;
 }
 
+const NONE: readonly unknown[] = [];
+
+/** Parsed JSON has only own members of the names of OTLP: no object inherits one. */
 function memberOf(value: unknown, name: string): unknown {
   if (typeof value !== 'object' || value === null) return undefined;
-  return Object.getOwnPropertyDescriptor(value, name)?.value;
+  return (value as Readonly<Record<string, unknown>>)[name];
 }
