@@ -57,6 +57,8 @@ export class Redactor {
       const { start, end } = itemRangeOf(index, item);
       if (!isOpen(batch, item) || !(needsEveryItem || candidates.has(start, end))) continue;
       yield* this.#redactItem(batch, item, candidates);
+      // A small item has no turn of its own, and a batch may have a thousand of them.
+      yield;
     }
     yield* this.#redactItem(batch, SHARED, candidates);
   }

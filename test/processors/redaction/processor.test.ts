@@ -417,6 +417,19 @@ t.test('one item with many keys is redacted in turns', async (t) => {
   t.match(batch.body.toString(), '"password":0');
 });
 
+t.test('many small items are redacted in turns', async (t) => {
+  const items = 200;
+  const text = 'jane@example.com';
+  const batch = received(
+    nativeBatch(Array.from({ length: items }, () => nativeEvent({ inputs: { text } }))),
+  );
+  const steps = new Redactor(config.parse({}), () => undefined).redact(batch);
+  let yields = 0;
+  while (steps.next().done !== true) yields++;
+  t.ok(yields >= items, `${yields} yields`);
+  t.notMatch(batch.body.toString(), text);
+});
+
 t.test('numbers below secret names are redacted in the configured fields only', async (t) => {
   const native = { events: [{ inputs: { password: 1234 }, metadata: { password: 5678 } }] };
   t.match(redacted('native', native, { fields: ['inputs'] }).toString(), '"password":5678');
