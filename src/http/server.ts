@@ -89,6 +89,8 @@ export function createHttpServer(options: ServerOptions): HttpServer {
     connectionsCheckingInterval: checkInterval(options.limits),
     insecureHTTPParser: false,
     keepAliveTimeout: KEEP_ALIVE_MS,
+    // `improperHead` refuses such a request in the shape of its route.
+    requireHostHeader: false,
     maxHeaderSize: MAX_HEADER_BYTES,
   });
   const { clock, logger, host, port } = options;
@@ -333,11 +335,15 @@ function declaredBytes(headers: ReadonlyMap<string, readonly string[]>): number 
 
 /**
  * Request smuggling: a proxy and this server must agree on the end of a request, and on its host. Node's parser refuses a
- * body with two framings; this refuses a transfer encoding other than chunked, and a second host (RFC 9112, 3.2).
+ * body with two framings; this refuses a transfer encoding other than chunked, and no host or a second one (RFC 9112, 3.2).
  */
 function improperHead(request: IncomingMessage, { headers }: RequestHead): Refusal | undefined {
-  if ((headers.get('host')?.length ?? 0) > 1) {
+  const hosts = headers.get('host')?.length ?? 0;
+  if (hosts > 1) {
     return new Refusal('invalid_request', 'The request has more than one Host header.');
+  }
+  if (hosts === 0 && request.httpVersion !== '1.0') {
+    return new Refusal('invalid_request', 'The request has no Host header.');
   }
   const coding = request.headers['transfer-encoding'];
   if (coding === undefined || coding.trim().toLowerCase() === 'chunked') return undefined;

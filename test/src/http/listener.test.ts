@@ -128,6 +128,23 @@ t.test('answers malformed HTTP 400 and ends the connection', async (t) => {
   }
 });
 
+t.test('refuses a request of HTTP/1.1 without a Host in the shape of its route', async (t) => {
+  const { url } = await opened(t, [plain]);
+  const ask = async (version: string) => {
+    const wire = await dial(url);
+    t.teardown(() => wire.close());
+    wire.send(`POST /plain HTTP/${version}\r\nContent-Length: 0\r\n\r\n`);
+    return await wire.answer();
+  };
+  const refused = await ask('1.1');
+  t.equal(refused.status, 400);
+  t.match(JSON.parse(refused.body.toString()), {
+    code: 'invalid_request',
+    message: 'The request has no Host header.',
+  });
+  t.equal((await ask('1.0')).status, 200);
+});
+
 t.test('checks time-outs at a fifth of the shortest, and never all the time', async (t) => {
   const interval = (readHeaderTimeout: number, readTimeout: number): number =>
     checkInterval({ ...USUAL_LIMITS, readHeaderTimeout, readTimeout });
