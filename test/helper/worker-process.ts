@@ -4,6 +4,8 @@ import type { Exit, WorkerProcess } from '../../src/supervisor/worker-handle.ts'
 
 export type FakeProcess = WorkerProcess & {
   readonly signals: readonly string[];
+  /** Answers to its commands. */
+  readonly answers: readonly Extract<ToWorker, { type: 'answer' }>[];
   /** Questions without an answer. */
   readonly questions: readonly WorkerQuestion[];
   tell(message: FromWorker): void;
@@ -21,6 +23,7 @@ let lastPid = 1000;
 export function fakeProcess(): FakeProcess {
   const signals: string[] = [];
   const asked: Extract<ToWorker, { type: 'ask' }>[] = [];
+  const answers: Extract<ToWorker, { type: 'answer' }>[] = [];
   let onMessage = (_message: FromWorker): void => {};
   let onExit = (_exit: Exit): void => {};
 
@@ -33,11 +36,13 @@ export function fakeProcess(): FakeProcess {
   const started: FakeProcess = {
     pid: ++lastPid,
     signals,
+    answers,
     get questions() {
       return asked.map(({ question }) => question);
     },
     send(message) {
       if (message.type === 'ask') asked.push(message);
+      if (message.type === 'answer') answers.push(message);
     },
     onMessage(listener) {
       onMessage = listener;

@@ -255,6 +255,23 @@ t.test('ignores an answer that arrives after its question timed out', async (t) 
   t.match(await pages, [{ text: 'new 1\n' }]);
 });
 
+t.test('answers a command of a worker, unless its process has ended since', async (t) => {
+  const { now } = await running(2);
+  const [asking, other] = [now(1), now(2)];
+  const request = { command: 'traces.read', arguments: {} };
+  asking.tell({ type: 'command', id: 1, request });
+  await soon();
+  asking.answer('found');
+  await soon();
+  t.same(asking.answers, [{ type: 'answer', id: 1, response: { result: 'found' } }]);
+  other.tell({ type: 'command', id: 2, request });
+  await soon();
+  other.end(CRASH);
+  asking.answer('found');
+  await soon();
+  t.same(other.answers, []);
+});
+
 t.test('merges metric pages, with one description for each metric', (t) => {
   const page = (value: number): string =>
     [
