@@ -107,6 +107,7 @@ t.test('reads numbers with units, comparisons, ranges and lists', async (t) => {
   t.same(ranges('ttft:<=1h'), [['[null', '3600000]']]);
   t.same(ranges('ttft:<1d'), [['[null', '86400000)']]);
   t.same(ranges('tokens:>10k'), [['(10000', 'null]']]);
+  t.same(ranges('tokens:5..5'), [['[5', '5]']]);
   t.same(ranges('tokens:1,2'), [
     ['[1', '1]'],
     ['[2', '2]'],

@@ -39,6 +39,32 @@ t.test('the way with the fewest traces leads', async (t) => {
   t.same(chosen('-model:m name:a* latency:>1s', []).lead, { lead: 'time' });
 });
 
+t.test('the failed traces lead only if every match is one of them', async (t) => {
+  const canLead = (text: string) =>
+    planOf(aQuery(text), P).ways.some(({ lead }) => lead === 'failed');
+  for (const text of ['has:error', 'status:error', 'state:error']) t.ok(canLead(text), text);
+  for (const text of ['status:error,ok', 'state:finished,error', '-has:error', '-status:error']) {
+    t.notOk(canLead(text), text);
+  }
+});
+
+t.test(
+  'several ranges of time are searched from the first beginning to the last end',
+  async (t) => {
+    const ranges = (text: string) =>
+      planOf(aQuery(text), P).ranges.map(({ from, to }) => [from?.ms, to?.ms]);
+    const [first, second, end] = [1, 2, 3].map((day) => Date.UTC(2026, 0, day));
+    t.same(ranges('start:2026-01-02,2026-01-01'), [[first, end]]);
+    t.same(ranges('start:2026-01-01,>=2026-01-02'), [[first, undefined]]);
+    t.same(ranges('start:<2026-01-01,2026-01-02'), [[undefined, end]]);
+    t.same(ranges('start:>=2026-01-02 start:<2026-01-03'), [
+      [second, undefined],
+      [undefined, end],
+    ]);
+    t.same(ranges('-start:2026-01-01'), []);
+  },
+);
+
 t.test('postings lead only if every trace has them', async (t) => {
   t.same(chosen('model:m', [0], { isIndexed: false }).lead, { lead: 'time' });
   t.same(chosen('model:m has:user', [0, 9], { isIndexed: false }).lead, { lead: 'with_user' });
