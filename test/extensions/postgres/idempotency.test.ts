@@ -122,6 +122,17 @@ t.test('releases a claim whose answer did not arrive', async (t) => {
   await eventually(stateForOther, (state) => state === 'new', 'a claim of another process');
 });
 
+t.test('a process claims a key again whose release has not reached the database', async (t) => {
+  const { clock, trouble, claimed, stateForOther } = await twoProcesses(t);
+  const first = await claimed();
+  trouble.isAway = true;
+  if (first.state === 'new') first.release();
+  await until(() => clock.pending() === 1);
+  trouble.isAway = false;
+  t.equal(await stateForOther(), 'in_progress');
+  t.equal((await claimed()).state, 'new');
+});
+
 t.test('a closed ledger repeats no release', async (t) => {
   const { clock, trouble, one, claimed } = await twoProcesses(t);
   const claim = await claimed();

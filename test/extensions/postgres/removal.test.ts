@@ -1,3 +1,4 @@
+import type { Test } from 'tap';
 import t from 'tap';
 import { walkBatches } from '../../../extensions/postgres/batches/batch-walk.ts';
 import { removeFreeBatches } from '../../../extensions/postgres/batches/batches.ts';
@@ -15,6 +16,7 @@ import type { Postgres } from '../../../extensions/postgres/connection/pool.ts';
 import { openPostgres } from '../../../extensions/postgres/connection/pool.ts';
 import { openQueues } from '../../../extensions/postgres/queue/storage.ts';
 import { systemClock } from '../../../src/component/clock.ts';
+import type { Observation } from '../../../src/model/observation.ts';
 import { encodeTime } from '../../../src/model/ulid.ts';
 import type { Store } from '../../../src/store/store.ts';
 import { anObservation, aTenant, nativeBatch } from '../../helper/batches.ts';
@@ -168,6 +170,21 @@ t.test('keeps a batch while a queue, a dead letter or a trace refers to it', asy
   t.equal(await count('batches'), 5);
 });
 
+/** A database with partitions from T0 on, and what may refer to a batch of that day. */
+async function dayParts(t: Test) {
+  const { traces, database, postgres } = await traceDatabase(t, await migratedDatabase(server));
+  await ensurePartitions(database, T0);
+  const queues = await openQueues(database, fakeClock(), recordingLogger());
+  t.teardown(() => queues.crash());
+  const queue = await queues.openQueue({ name: 'q', branches: ['a'], maxBytes: 1e9 });
+  return {
+    ...{ database, postgres, queue },
+    append: () => queue.append(nativeBatch(1, at(T0))),
+    write: (observation: Observation) => traces.write(batchWith([observation], at(T0))),
+  };
+}
+type DayParts = Omit<Awaited<ReturnType<typeof dayParts>>, 'database' | 'postgres'>;
+
 t.test('drops the partition of a day without references, and no other', async (t) => {
   const { traces, database, postgres, count } = await traceDatabase(
     t,
@@ -208,6 +225,44 @@ t.test('drops the partition of a day without references, and no other', async (t
     'its day has no partition, because the default one has a row of it',
   );
 });
+
+for (const [name, refer] of [
+  ['a queue', (parts) => parts.append()],
+  [
+    'a dead letter',
+    async (parts) => {
+      await parts.append();
+      const [entry] = await parts.queue.lease('a', 1, 1e9);
+      if (entry === undefined) throw new Error('never');
+      await parts.queue.deadLetter('a', entry, { code: 'x', message: 'x' });
+    },
+  ],
+  ['a trace', (parts) => parts.write(anObservation())],
+  [
+    'an update that waits for its run',
+    (parts) => parts.write(anObservation({ traceId: null, id: 'u' })),
+  ],
+] satisfies readonly [string, (parts: DayParts) => Promise<void>][]) {
+  t.test(`a day's partition stays while ${name} refers to a batch of it`, async (t) => {
+    const { database, postgres, ...parts } = await dayParts(t);
+    await refer(parts);
+    t.equal(await dropOldPartitions(database, LATER), 4, 'the days without a batch');
+    t.same(await partitionsOf(postgres), ['batches_20260115']);
+  });
+
+  t.test(`a day's partition stays if ${name} refers to it just before the lock`, async (t) => {
+    const { database, postgres, ...parts } = await dayParts(t);
+    const transaction: typeof database.transaction = async (work) => {
+      if (!(await partitionsOf(postgres)).includes('batches_20260115')) throw new Error('never');
+      if (!isReferred) await refer(parts);
+      isReferred = true;
+      return database.transaction(work);
+    };
+    let isReferred = false;
+    t.equal(await dropOldPartitions({ ...database, transaction }, LATER), 4);
+    t.same(await partitionsOf(postgres), ['batches_20260115']);
+  });
+}
 
 t.test('creates and drops no partitions with a role that does not own the tables', async (t) => {
   const url = await migratedDatabase(server);
