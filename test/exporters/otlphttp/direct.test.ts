@@ -112,6 +112,17 @@ t.test('without a queue', async (t) => {
     },
   );
 
+  await t.test('rejects a success whose body is larger than 4 MiB', async (t) => {
+    const { exporter, server } = await direct();
+    const headers = { 'content-type': 'application/json' };
+    const sized = (bytes: number) => ({ status: 200, headers, body: '{}'.padEnd(bytes) });
+    server.next(sized(4 * 1024 * 1024));
+    await exporter.consume(otlpBatch(1));
+    server.next(sized(4 * 1024 * 1024 + 1));
+    const refused = { code: 'invalid_response', message: /larger than 4 MiB/ };
+    await t.rejects(exporter.consume(otlpBatch(1)), refused);
+  });
+
   await t.test('counts the rejected spans of a partial success, and does not retry', async (t) => {
     const { exporter, server, settings } = await direct();
     server.next(partialSuccess(2, 'bad ids'));
@@ -147,6 +158,18 @@ t.test('without a queue', async (t) => {
       [1, 2, 3, 4, 5, 6, 7],
     );
   });
+});
+
+t.test('a shorter Retry-After does not end a longer one', async (t) => {
+  const { server, exporter, clock } = await rigOf(t, { queue: false });
+  const after = (seconds: string) => ({ status: 429, headers: { 'retry-after': seconds } });
+  server.next(after('60'), after('1'));
+  let refused = 0;
+  for (let i = 0; i < 2; i++) exporter.consume(otlpBatch(1)).catch(() => refused++);
+  await server.received(2);
+  await advanceUntil(clock, 100, () => refused === 2);
+  await t.rejects(exporter.consume(otlpBatch(1)), { code: 'destination_unavailable' });
+  t.equal(server.requests.length, 2);
 });
 
 t.test('a clock that is set back does not prolong the pause of a destination', async (t) => {

@@ -12,6 +12,7 @@ t.test('reads Retry-After as seconds or a date, of an hour at most', async (t) =
   t.equal(retryAfterMs('Thu, 15 Jan 2026 12:00:09 GMT', now), 9000);
   t.equal(retryAfterMs('Thu, 15 Jan 2026 11:00:00 GMT', now), 0);
   t.equal(retryAfterMs('999999999', now), 3_600_000);
+  t.equal(retryAfterMs('Thu, 15 Jan 2026 13:00:01 GMT', now), 3_600_000);
   for (const text of [undefined, '', '-1', '1.5', 'soon', '12 monkeys']) {
     t.equal(retryAfterMs(text, now), undefined);
   }
