@@ -11,7 +11,7 @@ import {
 } from 'node:fs';
 import { open } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import { zstdCompressSync, zstdDecompressSync } from 'node:zlib';
+import { constants, zstdCompressSync, zstdDecompressSync } from 'node:zlib';
 import t, { type Test } from 'tap';
 import { config as fileConfig } from '../../../exporters/file/config.ts';
 import { factory } from '../../../exporters/file/factory.ts';
@@ -312,6 +312,20 @@ t.test('keeps a compressed file readable after every write and after a crash', a
     t.ok(readFileSync(path).equals(whole), `${cut} bytes of a torn frame are cut off`);
   }
 });
+
+for (const checksumFlag of [0, 1]) {
+  t.test(`starts on whole frames, ${checksumFlag ? 'with' : 'without'} checksums`, async (t) => {
+    const params = { [constants.ZSTD_c_checksumFlag]: checksumFlag };
+    const frame = zstdCompressSync(Buffer.from('{"raw_event_id":"1"}\n'), { params });
+    const whole = Buffer.concat([frame, frame]);
+    for (const cut of [0, 1, 3]) {
+      const directory = t.testdir({ 'traces.jsonl': whole.subarray(0, whole.length - cut) });
+      const { path, exporter } = await writing(t, directory, { compression: 'zstd' });
+      await exporter.shutdown(NEVER);
+      t.ok(readFileSync(path).equals(cut === 0 ? whole : frame), `${cut} bytes are missing`);
+    }
+  });
+}
 
 t.test(
   'finds the end of many small frames with few reads, and of a checked file with one',
