@@ -4,6 +4,8 @@ import fc from 'fast-check';
 import t from 'tap';
 import { parse } from 'yaml';
 import { z } from 'zod';
+import type { Facts } from '../../../processors/filter/conditions.ts';
+import { decisionOf } from '../../../processors/filter/conditions.ts';
 import { config } from '../../../processors/filter/config.ts';
 import { createProcessor } from '../../../processors/filter/processor.ts';
 import type { Format, ReceivedBatch, SealedBatch } from '../../../src/model/batch.ts';
@@ -326,6 +328,38 @@ t.test('keeps traces with the same ids apart', async (t) => {
     ['child of one', 'root-of-one'],
     ['child of two', 'p'],
   ]);
+});
+
+t.test('attaches every child of a chain of dropped observations', async (t) => {
+  const events = [
+    { id: 'root', name: 'kept', parent_id: null },
+    { id: 'a', name: 'noise', parent_id: 'root' },
+    { id: 'b', name: 'noise', parent_id: 'a' },
+    { id: 'one', name: 'one', parent_id: 'b' },
+    { id: 'two', name: 'two', parent_id: 'b' },
+    { id: 'three', name: 'three', parent_id: 'a' },
+  ];
+  const batch = nativeBatch(events.map((event) => nativeEvent(event)));
+  t.same(shape(await stored({ exclude: [{ name: 'noise' }] }, batch)), [
+    ['kept', null],
+    ['one', 'root'],
+    ['two', 'root'],
+    ['three', 'root'],
+  ]);
+});
+
+t.test('only exclude drops an observation without a name and a kind', async (t) => {
+  const facts = (more: Partial<Facts>): Facts => ({
+    ...{ name: null, kind: null, status: 'ok', scope: null },
+    attribute: () => undefined,
+    ...more,
+  });
+  const keeps = decisionOf(config.parse({ include: [{ name: 'wanted' }] }));
+  t.ok(keeps(facts({})), 'an update');
+  t.notOk(keeps(facts({ kind: 'span' })), 'an observation without a name');
+  t.notOk(keeps(facts({ name: 'other' })));
+  t.ok(keeps(facts({ name: 'wanted' })));
+  t.notOk(decisionOf(config.parse({ exclude: [{ status: 'ok' }] }))(facts({})));
 });
 
 t.test('finds one id in many traces', async (t) => {
