@@ -29,6 +29,17 @@ t.test('tells fingerprints with the same low bits apart', async (t) => {
   t.equal(index.find(3000 * 2 ** 32), undefined);
 });
 
+t.test('a search for a fingerprint that it does not have ends, however full it is', async (t) => {
+  const most = 4096;
+  const index = new RecentIndex({ segment: most, segments: 1 });
+  for (let i = 1; i <= most; i++) {
+    index.add(i, i, 1);
+    assert.equal(index.find(most + i), undefined);
+  }
+  t.equal(index.find(most), most);
+  t.equal(index.segments, 1);
+});
+
 t.test('holds a bounded number of requests, and forgets the oldest', async (t) => {
   const index = new RecentIndex({ segment: 4, segments: 3 });
   for (let i = 1; i <= 12; i++) index.add(i, i, 1);
