@@ -101,7 +101,7 @@ t.test('authenticates, checks the permission and admits before the body', async 
       return () => void log.push(`release ${id}`);
     },
   });
-  const { pipelineOf } = await running(
+  const { pipelineOf, service } = await running(
     t,
     parts,
     {
@@ -131,11 +131,89 @@ t.test('authenticates, checks the permission and admits before the body', async 
   t.notOk(admission instanceof Promise, 'synchronous');
   const { tenant, release } = await admission;
   t.equal(tenant.projectId, 'proj_test');
+  const inFlight = async () => {
+    const labels = { receiver: 'in', pipeline: 'traces' };
+    return point(await service.metricsText(), 'tracectl_receiver_in_flight_requests', labels);
+  };
+  t.equal(await inFlight(), 1);
   release();
   release();
+  t.equal(await inFlight(), 0);
   t.same(log, ['admit first', 'admit second', 'release second', 'release first']);
   t.throws(() => pipeline.admit(aHead({ path: '/r' })), { name: 'Refusal', code: 'forbidden' });
   t.throws(() => pipeline.admitRead(aHead()), { code: 'forbidden' });
+});
+
+t.test('checks the permission of a key that is looked up, too', async (t) => {
+  const parts = fakeParts();
+  const { pipelineOf } = await running(
+    t,
+    parts,
+    {
+      receivers: [parts.receiver('in')],
+      processors: [
+        parts.processor('auth', {
+          authenticate: async ({ path }) =>
+            aTenant({ permissions: path === '/r' ? ['traces:read'] : ['ingest:write'] }),
+        }),
+      ],
+      exporters: [parts.exporter('out')],
+    },
+    { traces: 'in > auth > out' },
+  );
+  const { admit, admitRead } = pipelineOf('in');
+  const refused = { name: 'Refusal', code: 'forbidden' };
+  await t.rejects(async () => admit(aHead({ path: '/r' })), refused);
+  await t.rejects(async () => admitRead(aHead()), refused);
+  await t.resolves(async () => admit(aHead()));
+  await t.resolves(async () => admitRead(aHead({ path: '/r' })));
+});
+
+t.test('a request whose client has its answer reaches no exporter', async (t) => {
+  const parts = fakeParts();
+  let consumed = 0;
+  const settled: string[] = [];
+  const { pipelineOf } = await running(
+    t,
+    parts,
+    {
+      receivers: [parts.receiver('in')],
+      processors: [
+        parts.processor('quotas', {
+          process() {},
+          settle: (_batch, outcome) => void settled.push(outcome),
+        }),
+      ],
+      exporters: [parts.exporter('out', { consume: async () => void consumed++ })],
+    },
+    { traces: 'in > quotas > out' },
+  );
+  const late = requestContext({ signal: AbortSignal.abort() });
+  await t.rejects(pipelineOf('in').accept(received(nativeBatch(1)), late), { code: 'too_late' });
+  t.equal(consumed, 0);
+  t.same(settled, ['failed']);
+});
+
+t.test('answers within the shortest time of its exporters', async (t) => {
+  for (const [times, least] of [
+    [[undefined, undefined], undefined],
+    [[9, 5, undefined], 5],
+    [[5, 9], 5],
+  ] as const) {
+    const parts = fakeParts();
+    const exporters = times.map((answerWithin, i) =>
+      parts.exporter(`out${i}`, answerWithin === undefined ? {} : { answerWithin }),
+    );
+    const ids = exporters.map(({ id }) => id).join(' ');
+    const receivers = [parts.receiver('in')];
+    const { pipelineOf } = await running(
+      t,
+      parts,
+      { receivers, exporters },
+      { a: `in > > ${ids}` },
+    );
+    t.equal(pipelineOf('in').answerWithin, least);
+  }
 });
 
 t.test('releases the admissions of other processors when one refuses', async (t) => {
