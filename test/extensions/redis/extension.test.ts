@@ -283,6 +283,9 @@ t.test('delivers messages of a channel to its listeners, also after an outage', 
   await server.start();
   await stateOf(redis, ({ connected }) => connected);
   t.equal(await hear(), 'changed');
+  const stopOther = redis.subscribe('keys', () => {});
+  stopOther();
+  t.equal(await hear(), 'changed', 'the end of another subscription');
   stop();
 });
 
