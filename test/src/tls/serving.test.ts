@@ -1,15 +1,17 @@
-import { once } from 'node:events';
+import { EventEmitter, once } from 'node:events';
 import { copyFileSync, mkdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:http';
 import { request } from 'node:https';
-import { connect } from 'node:net';
+import { connect, Socket } from 'node:net';
 import { join } from 'node:path';
-import type { ConnectionOptions, TLSSocket } from 'node:tls';
+import type { ConnectionOptions, TLSSocket, Server as TlsServer } from 'node:tls';
 import { connect as connectTls } from 'node:tls';
 import t, { type Test } from 'tap';
 import { renderEnvelopeRefusal } from '../../../src/http/envelope.ts';
 import { answer } from '../../../src/http/exchange.ts';
 import type { Route } from '../../../src/http/routes.ts';
 import { serverTls } from '../../../src/schema/server-tls.ts';
+import { tlsGateOf } from '../../../src/tls/secured.ts';
 import { openTls } from '../../../src/tls/serving.ts';
 import type { FakeClock } from '../../helper/clock.ts';
 import { fakeClock } from '../../helper/clock.ts';
@@ -157,6 +159,50 @@ t.test('changed files serve new connections, and open connections go on', async 
   const [answered] = await once(kept, 'data');
   t.match(String(answered), /^HTTP\/1.1 200/, 'the first connection stayed open');
   kept.destroy();
+});
+
+t.test('a listener that closes during a look at its files looks no more', async (t) => {
+  const directory = t.testdir({});
+  const files = { cert_file: join(directory, 'tls.pem'), key_file: join(directory, 'tls.key') };
+  copyFileSync(SERVER.cert_file, files.cert_file);
+  copyFileSync(SERVER.key_file, files.key_file);
+  const clock = fakeClock();
+  const logger = recordingLogger();
+  const serving = await openTls(serverTls().parse(files), {
+    ...{ clock, logger, metrics: recordingMetrics(), endpoint: 'here' },
+    ...{ handshakeTimeout: 1000, protocols: ['http/1.1'] },
+  });
+  copyFileSync(fixture('client.pem'), files.cert_file);
+  copyFileSync(fixture('client.key'), files.key_file);
+  clock.advance(10_000);
+  serving.close();
+  await until(() => logger.lines.length > 0);
+  t.match(logger.lines, [{ message: 'Certificate replaced' }]);
+  t.equal(clock.pending(), 0);
+});
+
+t.test('forgets a connection that ends during its handshake', async (t) => {
+  const server = createServer();
+  const gate = tlsGateOf(server, () => {});
+  gate.use(new EventEmitter() as TlsServer);
+  const connected = (remotePort: number) => {
+    const socket = Object.assign(new Socket(), { isDestroyed: false });
+    Object.defineProperty(socket, 'remotePort', { value: remotePort });
+    socket.destroy = () => Object.assign(socket, { isDestroyed: true });
+    server.emit('connection', socket);
+    return socket;
+  };
+  const ended = connected(1);
+  ended.emit('close');
+  // The peer uses its port again before the first connection has closed.
+  const first = connected(2);
+  const second = connected(2);
+  first.emit('close');
+  gate.close();
+  t.same(
+    [ended, first, second].map(({ isDestroyed }) => isDestroyed),
+    [false, false, true],
+  );
 });
 
 t.test('a reload turns TLS of a port on and off', async (t) => {
