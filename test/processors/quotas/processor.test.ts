@@ -85,6 +85,18 @@ t.test('plan', async (t) => {
     },
   );
 
+  t.test('a change during a read of the plan is newer than the answer', async (t) => {
+    const q = await quotas({}, { eventsPerMonth: 5 });
+    q.clock.advance(5_000);
+    q.organization.change({ eventsPerMonth: 0 });
+    await new Promise(setImmediate);
+    t.equal(await send(q, batchAt(q.clock)), 'monthly_limit');
+    q.organization.change({ eventsPerMonth: 5 }, true);
+    q.clock.advance(5_000);
+    await new Promise(setImmediate);
+    t.equal(await send(q, batchAt(q.clock)), 'ok', 'the next read counts again');
+  });
+
   t.test('does not read the plan for every request', async (t) => {
     const q = await quotas();
     const before = q.organization.asked;
