@@ -1,4 +1,5 @@
 import t from 'tap';
+import { RetryableError } from '../../../src/model/errors.ts';
 import { RankedPage } from '../../../src/read/ranked-page.ts';
 import type { RankedTrace, RankLook, RankStore } from '../../../src/store/ranking.ts';
 import { compareRanks } from '../../../src/store/ranking.ts';
@@ -59,4 +60,42 @@ t.test('lists every trace of a window whose oldest trace moves to a later time',
     next = more.next ?? null;
   }
   t.same(ids, ['t1', 't3', 't2', 't4']);
+});
+
+t.test('a slow step ends the window, and a slow first step the request', async (t) => {
+  const traces = [
+    { n: 1, ms: 50, ns: 0, value: 5 },
+    { n: 2, ms: 40, ns: 0, value: 9 },
+  ];
+  const { rankTraces, tracesOf } = ranksOf(traces);
+  let slowFrom = 2;
+  let steps = 0;
+  const ranks: RankStore = {
+    async rankTraces(...asked) {
+      if (++steps >= slowFrom) throw new RetryableError('query_timeout', 'the query is slow');
+      return rankTraces(...asked);
+    },
+    tracesOf,
+  };
+  const pageAt = (cursor?: string) =>
+    new RankedPage(
+      {
+        ...({ by: 'latency', isAscending: false, ranks, projectId: 'p' } as const),
+        ...{ query: { terms: [] }, limit: 9, clock: fakeClock() },
+        limits: { page_time: 1000, page_timeout: 1000 },
+      },
+      cursor,
+    );
+  const page = pageAt();
+  t.same((await page.fetch(9)).items, []);
+  const { items, nextCursor } = await page.fetch(9);
+  t.same(
+    items.map(({ id }) => id),
+    ['t1'],
+    'of what the first step looked at',
+  );
+  t.same(page.sortedTo, { ms: 50, ns: 0 });
+  steps = 0;
+  slowFrom = 1;
+  await t.rejects(pageAt(nextCursor ?? '').fetch(9), { code: 'query_timeout' });
 });

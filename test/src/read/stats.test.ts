@@ -95,6 +95,16 @@ t.test('stats have the numbers of each hour, and the range that they cover', asy
   }
 });
 
+t.test('the range of stats has every hour that the asked range has a part of', async (t) => {
+  const { stats } = await reading(t);
+  const range = async (from: string, to: string) => {
+    const found = await stats(`from=2026-01-15T${from}Z&to=2026-01-15T${to}Z`);
+    return [found.from, found.to].map((time) => time.slice(11, 16));
+  };
+  t.same(await range('12:00:00', '13:00:00'), ['12:00', '13:00']);
+  t.same(await range('11:59:59.999', '13:00:00.000000001'), ['11:00', '14:00']);
+});
+
 t.test('a term on a field of rollups, any other query and every step count the same', async (t) => {
   const { write, stats, finish } = await reading(t);
   await write(TRACES);
