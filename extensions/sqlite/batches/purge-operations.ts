@@ -58,7 +58,7 @@ function tracePurge(db: DatabaseSync): (project: string, since: number) => Remov
     while (observations + traces < STEP_ROWS) {
       const found = oldest.get(project, since);
       if (found === undefined) return { traces, observations, hasMore: false };
-      if (project !== HIDDEN && found.observations > STEP_ROWS) {
+      if (project !== HIDDEN && found.observations >= STEP_ROWS) {
         hide(found.n);
         traces++;
         continue;
