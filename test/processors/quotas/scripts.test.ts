@@ -1,0 +1,50 @@
+import t from 'tap';
+import { CANCEL, counterKeys, RECOUNT } from '../../../processors/quotas/scripts.ts';
+import { redisServer } from '../../helper/redis-server.ts';
+
+const { client } = await redisServer(t);
+const { state, month, hour, leases, reserved } = counterKeys((_, name) => `{o}:${name}`, 'o', {
+  month: 1,
+  hour: 2,
+});
+
+const run = (script: string, keys: readonly string[], args: readonly (string | number)[]) =>
+  client.eval(script, keys.length, ...keys, ...args);
+
+/** Events of the organization and of the project. */
+const counted = async () => [await client.hget(month, 'o'), await client.hget(month, 'p')];
+
+t.beforeEach(async () => {
+  await client.flushall();
+  await client.hset(month, { o: 10, p: 10 });
+  await client.hset(hour, { o: 100, p: 100 });
+});
+
+t.test('a reservation is cancelled once', async (t) => {
+  await client.hset(reserved, 'batch', 'p 1 2 3 30');
+  await client.zadd(leases, 1, 'batch');
+  const cancel = () => run(CANCEL, [leases, reserved, month, hour], ['batch', 'p', 3, 30]);
+  t.equal(await cancel(), 1);
+  t.same(await counted(), ['7', '7']);
+  t.equal(await cancel(), 0);
+  t.same(await counted(), ['7', '7']);
+  t.same(await client.hgetall(hour), { o: '70', p: '70' });
+  t.equal(await client.exists(leases, reserved), 0);
+});
+
+t.test('a batch is counted once, in the epoch that lacks it', async (t) => {
+  const server = /master_replid:(\w+)/.exec(await client.info('replication'))?.[1] ?? '';
+  const recount = (epoch: number) =>
+    run(RECOUNT, [state, month, hour, leases, reserved], [epoch, 'batch', 'p', 1, 2, 3, 30, 1000]);
+  t.equal(await recount(5), 'missing', 'no counters');
+  await client.hset(state, { epoch: 5, server: 'before' });
+  t.equal(await recount(5), 'missing', 'of a server that may have lost changes');
+  await client.hset(state, { epoch: 5, server });
+  t.equal(await recount(6), 'missing');
+  t.equal(await recount(4), 'counted', 'the later epoch has it from the ledger');
+  t.same(await counted(), ['10', '10']);
+  t.equal(await recount(5), 'counted');
+  t.equal(await recount(5), 'counted');
+  t.same(await counted(), ['13', '13']);
+  t.equal(await client.hget(reserved, 'batch'), 'p 1 2 3 30');
+});
