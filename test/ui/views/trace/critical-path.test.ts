@@ -43,6 +43,20 @@ t.test('takes the root, not an orphan that took longer', async (t) => {
   t.same([...criticalPath(layoutOf([span('orphan', 'gone', 0, 7)]))], [7]);
 });
 
+t.test(
+  'counts no time of a child before its parent, and takes the first of equal roots',
+  async (t) => {
+    const early = layoutOf([
+      span('root', null, 10, 20),
+      span('early', 'root', 0, 15),
+      span('inner', 'early', 2, 12),
+    ]);
+    t.same([...criticalPath(early)], [5, 3, 2]);
+    const equal = layoutOf([span('one', null, 0, 10), span('other', null, 5, 15)]);
+    t.same([...criticalPath(equal)], [10, Number.NaN]);
+  },
+);
+
 t.test('the times on the path add up to the duration of its root', async () => {
   fc.assert(
     fc.property(anyObservations, (observations) => {
