@@ -18,6 +18,8 @@ const WINDOW = 16_384;
 const PROJECT_WINDOW = 1024;
 /** Failures in a row behind which the exporter was away, and not one batch at fault. */
 const OUTAGE_FAILURES = 3;
+/** An entry in the file that is due later than this was released before the clock was set back. */
+const LONGEST_WAIT_MS = 3_600_000;
 
 /**
  * The order in which one branch gets its entries. Each project has a lane; the lanes take turns, entry by entry:
@@ -207,10 +209,11 @@ export class BranchLine {
     if (isKnown) return true;
     const lane = this.#laneOf(projectId);
     const entry = { seq, project: lane.project, items, bytes, receivedAt, attempts };
-    const isDue = due <= this.#clock.now();
+    const now = this.#clock.now();
+    const isDue = due <= now;
     const isNext = lane === refilled || lane.isNext(seq);
     const isLoaded = !isDue || (isNext && this.#hasRoom(lane));
-    if (!isDue) this.#deferUntil(entry, due);
+    if (!isDue) this.#deferUntil(entry, Math.min(due, now + LONGEST_WAIT_MS));
     else if (isLoaded) this.#wait(lane, entry);
     else lane.leaveOnDisk(seq);
     this.#settle(lane);

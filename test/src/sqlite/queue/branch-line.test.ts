@@ -111,3 +111,17 @@ t.test('waiting counts from the end of an outage, which is three failures in a r
     t.equal(line.untriedSince(), failures === 3 ? clock.now() : 2);
   }
 });
+
+t.test('an entry waits for an hour at most after a start with an earlier clock', async (t) => {
+  const clock = fakeClock();
+  const line = lineWith(2, clock);
+  const hour = 3_600_000;
+  const rows = [hour, 365 * 24 * hour].map(
+    (wait, i): PendingRow => [i + 1, 1, 10, 0, 1, clock.now() + wait, 'p'],
+  );
+  await line.readAhead(9, async () => rows);
+  clock.advance(hour - 1);
+  t.same(taken(line), []);
+  clock.advance(1);
+  t.same(taken(line), [1, 2]);
+});
