@@ -289,6 +289,21 @@ t.test('docs/errors.md has every error code', async (t) => {
   for (const code of thrown) t.match(known, `\`${code}\``, code);
 });
 
+t.test('docs/errors.md and docs/metrics.md have no code and no metric that is gone', async (t) => {
+  const all = SOURCES.map(codeOf).join('\n');
+  const isUsed = (name: string) => new RegExp(`\\b${name}\\b`).test(all);
+  for (const page of ['docs/errors.md', 'docs/metrics.md']) {
+    const rows = readFileSync(page, 'utf8').matchAll(/^\| `(\w+)` \|/gm);
+    const names = [...rows].map(([, name = '']) => name);
+    t.ok(names.length > 20, `${page} has rows`);
+    t.same(
+      names.filter((name) => !isUsed(name)),
+      [],
+      page,
+    );
+  }
+});
+
 t.test('docs/metrics.md has every metric, named by the rule', async (t) => {
   const known = readFileSync('docs/metrics.md', 'utf8');
   let found = 0;
