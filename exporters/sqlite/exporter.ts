@@ -14,6 +14,7 @@ export function createExporter(
   let store: Store | undefined;
   return {
     batchesTogether: BATCHES_TOGETHER,
+    keepsNothing: true,
     async start() {
       store = settings.host.extension(config.store, STORE);
     },

@@ -46,6 +46,11 @@ export type Consumer<Accepted extends Batch = Batch> = {
    * one. Undefined: 1.
    */
   readonly batchesTogether?: number | undefined;
+  /**
+   * The consumer, and the system on its behalf, reads nothing of a batch after `consume` has resolved: a queue may then free the bytes. A
+   * socket may still send from them. Undefined: false.
+   */
+  readonly keepsNothing?: boolean | undefined;
   consume(batch: Accepted, request?: RequestContext): Promise<void>;
 };
 

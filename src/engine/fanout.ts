@@ -1,8 +1,8 @@
 import type { Branch, Exporter } from '../component/component.ts';
 import type { Batch } from '../model/batch.ts';
-import { itemsOf } from '../model/batch.ts';
+import { itemsOf, rawOf } from '../model/batch.ts';
 import { PermanentError, Refusal, RetryableError } from '../model/errors.ts';
-import { hasItems } from '../model/formats.ts';
+import { hasItems, shareBatch } from '../model/formats.ts';
 import { isImplicitKey, type RequestContext } from '../model/request-context.ts';
 import type { ExporterEdge } from './edges.ts';
 
@@ -15,6 +15,7 @@ export function createSink(exporterId: string, exporter: Exporter, edge: Exporte
     exporterId,
     exporter,
     batchesTogether: exporter.batchesTogether,
+    keepsNothing: exporter.keepsNothing,
     async consume(batch, request) {
       const items = itemsOf(batch);
       const end = edge.begin();
@@ -62,6 +63,7 @@ export async function fanOut(
     await only.consume(batch, request);
     return;
   }
+  shareBatch(rawOf(batch));
   if (keeper === undefined || request === undefined) return consumeAll(sinks, batch, request);
   const withoutAnswer = { ...request, answer: undefined };
   const others = sinks.filter((sink) => sink !== keeper);

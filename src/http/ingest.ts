@@ -12,7 +12,7 @@ import type { AttachmentLimits } from '../model/attachments.ts';
 import type { Format, ReceivedBatch, SealedBatch, SentEncoding, Tenant } from '../model/batch.ts';
 import type { BatchIndex } from '../model/batch-index.ts';
 import { Refusal, RepeatedRequest, refusalOf, sameInProgress } from '../model/errors.ts';
-import { freeInflated, MAX_BODY_BYTES } from '../model/formats.ts';
+import { endRequest, freeInflated, MAX_BODY_BYTES } from '../model/formats.ts';
 import { inflatedSizeHint } from '../model/inflate.ts';
 import type { AnswerClaim, StoredAnswer } from '../model/request-context.ts';
 import {
@@ -379,6 +379,7 @@ async function accept(
     const accepted = await deadline.wait(pipeline.accept(batch, request));
     const answer = render(accepted);
     freeInflated(accepted);
+    endRequest(accepted);
     return { answer, accepted };
   } catch (error) {
     // After any other error the store may have the batch all the same.

@@ -72,13 +72,47 @@ export function holdIndex(batch: SealedBatch): void {
  */
 export function freeInflated(batch: SealedBatch): void {
   const bytes = indexes.get(batch)?.bytes;
-  if (bytes === undefined || held.has(batch)) return;
-  const memory = bytes.buffer;
-  // A part of Node's shared pool is at most half of it.
-  const isOwned = bytes.byteLength * 2 > memory.byteLength && memory !== batch.body.buffer;
-  if (!isOwned || !(memory instanceof ArrayBuffer)) return;
+  if (bytes === undefined || held.has(batch) || bytes.buffer === batch.body.buffer) return;
+  if (freeMemory(bytes)) indexes.delete(batch);
+}
+
+/** Batches whose request reads them no more, and those that several components may read. */
+const answered = new WeakSet<SealedBatch>();
+const shared = new WeakSet<SealedBatch>();
+
+/** The batch has no request, or its request reads it no more; see `freeBatch`. */
+export function endRequest(batch: SealedBatch): void {
+  answered.add(batch);
+}
+
+/** Several components get the batch, or one that may keep it; see `freeBatch`. */
+export function shareBatch(batch: SealedBatch): void {
+  shared.add(batch);
+}
+
+/**
+ * Frees the bytes of a delivered batch, unless its request or another component may read them. Bodies wait for their delivery, and so
+ * survive into the old generation: V8 would keep up to 64 MiB of them, and then mark the whole heap.
+ */
+export function freeBatch(batch: SealedBatch): void {
+  if (!answered.has(batch) || shared.has(batch)) return;
+  const bytes = indexes.get(batch)?.bytes;
   indexes.delete(batch);
-  memory.transfer(0);
+  if (bytes !== undefined && bytes.buffer !== batch.body.buffer) freeMemory(bytes);
+  if (batch.body.byteLength === batch.body.buffer.byteLength) freeMemory(batch.body);
+}
+
+/** Whether the bytes of the batch were freed. */
+export function isFreed({ body }: SealedBatch): boolean {
+  return body.buffer instanceof ArrayBuffer && body.buffer.detached;
+}
+
+/** Returns false if the bytes are a part of a larger memory. */
+function freeMemory({ byteLength, buffer }: Buffer): boolean {
+  // A part of Node's shared pool is at most half of it.
+  if (byteLength * 2 <= buffer.byteLength || !(buffer instanceof ArrayBuffer)) return false;
+  buffer.transfer(0);
+  return true;
 }
 
 /** Bytes of a batch's index, if it has one. */

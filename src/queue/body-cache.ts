@@ -1,5 +1,5 @@
 import type { SealedBatch } from '../model/batch.ts';
-import { holdIndex, knownIndexOf, SMALL_BODY_BYTES } from '../model/formats.ts';
+import { holdIndex, isFreed, knownIndexOf, SMALL_BODY_BYTES } from '../model/formats.ts';
 
 /**
  * The newest appended batches with their scans, so that a consumer that keeps pace reads nothing back from disk.
@@ -25,7 +25,10 @@ export function bodyCache(maxBytes: number): BodyCache {
       holdIndex(batch);
       batches.set(seq, { batch, size });
     },
-    get: (seq) => batches.get(seq)?.batch,
+    get(seq) {
+      const batch = batches.get(seq)?.batch;
+      return batch === undefined || isFreed(batch) ? undefined : batch;
+    },
     delete(seq) {
       bytes -= batches.get(seq)?.size ?? 0;
       batches.delete(seq);

@@ -3,7 +3,7 @@ import type { Branch, Consumer, Pipeline } from '../component/component.ts';
 import { LruCache } from '../component/lru.ts';
 import { WaitTimeout } from '../component/waits.ts';
 import type { Batch, SealedBatch } from '../model/batch.ts';
-import { SMALL_BODY_BYTES } from '../model/formats.ts';
+import { freeBatch, SMALL_BODY_BYTES, shareBatch } from '../model/formats.ts';
 import { inflatedSizeHint } from '../model/inflate.ts';
 import type { DeliveryOutcome, DeliveryPolicyOptions } from './delivery-policy.ts';
 import { DeliveryPolicy } from './delivery-policy.ts';
@@ -104,7 +104,7 @@ export function startDelivery(
   };
   const loops = branches.map((branch) => {
     const shared = processing.get(branch.process) ?? new Processing(branch.process);
-    return new BranchLoop(options, branch, shared, onRoom);
+    return new BranchLoop(options, branch, shared, branches.length === 1, onRoom);
   });
   for (const loop of loops) loop.resume();
   return {
@@ -137,6 +137,8 @@ class BranchLoop {
   readonly #branch: DeliveryBranch;
   readonly #policy: DeliveryPolicy;
   readonly #processing: Processing;
+  /** No other branch gets the batches. */
+  readonly #isOnly: boolean;
   readonly #onRoom: () => void;
   readonly #unsubscribe: () => void;
   /** Leased entries whose delivery has not ended. */
@@ -159,6 +161,7 @@ class BranchLoop {
     options: DeliveryOptions,
     branch: DeliveryBranch,
     processing: Processing,
+    isOnly: boolean,
     onRoom: () => void,
   ) {
     this.#options = options;
@@ -166,6 +169,7 @@ class BranchLoop {
     this.#together = branch.consumer.batchesTogether ?? 1;
     this.#policy = new DeliveryPolicy(branch.name, options);
     this.#processing = processing;
+    this.#isOnly = isOnly;
     this.#onRoom = onRoom;
     this.#unsubscribe = options.queue.onAvailable(branch.name, () => this.#fill());
   }
@@ -308,15 +312,20 @@ class BranchLoop {
   /** Never rejects: an entry whose outcome could not be saved is delivered again after a restart. */
   async #deliver(entry: QueueEntry): Promise<void> {
     const { queue } = this.#options;
-    const { name } = this.#branch;
+    const { name, consumer } = this.#branch;
+    // An attempt that was abandoned may still read the batch.
+    const isOwn = this.#isOnly && consumer.keepsNothing === true && entry.attempts === 0;
+    if (!isOwn) shareBatch(entry.batch);
     const outcome = await this.#policy.attempt({
       batchId: entry.batch.id,
       failures: entry.attempts,
       process: () => this.#processing.run(entry),
       isHeld: queue.isHeld && (async () => (await queue.isHeld?.(name, entry)) ?? true),
-      consumer: this.#branch.consumer,
+      consumer,
     });
     if (outcome.kind !== 'retry') this.#processing.ended(entry);
+    // After a stop another loop may have the entry.
+    if (outcome.kind === 'ack' && !this.#isStopped) freeBatch(entry.batch);
     const restMs = outcome.kind === 'retry' ? this.#policy.restMs() : 0;
     if (restMs > 0) this.#rest(restMs);
     if (outcome.kind === 'retry' && outcome.isTimeout) this.#options.progress?.abandoned();

@@ -2,6 +2,7 @@ import type { Steps } from '../../component/background.ts';
 import type { Clock, IdempotencyLedger, Logger } from '../../component/component.ts';
 import type { SealedBatch } from '../../model/batch.ts';
 import { Refusal, RetryableError } from '../../model/errors.ts';
+import { endRequest } from '../../model/formats.ts';
 import type { KeyedAnswer, RequestContext } from '../../model/request-context.ts';
 import { isImplicitKey } from '../../model/request-context.ts';
 import { type BodyCache, bodyCache } from '../../queue/body-cache.ts';
@@ -279,8 +280,11 @@ export class SqliteQueue implements DurableQueue {
     const batches = new Map<number, SealedBatch>();
     for (const [i, seq] of seqs.entries()) {
       const body = bodies[i] ?? { damage: 'it was not read' };
-      if ('record' in body) batches.set(seq, batchOf(body.record));
-      else await this.#quarantine(seq, body.damage);
+      if ('record' in body) {
+        const batch = batchOf(body.record);
+        endRequest(batch);
+        batches.set(seq, batch);
+      } else await this.#quarantine(seq, body.damage);
     }
     return batches;
   }

@@ -2,7 +2,9 @@ import { gzipSync } from 'node:zlib';
 import t from 'tap';
 import { repeatsOf } from '../../../src/http/repeats.ts';
 import { requestDeadline } from '../../../src/http/request-deadline.ts';
+import { rawOf } from '../../../src/model/batch.ts';
 import { PermanentError, Refusal, RetryableError } from '../../../src/model/errors.ts';
+import { freeBatch, isFreed } from '../../../src/model/formats.ts';
 import { reject } from '../../../src/model/verbs.ts';
 import { aTenant, nativeEvent } from '../../helper/batches.ts';
 import { fakeClock } from '../../helper/clock.ts';
@@ -29,6 +31,27 @@ t.test('answers an accepted batch 202 with a result for each event', async (t) =
   t.ok(batch.body.equals(events(2)));
   t.equal(batch.body.buffer.byteLength, batch.body.length, 'the body owns its memory');
   t.strictSame(held(), NOTHING_HELD);
+});
+
+t.test('lets a queue free the bytes of a batch once the answer is made, not before', async (t) => {
+  const early: boolean[] = [];
+  const { url, sink } = await served(t, {
+    pipeline: (sink) => ({
+      accept: acceptInto({
+        ...sink,
+        async consume(batch, request) {
+          freeBatch(rawOf(batch));
+          early.push(isFreed(rawOf(batch)));
+          await sink.consume(batch, request);
+        },
+      }),
+    }),
+  });
+  t.match(await post(url, events(2)), { status: 202, json: { accepted: 2 } });
+  t.strictSame(early, [false]);
+  const batch = lastOf(sink);
+  freeBatch(batch);
+  t.equal(isFreed(batch), true);
 });
 
 t.test('lists rejected events, and answers 400 if all are', async (t) => {

@@ -2,9 +2,12 @@ import { gzipSync } from 'node:zlib';
 import t from 'tap';
 import type { SealedBatch } from '../../../src/model/batch.ts';
 import {
+  endRequest,
+  freeBatch,
   freeInflated,
   holdIndex,
   indexOf,
+  isFreed,
   knownIndexOf,
   observe,
 } from '../../../src/model/formats.ts';
@@ -86,3 +89,33 @@ t.test('frees nothing of a batch without an index', async (t) => {
   freeInflated(batch);
   t.strictSame(names(batch), ['one', 'two']);
 });
+
+t.test('frees a delivered batch with its inflated form', async (t) => {
+  const compressedBatch = compressed();
+  const batch = { ...compressedBatch, body: owned(compressedBatch.body) };
+  const { bytes } = indexOf(batch);
+  freeBatch(batch);
+  t.equal(isFreed(batch), false, 'its request may read it');
+  endRequest(batch);
+  freeBatch(batch);
+  t.equal(isFreed(batch), true);
+  t.equal(bytes.length, 0);
+  t.equal(knownIndexOf(batch), undefined);
+  freeBatch(batch);
+});
+
+t.test('keeps the bytes of a delivered batch that are a part of a larger memory', async (t) => {
+  const { body } = otlpBatch([{ name: 'one' }]);
+  const memory = Buffer.concat([owned(body), Buffer.from('next')]);
+  const own = Buffer.from(new Uint8Array(memory).buffer);
+  const batch = { ...otlpBatch([{ name: 'one' }]), body: own.subarray(0, body.length) };
+  endRequest(batch);
+  freeBatch(batch);
+  t.equal(isFreed(batch), false);
+  t.equal(own.toString('latin1', body.length), 'next');
+  t.strictSame(names(batch), ['one']);
+});
+
+function owned(bytes: Buffer): Buffer {
+  return Buffer.from(new Uint8Array(bytes).buffer);
+}

@@ -1,4 +1,5 @@
 import t from 'tap';
+import { endRequest, freeBatch } from '../../../src/model/formats.ts';
 import { bodyCache } from '../../../src/queue/body-cache.ts';
 import { nativeBatch } from '../../helper/batches.ts';
 
@@ -24,4 +25,14 @@ t.test('has room again once a batch is deleted, and counts each deletion once', 
   cache.put(3, BATCH);
   t.ok(cache.get(2));
   t.equal(cache.get(3), undefined);
+});
+
+t.test('has a batch no more whose bytes were freed', async (t) => {
+  const batch = { ...BATCH, body: Buffer.from(new Uint8Array(BATCH.body).buffer) };
+  const cache = bodyCache(2 * SIZE);
+  cache.put(1, batch);
+  t.equal(cache.get(1), batch);
+  endRequest(batch);
+  freeBatch(batch);
+  t.equal(cache.get(1), undefined);
 });

@@ -3,6 +3,7 @@ import t from 'tap';
 import type { Batch, SealedBatch } from '../../../src/model/batch.ts';
 import { itemsOf, rawOf } from '../../../src/model/batch.ts';
 import { PermanentError, RetryableError } from '../../../src/model/errors.ts';
+import { endRequest, isFreed, shareBatch } from '../../../src/model/formats.ts';
 import type { DeliveryBranch } from '../../../src/queue/delivery.ts';
 import { startDelivery, TOGETHER_BYTES } from '../../../src/queue/delivery.ts';
 import type { DurableQueue, QueueEntry, QueueLeases } from '../../../src/queue/queue.ts';
@@ -551,8 +552,116 @@ t.test('returns the batches of a place that were not begun when it stops', async
   t.match(queue.stats(), { branches: [{ entries: 3 }] });
 });
 
+t.test('frees the bytes of a batch that its only consumer has and does not keep', async (t) => {
+  const { queue, sink, processed, start } = await rig(t);
+  const process = async (batch: SealedBatch): Promise<Batch> => {
+    processed.push(batch.id);
+    return batch;
+  };
+  const [answered, unanswered, elsewhere] = [owning(), owning(), owning()];
+  for (const batch of [answered, unanswered, elsewhere]) await queue.append(batch);
+  for (const batch of [answered, elsewhere]) endRequest(batch);
+  shareBatch(elsewhere);
+  start(1, [{ name: 'a', process, consumer: { ...sink, keepsNothing: true } }]);
+  await sink.holds(3);
+  await until(() => queue.stats().bytes === 0);
+  t.equal(isFreed(answered), true);
+  t.equal(isFreed(unanswered), false, 'its request may still read it');
+  t.equal(isFreed(elsewhere), false, 'another component has it');
+});
+
+t.test('frees the bytes of a batch that was read from the disk', async (t) => {
+  const { queue, sink, start } = await rig(t);
+  const batch = owning();
+  await queue.append(batch);
+  // The queue has it in memory no more.
+  (batch.body.buffer as ArrayBuffer).transfer(0);
+  const process = async (read: SealedBatch): Promise<Batch> => read;
+  start(1, [{ name: 'a', process, consumer: { ...sink, keepsNothing: true } }]);
+  await sink.holds(1);
+  await until(() => queue.stats().bytes === 0);
+  const [read] = sink.batches.map(rawOf);
+  t.not(read, batch);
+  t.equal(read !== undefined && isFreed(read), true);
+});
+
+t.test(
+  'keeps the bytes of a batch for a consumer that does not say that it keeps nothing',
+  async (t) => {
+    const { queue, sink, start } = await rig(t);
+    const batch = owning();
+    await queue.append(batch);
+    endRequest(batch);
+    start(1);
+    await sink.holds(1);
+    await until(() => queue.stats().bytes === 0);
+    t.equal(isFreed(batch), false);
+  },
+);
+
+t.test('keeps the bytes of a batch for another branch', async (t) => {
+  const { queue, sinks, start } = await rig(t, ['a', 'b']);
+  const batch = owning();
+  await queue.append(batch);
+  endRequest(batch);
+  const process = async (read: SealedBatch): Promise<Batch> => read;
+  const branches = ['a', 'b'].map((name, i) => ({
+    name,
+    process,
+    consumer: { ...(sinks[i] ?? createSink()), keepsNothing: true },
+  }));
+  start(1, branches);
+  for (const sink of sinks) await sink.holds(1);
+  await until(() => queue.stats().bytes === 0);
+  t.equal(isFreed(batch), false);
+});
+
+t.test('keeps the bytes of a batch for an attempt that did not end', async (t) => {
+  const { queue, sink, clock, start } = await rig(t);
+  const batch = owning();
+  await queue.append(batch);
+  endRequest(batch);
+  const process = async (read: SealedBatch): Promise<Batch> => read;
+  let attempts = 0;
+  sink.behave(() => {
+    if (attempts++ === 0) throw new Error('later');
+  });
+  start(50, [{ name: 'a', process, consumer: { ...sink, keepsNothing: true } }]);
+  while (sink.batches.length === 0) {
+    clock.advance(10);
+    await new Promise(setImmediate);
+  }
+  await until(() => queue.stats().bytes === 0);
+  t.equal(isFreed(batch), false);
+});
+
+t.test('keeps the bytes of a batch whose delivery ends behind a stop', async (t) => {
+  const { queue, sink, start } = await rig(t);
+  const batch = owning();
+  await queue.append(batch);
+  endRequest(batch);
+  const process = async (read: SealedBatch): Promise<Batch> => read;
+  const consume = async (read: Batch): Promise<void> => {
+    await delivery.stop(AbortSignal.abort());
+    await sink.consume(read);
+  };
+  const delivery = start(1, [
+    { name: 'a', process, consumer: { ...sink, consume, keepsNothing: true } },
+  ]);
+  await sink.holds(1);
+  for (let turn = 0; turn < 20; turn++) await new Promise(setImmediate);
+  t.equal(isFreed(batch), false);
+  t.match(queue.stats(), { branches: [{ entries: 1 }] }, 'another delivery has the entry');
+});
+
 /** A batch whose body has so many bytes. */
 function sized(bytes: number): SealedBatch {
   const empty = nativeBatch([nativeEvent({ inputs: '' })]).body.length;
   return nativeBatch([nativeEvent({ inputs: 'x'.repeat(bytes - empty) })]);
+}
+
+/** A batch whose body owns its memory, as one that was received. */
+function owning(): SealedBatch {
+  const batch = nativeBatch(1);
+  return { ...batch, body: Buffer.from(new Uint8Array(batch.body).buffer) };
 }
