@@ -120,7 +120,7 @@ function firstSteps(url: string, placed: PlacedKey): string[] {
     '',
     'Read it back:',
     '',
-    `  curl -s '${url}/api/v1/traces/hello?payloads=true' -H ${header}`,
+    `  curl -s '${url}/api/v1/traces/hello?payloads=true&wait=5s' -H ${header}`,
   ];
 }
 

@@ -308,6 +308,9 @@ t.test('a daemon starts, runs commands and stops', async (t) => {
     const sent = await fetch(url, { method: 'POST', headers, body });
     t.equal(sent.status, 202);
     t.match(await sent.json(), { status: 'queued', accepted: 1 });
+    const [, path = ''] = /^ {2}curl -s '(.*)' -H /m.exec(daemon.stdout()) ?? [];
+    const read = await fetch(path, { headers });
+    t.equal(read.status, 200, 'the second request waits until the first one is stored');
   });
 
   await t.test('accepts a key that a command created, without delay', async (t) => {
