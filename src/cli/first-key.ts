@@ -4,7 +4,8 @@ import { join } from 'node:path';
 import type { FirstTokens } from '../component/first-tokens.ts';
 import type { ServiceConfig } from '../config/config.ts';
 import { writePrivateFile } from '../control/private-file.ts';
-import type { FirstProject } from '../tenancy/bootstrap.ts';
+import type { FirstInStore } from '../supervisor/messages.ts';
+import { BOOTSTRAP } from '../tenancy/bootstrap.ts';
 import { hasValidChecksum, shownPrefix } from '../tenancy/token.ts';
 import type { ConfigOptions } from './configuration.ts';
 import { makeControlDirectory } from './daemon.ts';
@@ -15,7 +16,11 @@ const FILE = 'first-key';
 const KEPT = /^first-key-ws_[0-9A-Za-z]{8}$/;
 
 /** The project of a new store, and the place of its key. */
-export type PlacedKey = Pick<FirstProject, 'project' | 'isRecovered'> & Place;
+export type PlacedKey = Pick<FirstInStore, 'project' | 'isRecovered'> &
+  Place & {
+    /** The id of its store if the configuration has several. */
+    readonly store: string | undefined;
+  };
 
 type Place =
   | { readonly place: 'output'; readonly token: string }
@@ -73,7 +78,7 @@ async function readToken(file: string): Promise<string> {
  * container's log or a pipe would keep the key, so it goes to a file that only this user can read.
  */
 export async function showFirstKey(
-  firsts: readonly FirstProject[],
+  firsts: readonly FirstInStore[],
   place: KeyPlace,
   show: (keys: readonly PlacedKey[]) => void,
 ): Promise<void> {
@@ -81,33 +86,32 @@ export async function showFirstKey(
 }
 
 /** Says on stderr where the keys of new stores are. */
-export async function sayFirstKey(firsts: readonly FirstProject[], place: KeyPlace): Promise<void> {
+export async function sayFirstKey(firsts: readonly FirstInStore[], place: KeyPlace): Promise<void> {
   const { terminal } = place;
   // A terminal has a `screen` on stderr.
   await showIn(firsts, terminal.screen !== undefined, place, (keys) => {
     for (const key of keys) {
-      const { name, id } = key.project;
       const created = key.isRecovered ? 'An earlier start created' : 'The store is new. Created';
-      terminal.err(`${created} the project ${name} (${id}) ${keyText(key)}`);
+      terminal.err(`${created} the project ${projectText(key)} ${keyText(key)}`);
     }
   });
 }
 
 async function showIn(
-  firsts: readonly FirstProject[],
+  firsts: readonly FirstInStore[],
   isTerminal: boolean,
   place: KeyPlace,
   show: (keys: readonly PlacedKey[]) => void,
 ): Promise<void> {
   const mayPrint = place.options.printKey === true || isTerminal;
   const keys: (PlacedKey & { readonly token: string })[] = [];
-  for (const first of firsts) {
-    const { project, isRecovered, token } = first;
-    const isOnly = keys.length === 0 && !isRecovered;
+  const stores = storesOf(place.config);
+  for (const { project, isRecovered, token, store } of firsts) {
     const placed = mayPrint
       ? ({ place: 'output', token } as const)
-      : await saveKey(token, isOnly, place);
-    keys.push({ project, isRecovered, ...placed, token });
+      : await saveKey(token, !isRecovered && isAlone(stores, place.config), place);
+    const named = stores.length > 1 ? store : undefined;
+    keys.push({ project, isRecovered, store: named, ...placed, token });
   }
   show(keys);
   for (const { place: shownIn, token } of keys) {
@@ -115,7 +119,20 @@ async function showIn(
   }
 }
 
-/** A key that `replaces` none is saved beside that of another store. */
+/** The ids of the stores of a configuration, new ones or not. */
+function storesOf({ service, extensions }: ServiceConfig): readonly string[] {
+  return service.extensions.filter((id) =>
+    extensions.get(id)?.factory.provides.includes(BOOTSTRAP),
+  );
+}
+
+/** The only store, in files: no other store can have left a key in its directory. */
+function isAlone([id, ...others]: readonly string[], { extensions }: ServiceConfig): boolean {
+  const store = id === undefined ? undefined : extensions.get(id);
+  return others.length === 0 && store?.factory.dataDirectory?.(store.config) !== undefined;
+}
+
+/** A key that does not replace the one in the file is saved beside it. */
 async function saveKey(
   token: string,
   replaces: boolean,
@@ -124,7 +141,6 @@ async function saveKey(
   try {
     const usual = join(makeControlDirectory(config, options, terminal), FILE);
     const found = replaces ? '' : await readToken(usual);
-    // The key of an earlier start replaces no other file: that has the key of another store, or is in use.
     const file = found === '' || found === token ? usual : `${usual}.${shownPrefix(token)}`;
     await writePrivateFile(file, `${token}\n`);
     return { place: 'file', file };
@@ -145,7 +161,13 @@ function keyText(key: PlacedKey): string {
   }
 }
 
+/** The project of a key, by name and id, and its store if there are several. */
+export function projectText({ project: { name, id }, store }: PlacedKey): string {
+  return `${name} (${id})${store === undefined ? '' : ` in the store ${store}`}`;
+}
+
 /** The command that makes a key in place of one that could not be saved. */
-export function commandForKey({ project }: PlacedKey): string {
-  return `tracectl keys create --project ${project.id}, with the same --config.`;
+export function commandForKey({ project, store }: PlacedKey): string {
+  const of = store === undefined ? '' : ` --store ${store}`;
+  return `tracectl keys create --project ${project.id}${of}, with the same --config.`;
 }

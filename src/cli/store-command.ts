@@ -177,7 +177,8 @@ async function openStore({ config, id, options, terminal }: StorePlace): Promise
     if (store === undefined)
       throw new CommandError(EXIT.failed, `the store ${id} cannot be opened`);
     const first = offerOf(service, BOOTSTRAP, id)?.first;
-    await sayFirstKey(first === undefined ? [] : [first], { config, options, terminal });
+    const firsts = first === undefined ? [] : [{ ...first, store: id }];
+    await sayFirstKey(firsts, { config, options, terminal });
     const work = storeWork(store, service.projectReads);
     return { run: (command, args) => STORE_COMMANDS[command](work, args), close };
   } catch (error) {

@@ -2,7 +2,7 @@ import { ADMIN_API } from '../control/admin-api.ts';
 import type { Service } from '../engine/service.ts';
 import type { Shown } from '../supervisor/messages.ts';
 import { BOOTSTRAP } from '../tenancy/bootstrap.ts';
-import { commandForKey, type PlacedKey } from './first-key.ts';
+import { commandForKey, type PlacedKey, projectText } from './first-key.ts';
 
 const NATIVE = 'POST /api/v1/observations/batch';
 
@@ -41,17 +41,16 @@ export function welcome(
   const [key] = keys;
   if (key === undefined) {
     lines.push('', 'Manage keys: tracectl keys list|create|revoke, with the same --config.');
-  } else if (keys.length === 1 && url !== undefined) {
-    // With keys of several stores, the endpoint may take another one.
+  } else if (key.store === undefined && url !== undefined) {
+    // With several stores, the endpoint may take keys of another one.
     lines.push(...firstSteps(reachable(url), key));
   }
   return `${lines.join('\n')}\n`;
 }
 
 function keyLines(key: PlacedKey): string[] {
-  const { name, id } = key.project;
   const start = key.isRecovered ? 'An earlier start' : 'First start:';
-  const created = `${start} created the project ${name} (${id}) and`;
+  const created = `${start} created the project ${projectText(key)} and`;
   switch (key.place) {
     case 'output':
       return [`${created} this key, which is not shown again:`, '', `  ${key.token}`];
@@ -83,7 +82,11 @@ export function shownOf(service: Pick<Service, 'endpoints' | 'offers'>): Shown {
     managed: service
       .offers(ADMIN_API)
       .flatMap(({ offer: { url, tokenFile } }) => (url === undefined ? [] : [{ url, tokenFile }])),
-    firsts: service.offers(BOOTSTRAP).flatMap(({ offer }) => offer.first ?? []),
+    firsts: service
+      .offers(BOOTSTRAP)
+      .flatMap(({ id, offer }) =>
+        offer.first === undefined ? [] : [{ ...offer.first, store: id }],
+      ),
   };
 }
 

@@ -34,8 +34,11 @@ export type Shown = {
   /** Admin APIs. `tokenFile` is undefined when the configuration holds the token. */
   readonly managed: readonly { readonly url: string; readonly tokenFile: string | undefined }[];
   /** The projects and keys of stores whose first key no user has seen yet, one for each store. */
-  readonly firsts: readonly FirstProject[];
+  readonly firsts: readonly FirstInStore[];
 };
+
+/** `store` is the id of the store's extension. */
+export type FirstInStore = FirstProject & { readonly store: string };
 
 /** Interval of a worker's health reports. */
 export const HEALTH_EVERY_MS = 1_000;

@@ -1,9 +1,8 @@
 import type { Clock, Logger, Metrics } from '../component/component.ts';
 import type { ServicePhase } from '../component/health.ts';
 import { ControlError } from '../control/protocol.ts';
-import type { FirstProject } from '../tenancy/bootstrap.ts';
 import { createWorkersHandler } from './commands.ts';
-import type { Shown } from './messages.ts';
+import type { FirstInStore, Shown } from './messages.ts';
 import type { MetricPage } from './metric-pages.ts';
 import type { Exit, WorkerProcess } from './worker-handle.ts';
 import { WorkerGone, WorkerHandle } from './worker-handle.ts';
@@ -136,8 +135,8 @@ export function createSupervisor(options: {
 }
 
 /** As the worker that created the store tells it: workers that start beside it may find the kept token. */
-function firstsOf(told: readonly FirstProject[]): FirstProject[] {
-  const byKey = new Map<string, FirstProject>();
+function firstsOf(told: readonly FirstInStore[]): FirstInStore[] {
+  const byKey = new Map<string, FirstInStore>();
   for (const first of told) {
     if (!first.isRecovered || !byKey.has(first.key.id)) byKey.set(first.key.id, first);
   }

@@ -448,13 +448,8 @@ t.test('the key of a killed first start replaces no other key', async (t) => {
 
 t.test('the first start of two stores shows the key of each', async (t) => {
   const cwd = workDirectory(t);
-  const other = [
-    'extensions: {sqlite/other: {directory: ./other}}',
-    'service: {extensions: [sqlite, sqlite/other, admin, health_check]}',
-  ];
   writeFileSync(join(cwd, 'tracectl.yaml'), readFileSync(EMBEDDED));
-  writeFileSync(join(cwd, 'other.yaml'), other.join('\n'));
-  const both = ['--config=tracectl.yaml', '--config=other.yaml'];
+  const both = ['--config=tracectl.yaml', addSecondStore(cwd)];
   const daemon = startDaemon(t, cwd, ...both);
   await daemon.says(/ created the project[\s\S]* created the project .*\n/);
   t.same(await daemon.stop(), [0, null]);
@@ -463,12 +458,34 @@ t.test('the first start of two stores shows the key of each', async (t) => {
   );
   t.equal(files.length, 2);
   for (const file of files) t.match(daemon.stdout(), `  ${join(cwd, 'data', file)}\n`);
+  for (const store of ['sqlite', 'sqlite/other']) {
+    const [, file = ''] = storeKey(store).exec(daemon.stdout()) ?? [];
+    const list = ['keys', 'list', '--store', store, '--json', ...both];
+    const listed = await cli(cwd, list, { TRACECTL_DATA: join(cwd, 'data') });
+    const [{ prefix }] = JSON.parse(listed.out).keys as [{ prefix: string }];
+    t.ok(readFileSync(file, 'utf8').startsWith(prefix), `${store}: the named file has its key`);
+  }
   t.same(keptKeys(cwd), []);
   t.notMatch(
     daemon.stdout(),
     'Send a first event',
     'no key is shown for an endpoint that may refuse it',
   );
+});
+
+t.test('the key of a store that is added replaces no other key', async (t) => {
+  const cwd = workDirectory(t);
+  writeFileSync(join(cwd, 'tracectl.yaml'), readFileSync(EMBEDDED));
+  const env = { TRACECTL_DATA: join(cwd, 'data') };
+  await cli(cwd, ['keys', 'list', ...ANYWHERE], env);
+  const file = join(cwd, 'data', 'first-key');
+  const key = readFileSync(file, 'utf8');
+
+  const daemon = startDaemon(t, cwd, '--config=tracectl.yaml', addSecondStore(cwd));
+  await daemon.says(storeKey('sqlite/other'));
+  t.equal(readFileSync(file, 'utf8'), key);
+  t.notMatch(daemon.stdout(), 'Send a first event', 'the endpoint takes keys of the other store');
+  t.same(await daemon.stop(), [0, null]);
 });
 
 t.test('a key that a command revoked is not shown', async (t) => {
@@ -503,6 +520,21 @@ t.test('a start that cannot save the key of a new store says how to make another
   t.match(next.err, /^An earlier start created the project default \(proj_\w+\) with a key in/);
   t.match(next.err, `a key in the file ${join(cwd, 'data', 'first-key')}.`);
 });
+
+/** Writes the part of a configuration that has a second store; returns the argument for it. */
+function addSecondStore(cwd: string): string {
+  const part = [
+    `extensions: {sqlite/other: {directory: ${join(cwd, 'other')}}}`,
+    'service: {extensions: [sqlite, sqlite/other, admin, health_check]}',
+  ];
+  writeFileSync(join(cwd, 'other.yaml'), part.join('\n'));
+  return '--config=other.yaml';
+}
+
+/** The text of a start about the first key of a store, with the file. */
+function storeKey(store: string): RegExp {
+  return new RegExp(`\\(proj_\\w+\\) in the store ${store} and a key, .*\\n\\n {2}(.*)\\n`);
+}
 
 /** The files of keys that no start has shown. */
 function keptKeys(cwd: string): string[] {

@@ -2,17 +2,17 @@ import fc from 'fast-check';
 import t, { type Test } from 'tap';
 import { createHealth } from '../../../src/component/health.ts';
 import { healthOfAll } from '../../../src/supervisor/health.ts';
+import type { FirstInStore } from '../../../src/supervisor/messages.ts';
 import { mergePages } from '../../../src/supervisor/metric-pages.ts';
 import { Restarts } from '../../../src/supervisor/restarts.ts';
 import { createSupervisor, WorkersFailed } from '../../../src/supervisor/supervisor.ts';
-import type { FirstProject } from '../../../src/tenancy/bootstrap.ts';
 import { fakeClock } from '../../helper/clock.ts';
 import { recordingLogger, recordingMetrics } from '../../helper/settings.ts';
 import { type FakeProcess, fakeProcess } from '../../helper/worker-process.ts';
 
 const CRASH = { signal: 'SIGKILL' };
 const MINUTE = 60_000;
-const FIRST: FirstProject = {
+const FIRST: FirstInStore = {
   project: {
     ...{ id: 'proj_a', organizationId: 'org_a', name: 'default', retainedTraces: 0, createdAt: 0 },
     retention: { days: 1 },
@@ -24,6 +24,7 @@ const FIRST: FirstProject = {
   },
   token: 'a token',
   isRecovered: false,
+  store: 'sqlite',
 };
 /** Lets pending answers reach their callers. */
 const soon = () => new Promise((resolve) => setImmediate(resolve));
