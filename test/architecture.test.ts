@@ -100,7 +100,8 @@ t.test('every source file is imported by another one', async (t) => {
 const RESERVED: { what: string; pattern: RegExp; allowed: readonly string[] }[] = [
   {
     what: 'only the entry point ends the process',
-    pattern: /process\.(exit|abort|kill)\b/,
+    // Signal 0 ends no process: it asks whether one runs.
+    pattern: /process\.(exit|abort|kill)\b(?!\(pid, 0\))/,
     allowed: ['src/main.ts', 'src/sqlite/failpoint.ts'],
   },
   {

@@ -1,7 +1,9 @@
 import { resolve } from 'node:path';
+import { setTimeout as pause } from 'node:timers/promises';
 import type { ServiceConfig } from '../config/config.ts';
 import { callDaemon, NoDaemonError } from '../control/client.ts';
 import { directoryInPlace, makeDirectoryInPlace } from '../control/socket-path.ts';
+import { ownerOf } from '../sqlite/directory-owner.ts';
 import { type ConfigOptions, filesOf } from './configuration.ts';
 import { CommandError, EXIT } from './exit-status.ts';
 import type { Terminal } from './terminal.ts';
@@ -47,7 +49,11 @@ function nameOf(options: ConfigOptions, { cwd, env }: Place): string {
   return [...files, ...(offset === '' ? [] : [`+${offset}`])].join('\n');
 }
 
-/** Sends a command to the running daemon. Throws a `CommandError` when no daemon runs. */
+/** How often, and how long after, a command is tried again while a daemon starts or stops: for about five seconds. */
+export const TRIES = 25;
+export const BETWEEN_TRIES_MS = 200;
+
+/** Sends a command to the running daemon, also to one that still starts. Throws a `CommandError` when no daemon runs. */
 export async function askDaemon(
   config: ServiceConfig,
   options: ConfigOptions,
@@ -55,16 +61,25 @@ export async function askDaemon(
   command: string,
   args: Readonly<Record<string, unknown>> = {},
 ): Promise<unknown> {
-  try {
-    return await callDaemon(controlDirectoryOf(config, options, terminal), command, args);
-  } catch (error) {
-    if (!(error instanceof NoDaemonError)) throw error;
-    const directory = dataDirectoryOf(config, terminal.cwd);
-    throw new CommandError(
-      EXIT.failed,
-      directory === undefined
-        ? 'no daemon of this user runs with this configuration. Start it with "tracectl run"'
-        : `no daemon runs with the data directory ${directory}. Start it with "tracectl run"`,
-    );
+  const directory = dataDirectoryOf(config, terminal.cwd);
+  for (let left = TRIES; ; left--) {
+    try {
+      return await callDaemon(controlDirectoryOf(config, options, terminal), command, args);
+    } catch (error) {
+      if (!(error instanceof NoDaemonError)) throw error;
+    }
+    const owner = directory === undefined ? undefined : await ownerOf(directory);
+    if (owner === undefined || left === 0) {
+      throw new CommandError(EXIT.failed, absence(directory, owner));
+    }
+    await pause(BETWEEN_TRIES_MS);
   }
+}
+
+function absence(directory: string | undefined, owner: number | undefined): string {
+  if (directory === undefined)
+    return 'no daemon of this user runs with this configuration. Start it with "tracectl run"';
+  if (owner === undefined)
+    return `no daemon runs with the data directory ${directory}. Start it with "tracectl run"`;
+  return `the process ${owner} has the data directory ${directory} and answers no command: it starts or stops, or is another command. Retry`;
 }

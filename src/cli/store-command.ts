@@ -10,7 +10,7 @@ import { isInUse } from '../model/errors.ts';
 import { STORE } from '../store/store.ts';
 import { BOOTSTRAP } from '../tenancy/bootstrap.ts';
 import { type ConfigOptions, loadOrFail, withConfigOptions } from './configuration.ts';
-import { controlDirectoryOf } from './daemon.ts';
+import { BETWEEN_TRIES_MS, controlDirectoryOf, TRIES } from './daemon.ts';
 import { CommandError, EXIT } from './exit-status.ts';
 import { firstTokens, sayFirstKey } from './first-key.ts';
 import type { Terminal } from './terminal.ts';
@@ -54,10 +54,6 @@ export async function carryOut(
     () => inStore({ config, id: store, options, terminal }, command, args),
   );
 }
-
-/** For about five seconds. */
-const TRIES = 25;
-const BETWEEN_TRIES_MS = 200;
 
 /** Asks the daemon, or else opens the store. A daemon that starts or stops has the store and answers no command: both are tried again. */
 async function askOrOpen<Answer>(

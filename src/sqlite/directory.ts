@@ -143,7 +143,7 @@ async function writePid(file: string): Promise<void> {
   try {
     await handle.writeFile(String(process.pid));
   } catch (error) {
-    // Only a message has the number, and a queue on a full disk must start to become shorter.
+    // The number is only for messages and for commands that wait, and a queue on a full disk must start to become shorter.
     if (!isDiskFull(error)) throw error;
   } finally {
     await handle.close();

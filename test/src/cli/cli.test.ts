@@ -365,6 +365,32 @@ t.test('a daemon starts, runs commands and stops', async (t) => {
   t.same(await killed, [0, null]);
 });
 
+t.test('a command to a daemon that starts or stops waits for it', async (t) => {
+  const cwd = workDirectory(t);
+  writeFileSync(join(cwd, 'tracectl.yaml'), readFileSync(EMBEDDED));
+  const daemon = startDaemon(t, cwd);
+  const pid = join(cwd, 'data', 'store.pid');
+  while (!existsSync(pid)) await new Promise((resolve) => setImmediate(resolve));
+  t.notOk(existsSync(join(cwd, 'data', 'control.sock')), 'the daemon takes no command yet');
+  t.match(await cli(cwd, ['dead-letter', 'list']), { status: 0, err: '' });
+  t.same(await daemon.stop(), [0, null]);
+  t.match(await cli(cwd, ['dead-letter', 'list']), {
+    status: 1,
+    err: /^error: no daemon runs with/,
+  });
+
+  // As a daemon that was killed, and one that does not end.
+  writeFileSync(pid, '999999999');
+  t.match(await cli(cwd, ['reload']), { status: 1, err: /^error: no daemon runs with/ });
+  writeFileSync(pid, String(process.pid));
+  t.match(await cli(cwd, ['reload']), {
+    status: 1,
+    err: new RegExp(
+      `^error: the process ${process.pid} has the data directory \\S+ and answers no`,
+    ),
+  });
+});
+
 t.test('a first start that fails behind the store says where its key is', async (t) => {
   const cwd = workDirectory(t);
   writeFileSync(join(cwd, 'tracectl.yaml'), readFileSync(EMBEDDED));
