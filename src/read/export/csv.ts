@@ -1,4 +1,4 @@
-import type { ExportColumn, RowMembers } from './columns.ts';
+import type { ColumnType, ExportColumn, RowMembers } from './columns.ts';
 import { columnValue } from './columns.ts';
 
 /** RFC 4180: cells with separators, quotes or line breaks are quoted, and a record ends with CR LF. */
@@ -11,19 +11,24 @@ const NEEDS_QUOTES = /[",\r\n]/;
 const RUNS_AS_FORMULA = /^'*[=+\-@\t\r\uff1d\uff0b\uff0d\uff20]/;
 
 export function csvHeader(columns: readonly ExportColumn[]): string {
-  return record(columns.map(({ name }) => name));
+  return `${columns.map(({ name }) => name).join(',')}\r\n`;
 }
 
+/** Hot path, runs for every row: a list of cells that is joined costs twice as much. */
 export function csvRow(columns: readonly ExportColumn[], row: RowMembers): string {
-  return record(columns.map((column) => cellOf(column, columnValue(column, row))));
+  let text = '';
+  let separator = '';
+  for (const column of columns) {
+    const { member, path, type } = column;
+    const value = path.length === 0 ? row[member] : columnValue(column, row);
+    text += separator;
+    separator = ',';
+    if (value !== null && value !== undefined) text += cellOf(type, value);
+  }
+  return `${text}\r\n`;
 }
 
-function record(cells: readonly string[]): string {
-  return `${cells.join(',')}\r\n`;
-}
-
-function cellOf({ type }: ExportColumn, value: unknown): string {
-  if (value === null) return '';
+function cellOf(type: ColumnType, value: unknown): string {
   switch (type) {
     case 'number':
     case 'integer':
@@ -31,7 +36,7 @@ function cellOf({ type }: ExportColumn, value: unknown): string {
     case 'time':
       return String(value);
     case 'texts':
-      return textCell(JSON.stringify(value));
+      return Array.isArray(value) && value.length === 0 ? '[]' : textCell(JSON.stringify(value));
     case 'json':
     case 'text':
       return textCell(typeof value === 'string' ? value : JSON.stringify(value));
