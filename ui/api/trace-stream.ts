@@ -14,14 +14,16 @@ type Follower = {
   readonly onRefused?: () => void;
 };
 
-/** Milliseconds until a stream that the daemon refused is opened again. */
+/** Milliseconds until a stream that the daemon refused is opened again; doubled by each further refusal. */
 const RETRY_MS = 3_000;
+const LONGEST_RETRY_MS = 60_000;
 
 /** Follows the traces of a project that are new or change, and match the query. Returns the function that ends it. */
 export function followTraces(project: string, query: string, follower: Follower): () => void {
   const { onTrace, onLeft, onOpen, onBroken, onLagged, onRefused } = follower;
   let source: EventSource | undefined;
   let retry: ReturnType<typeof setTimeout> | undefined;
+  let retryAfter = RETRY_MS;
   const cancel = new AbortController();
   /** An event source hides the status of a refusal. This answer says to the page if the session has ended, or the project is gone. */
   const whenRefused = async (): Promise<void> => {
@@ -31,14 +33,18 @@ export function followTraces(project: string, query: string, follower: Follower)
       (error: unknown) => ApiFailure.of(error),
     );
     if (signal.aborted) return;
-    retry = setTimeout(open, RETRY_MS);
+    retry = setTimeout(open, retryAfter);
+    retryAfter = Math.min(retryAfter * 2, LONGEST_RETRY_MS);
     if (failure?.isFinal === true) onRefused?.();
   };
   const open = (): void => {
     const asked = { q: query, left: onLeft !== undefined || undefined };
     const stream = new EventSource(apiPath(at`/projects/${project}/traces/stream`, asked));
     source = stream;
-    stream.onopen = onOpen;
+    stream.onopen = () => {
+      retryAfter = RETRY_MS;
+      onOpen();
+    };
     stream.onerror = () => {
       onBroken();
       // The browser connects again after a broken connection, but not after a refusal.

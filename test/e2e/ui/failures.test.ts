@@ -162,6 +162,39 @@ t.test(
   },
 );
 
+t.test('asks less often for the first trace while the daemon refuses the stream', async (t) => {
+  ui.provoked.add(403);
+  const refusal = { code: 'forbidden', message: 'Not for this session.' };
+  const ofStream = /\/traces\/stream\b/;
+  let asked = 0;
+  await page.clock.install();
+  await page.route(ofStream, async (route) => {
+    asked += 1;
+    await route.fulfill({ status: 403, json: refusal });
+  });
+  const refused = (): Promise<unknown> => page.waitForResponse(/\/api\/v1\/projects\/[^/]+$/);
+  const first = refused();
+  await ui.open('/start');
+  await first;
+  for (const seconds of [3, 6, 12, 24, 48, 60, 60]) {
+    // The timer begins when the page has read the answer.
+    await page.evaluate("fetch('/api/v1/projects/last')");
+    const before = asked;
+    await page.clock.runFor((seconds - 1) * 1_000);
+    await page.evaluate("fetch('/api/v1/projects/last')");
+    t.equal(asked, before, `not within ${seconds - 1} s`);
+    const next = refused();
+    await page.clock.runFor(1_000);
+    await next;
+  }
+  await page.unroute(ofStream);
+  await page.evaluate("fetch('/api/v1/projects/last')");
+  const stream = page.waitForResponse((response) => response.url().match(ofStream) !== null);
+  await page.clock.runFor(60_000);
+  t.equal((await stream).status(), 200);
+  await page.clock.resume();
+});
+
 t.test('says that the sign-in has ended, and goes on with the page', async (t) => {
   // Those of the tests whose daemon was away.
   ui.errors.length = 0;
