@@ -290,6 +290,10 @@ t.test('chooses a range of the bars by the keyboard', async (t) => {
   await ui.check(t, 'bars that are marked');
   await onPhone(page, async () => {
     const marked = await bars.boundingBox();
+    const isCut = await figure
+      .locator('figcaption span')
+      .evaluate((span) => span.scrollWidth > span.clientWidth);
+    t.notOk(isCut, 'the caption is whole on a phone');
     await page.keyboard.press('Escape');
     await figure.locator('strong').waitFor();
     t.equal((await bars.boundingBox())?.y, marked?.y, 'the caption does not move the bars');

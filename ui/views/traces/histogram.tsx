@@ -45,8 +45,10 @@ export function Histogram({ project, query, range, every, onSelect }: Props): JS
       <figcaption class="muted">
         {failure?.message}
         {failure === undefined && named === undefined && said(data, total, failed)}
-        {/* One line: the bars stay below a pointer that drags. */}
-        {failure === undefined && named !== undefined && <span class="cut">{named}</span>}
+        {/* One line, or two that a phone has room for: the bars stay below a pointer that drags. */}
+        {failure === undefined && named !== undefined && (
+          <span class="cut histogram-marked">{named}</span>
+        )}
       </figcaption>
       <BarsDrawn {...{ bars, step, marked, onSelect }} onMark={setMarked} />
     </figure>
