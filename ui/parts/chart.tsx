@@ -5,6 +5,8 @@ import 'uplot/dist/uPlot.min.css';
 import { theme } from '../state/theme.ts';
 import './chart.css';
 import { NOTHING } from './format.ts';
+import type { Marked } from './marks.ts';
+import { markedBy } from './marks.ts';
 import { aloneIn, isWhole, type Series, stacked, WHOLE_STEPS } from './series.ts';
 
 type Props = {
@@ -33,13 +35,18 @@ const LABEL_FONT = '12px system-ui, sans-serif';
 /** The diameter of the dot that stands for a line of one value. */
 const DOT = 6;
 
-/** A chart over time. Its colors are those of the theme; the values below the pointer show in its caption. */
+/**
+ * A chart over time. Its colors are those of the theme; the values below the pointer show in its caption. Arrow keys mark a period, with
+ * Shift more of them; Enter chooses their range, as the end of a drag does.
+ */
 export function Chart(props: Props): JSX.Element {
   const { label, times, series, format, kind = 'bars', hasLegend = true, height = 180 } = props;
+  const { onSelect } = props;
   const place = useRef<HTMLDivElement>(null);
   const current = useRef(props);
   current.current = props;
   const [at, setAt] = useState<number | undefined>(undefined);
+  const [marked, setMarked] = useState<Marked | undefined>(undefined);
   const chosenTheme = theme.value;
   const shape = [isWhole(series), ...series.map((each) => each.id)].join('\n');
 
@@ -70,30 +77,125 @@ export function Chart(props: Props): JSX.Element {
 
   useEffect(() => plot.current?.setData(dataOf(current.current)), [times, series]);
 
-  const time = at === undefined ? undefined : times[at];
+  // Periods move on with the time, and those of another range are other ones: a mark on them would name another time.
+  useEffect(() => setMarked(undefined), [times[0], times.length]);
+  useEffect(() => drawMark(plot.current, marked, times), [marked]);
+
+  const shown = marked ?? (at === undefined ? undefined : { from: at, to: at });
+  const time = shown === undefined ? undefined : timeOf(shown, times);
+  const values = series.map((each) => textOf(valueIn(each, shown, kind), format));
+  const named = series.map(({ label: name }, index) => `${name} ${values[index] || NOTHING}`);
+  const choose = (): void => {
+    if (marked !== undefined) onSelect?.(...rangeOfMark(marked, times));
+  };
+  const onKeyDown = (event: KeyboardEvent): void => {
+    const { key, shiftKey, ctrlKey, metaKey, altKey } = event;
+    if (ctrlKey || metaKey || altKey) return;
+    const isExtended = shiftKey && onSelect !== undefined;
+    const next = markedBy(key, marked, { count: times.length, isExtended });
+    if (next !== undefined) setMarked(next);
+    else if (marked !== undefined && key === 'Enter') choose();
+    else if (marked !== undefined && key === 'Escape') setMarked(undefined);
+    else return;
+    event.preventDefault();
+  };
   return (
     <figure class="chart" aria-label={label}>
-      <div ref={place} class="chart-plot" />
-      <figcaption>
-        <span class="muted chart-time">{time === undefined ? 'UTC' : periodName(time, times)}</span>
-        {(hasLegend || at !== undefined) && (
-          <ul>
-            {series.map(({ id, label: name, values }, index) => (
-              <li key={id}>
-                <span class={`chart-mark hue-${(index % HUES) + 1}`} aria-hidden="true" />
-                <span class="cut" title={name}>
-                  {name}
-                </span>
-                <strong>
-                  {textOf(at === undefined ? sumOf(values, kind) : values[at], format)}
-                </strong>
-              </li>
-            ))}
-          </ul>
-        )}
-      </figcaption>
+      <div
+        ref={place}
+        class="chart-plot"
+        role="slider"
+        tabIndex={0}
+        aria-label={`Period of ${label}`}
+        aria-valuemin={1}
+        aria-valuemax={Math.max(1, times.length)}
+        aria-valuenow={Math.max(1, (marked?.to ?? times.length - 1) + 1)}
+        aria-valuetext={`${time ?? 'The whole range'}: ${named.join(', ')}`}
+        onKeyDown={onKeyDown}
+        onBlur={() => setMarked(undefined)}
+      />
+      <Caption {...{ series, values, time }} isListed={hasLegend || shown !== undefined} />
     </figure>
   );
+}
+
+type CaptionProps = {
+  readonly series: readonly Series[];
+  readonly values: readonly string[];
+  readonly time: string | undefined;
+  readonly isListed: boolean;
+};
+
+function Caption({ series, values, time, isListed }: CaptionProps): JSX.Element {
+  return (
+    <figcaption>
+      <span class="muted chart-time">{time ?? 'UTC'}</span>
+      {isListed && (
+        <ul>
+          {series.map(({ id, label: name }, index) => (
+            <li key={id}>
+              <span class={`chart-mark hue-${(index % HUES) + 1}`} aria-hidden="true" />
+              <span class="cut" title={name}>
+                {name}
+              </span>
+              <strong>{values[index]}</strong>
+            </li>
+          ))}
+        </ul>
+      )}
+    </figcaption>
+  );
+}
+
+/** Draws the mark of the keyboard as the pointer and its drag are drawn; without one, takes it away. */
+function drawMark(
+  plot: uPlot | undefined,
+  marked: Marked | undefined,
+  times: readonly number[],
+): void {
+  if (plot === undefined) return;
+  const at = marked === undefined ? undefined : times[marked.to];
+  const nowhere = { left: -10, top: -10 };
+  plot.setCursor(
+    at === undefined ? nowhere : { left: plot.valToPos(at / 1000, 'x'), top: 0 },
+    false,
+  );
+  const isRange = marked !== undefined && marked.from !== marked.to;
+  const [from, to] = isRange ? rangeOfMark(marked, times) : [0, 0];
+  const left = isRange ? plot.valToPos(from / 1000, 'x') : 0;
+  const width = isRange ? plot.valToPos(to / 1000, 'x') - left : 0;
+  plot.setSelect({ left, width, top: 0, height: plot.over.clientHeight }, false);
+}
+
+/** The beginning of the first marked period and the end of the last one, milliseconds. */
+function rangeOfMark({ from, to }: Marked, times: readonly number[]): [from: number, to: number] {
+  const [first = 0, last = 0] = [times[Math.min(from, to)], times[Math.max(from, to)]];
+  return [first, last + stepOf(times)];
+}
+
+/** Milliseconds of a period. */
+function stepOf([first, second]: readonly number[]): number {
+  return first === undefined || second === undefined ? 3_600_000 : second - first;
+}
+
+/** The value of a period, or the sum over several. */
+function valueIn(
+  { values }: Series,
+  shown: Marked | undefined,
+  kind: 'bars' | 'lines',
+): number | null | undefined {
+  if (shown === undefined) return sumOf(values, kind);
+  const { from, to } = shown;
+  if (from === to) return values[to];
+  return sumOf(values.slice(Math.min(from, to), Math.max(from, to) + 1), kind);
+}
+
+function timeOf(shown: Marked, times: readonly number[]): string | undefined {
+  const [first, last] = [times[Math.min(shown.from, shown.to)], times[shown.to]];
+  if (first === undefined || last === undefined) return undefined;
+  if (shown.from === shown.to) return periodName(first, times);
+  const [from, to] = rangeOfMark(shown, times);
+  return `${periodName(from, times)} – ${periodName(to, times)}`;
 }
 
 /** The sum of bars; lines have values that cannot be added. */
@@ -221,9 +323,7 @@ function timeLabel(at: number, step: number): string {
 
 /** Bars begin at their time: the last one needs a step of space. */
 function rangeOf(times: readonly number[], min: number, max: number): uPlot.Range.MinMax {
-  const [first, second] = times;
-  const step = first === undefined || second === undefined ? 3_600 : (second - first) / 1000;
-  return [min, max + step];
+  return [min, max + stepOf(times) / 1000];
 }
 
 function fromZero(_: uPlot, __: number, max: number): uPlot.Range.MinMax {
@@ -233,8 +333,7 @@ function fromZero(_: uPlot, __: number, max: number): uPlot.Range.MinMax {
 function select(plot: uPlot, { onSelect, times }: Props): void {
   const { left, width } = plot.select;
   if (width < 4 || onSelect === undefined) return;
-  const [first, second] = times;
-  const step = first === undefined || second === undefined ? 3_600_000 : second - first;
+  const step = stepOf(times);
   const from = plot.posToVal(left, 'x') * 1000;
   const to = plot.posToVal(left + width, 'x') * 1000;
   plot.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);

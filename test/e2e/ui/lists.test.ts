@@ -620,6 +620,35 @@ t.test('adds up the traces, by time and by model', async (t) => {
   t.same(await rows().locator('.cell-name').allTextContents(), ['gamma']);
 });
 
+t.test('reads a chart by the keyboard, and opens the list of a time of it', async (t) => {
+  await ui.open('/dashboard?range=24h');
+  const figure = page.getByRole('figure', { name: 'Tokens by time' });
+  const periods = figure.getByRole('slider', { name: 'Period of Tokens by time' });
+  await periods.focus();
+  t.match(await periods.getAttribute('aria-valuetext'), /^The whole range: Input \S+, Output \S+$/);
+  await page.keyboard.press('End');
+  const ONE = /^\d{4}-\d\d-\d\d \d\d:00 UTC$/;
+  await figure.locator('figcaption').getByText(ONE).waitFor();
+  t.match(await periods.getAttribute('aria-valuetext'), /UTC: Input [\d,]+, Output [\d,]+$/);
+  for (const key of ['ArrowLeft', 'Shift+ArrowLeft']) await page.keyboard.press(key);
+  await figure
+    .locator('figcaption')
+    .getByText(/ UTC – .* UTC$/)
+    .waitFor();
+  t.ok((await figure.locator('.u-select').boundingBox())?.width ?? 0, 'the marked range is drawn');
+  await ui.check(t, 'a chart that is marked');
+  await onPhone(page, () => ui.check(t, 'a chart that is marked, on a phone'));
+  await page.keyboard.press('Escape');
+  await figure.locator('figcaption').getByText('UTC', { exact: true }).waitFor();
+  for (const key of ['End', 'ArrowLeft', 'Shift+ArrowLeft', 'Enter']) {
+    await page.keyboard.press(key);
+  }
+  await page.waitForURL(/\/traces\?.*from=.*to=/);
+  const { searchParams } = new URL(page.url());
+  const [from, to] = ['from', 'to'].map((name) => Date.parse(searchParams.get(name) ?? ''));
+  t.equal((to ?? 0) - (from ?? 0), 2 * HOUR);
+});
+
 t.test('shows every range whole, inside of the page', async (t) => {
   const CUT = `[...document.querySelectorAll('[role=menuitemradio]')]
     .filter((each) => each.scrollWidth > each.clientWidth || each.getBoundingClientRect().right > innerWidth)

@@ -3,11 +3,13 @@ import { useEffect, useRef, useState } from 'preact/hooks';
 import { readStats } from '../../api/reading.ts';
 import type { Stats } from '../../api/types.ts';
 import { grouped } from '../../parts/format.ts';
+import type { Marked } from '../../parts/marks.ts';
+import { markedBy } from '../../parts/marks.ts';
 import type { Bars, Range } from '../../state/range.ts';
 import { barsOf, countedIn, rangeKey, STEP_MS, shortTime } from '../../state/range.ts';
 import { useResource } from '../../state/resource.ts';
-import type { Bar, Marked } from './bars.ts';
-import { barsIn, markedBy, selectionOf } from './bars.ts';
+import type { Bar } from './bars.ts';
+import { barsIn, selectionOf } from './bars.ts';
 
 type Props = {
   readonly project: string;

@@ -1,5 +1,7 @@
 import t from 'tap';
 import type { Trace } from '../../../../ui/api/types.ts';
+import type { Marked } from '../../../../ui/parts/marks.ts';
+import { markedBy } from '../../../../ui/parts/marks.ts';
 import {
   barsOf,
   countedIn,
@@ -8,8 +10,7 @@ import {
   rangeKey,
   rangeOf,
 } from '../../../../ui/state/range.ts';
-import type { Marked } from '../../../../ui/views/traces/bars.ts';
-import { barsIn, markedBy, selectionOf } from '../../../../ui/views/traces/bars.ts';
+import { barsIn, selectionOf } from '../../../../ui/views/traces/bars.ts';
 import { columnsOf, leastWidth, toggleColumn } from '../../../../ui/views/traces/columns.ts';
 import type { Change, Changes } from '../../../../ui/views/traces/list.ts';
 import {
