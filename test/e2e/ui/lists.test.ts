@@ -696,6 +696,26 @@ t.test('a chart shows a single value as a dot, and its labels whole', async (t) 
   await onPhone(page, () => check('on a phone'));
 });
 
+t.test('cuts the end of a long name, in either direction of writing', async (t) => {
+  const SEEN = `[...document.querySelectorAll('.traces tbody .cell-name .cut')].map((cut) => {
+    const box = cut.getBoundingClientRect();
+    const range = document.createRange();
+    range.setStart(cut.firstChild, 0);
+    range.setEnd(cut.firstChild, 1);
+    const first = range.getBoundingClientRect();
+    return first.left >= box.left - 1 && first.right <= box.right + 1;
+  })`;
+  const names = [
+    'وكيل الدعم الفني للعملاء '.repeat(8),
+    'support agent of the customers '.repeat(8),
+  ];
+  await store(names.map((name) => traceOf({ name, session: 'long names' })));
+  await ui.open('/traces?q=session:"long names"');
+  await rows().nth(1).waitFor();
+  t.same(await page.evaluate(SEEN), [true, true]);
+  await ui.check(t, 'long names in both directions');
+});
+
 t.test('shows hostile texts as texts', async (t) => {
   await store(
     HOSTILE.map((text, index) =>
