@@ -547,17 +547,23 @@ t.test('keeps the pages of a live list when the page is visible again', async (t
 
 t.test('the columns of tables are in view on a small screen', async (t) => {
   await store([traceOf({ name: 'long', user: 'u'.repeat(90), session: 's'.repeat(90) })]);
+  const { id } = await ui.admin<{ id: string }>('POST', '/projects', {
+    name: 'long name '.repeat(9),
+  });
   const before = page.viewportSize();
-  await page.setViewportSize({ width: 1024, height: 768 });
-  for (const path of ['/sessions', '/users', '/dashboard', '/settings/projects']) {
-    await ui.open(path);
-    await page.locator('.records tbody tr').first().waitFor();
-    const hidden = await page.evaluate<number>(`(() => {
-      const { scrollWidth, clientWidth } = document.querySelector('.records-scroll');
-      return scrollWidth - clientWidth;
-    })()`);
-    t.equal(hidden, 0, path);
+  for (const width of [1024, 1280, 1440]) {
+    await page.setViewportSize({ width, height: 768 });
+    for (const path of ['/sessions', '/users', '/dashboard', '/settings/projects']) {
+      await ui.open(path);
+      await page.locator('.records tbody tr').first().waitFor();
+      const hidden = await page.evaluate<number>(`(() => {
+        const { scrollWidth, clientWidth } = document.querySelector('.records-scroll');
+        return scrollWidth - clientWidth;
+      })()`);
+      t.equal(hidden, 0, `${path}, ${width} pixels`);
+    }
   }
+  await ui.admin('DELETE', `/projects/${id}`);
   if (before !== null) await page.setViewportSize(before);
 });
 
