@@ -26,6 +26,14 @@ export function logsProtocol(
     'tracectl_otlp_unsupported_log_records_total',
     'Log records that were rejected because they are no events of LLM calls.',
   );
+  const repeated = metrics.counter(
+    'tracectl_otlp_repeated_log_records_total',
+    'Log records that were rejected because a span of their client has the same content.',
+  );
+  const heavy = metrics.counter(
+    'tracectl_otlp_heavy_log_records_total',
+    'Log records that were rejected because they, or the request up to them, have too many keys of attributes.',
+  );
   const logLine = hourly(clock, () => {
     logger.info({}, 'Log records that are no events of LLM calls arrive and are rejected');
   });
@@ -35,6 +43,8 @@ export function logsProtocol(
       counter.add(unsupported);
       logLine();
     }
+    if (logs !== undefined && logs.repeated > 0) repeated.add(logs.repeated);
+    if (logs !== undefined && logs.heavy > 0) heavy.add(logs.heavy);
     return renderLogs(rejections, logs, answerType(head));
   };
   return {

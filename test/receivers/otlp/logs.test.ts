@@ -107,7 +107,7 @@ t.test('accepts events over gRPC', async (t) => {
 });
 
 t.test('rejects records with too many keys in a partial success', async (t) => {
-  const { post } = await receiving(t);
+  const { post, listeners } = await receiving(t);
   const attributes = Array(32_769).fill({ key: 'a' });
   const got = await post(JSON.stringify(logsOf([{ attributes }])), JSON_TYPE);
   t.strictSame(JSON.parse(String(got.body)), {
@@ -117,10 +117,11 @@ t.test('rejects records with too many keys in a partial success', async (t) => {
         '1 have more than 32768 keys of attributes, or are behind 327680 keys in the request.',
     },
   });
+  t.equal(listeners.metrics.value('tracectl_otlp_heavy_log_records_total'), 1);
 });
 
 t.test('rejects records that repeat spans', async (t) => {
-  const { post } = await receiving(t);
+  const { post, listeners } = await receiving(t);
   const record = { eventName: 'gen_ai.client.inference.operation.details' };
   const form = logsOf([record, record], { scope: { name: 'openlit.instrumentation.openai' } });
   t.strictSame(JSON.parse(String((await post(JSON.stringify(form), JSON_TYPE)).body)), {
@@ -129,6 +130,7 @@ t.test('rejects records that repeat spans', async (t) => {
       errorMessage: '2 gen_ai events repeat spans of their client.',
     },
   });
+  t.equal(listeners.metrics.value('tracectl_otlp_repeated_log_records_total'), 2);
 });
 
 t.test('rejects other records in a partial success, also if no event is among them', async (t) => {
