@@ -8,7 +8,7 @@ import {
   FAILURE,
   INPUTS,
   KINDS,
-  METADATA_KEY,
+  MEMBER_KEYS,
   MODELS,
   OUTPUTS,
   QUALIFIED_MODEL,
@@ -137,10 +137,14 @@ const NO_RULES: readonly AttributeRule[] = [];
 const FAMILIES: { prefix: string; rule: AttributeRule }[] = [];
 const EXACT = buildRules();
 
-const MEMBER_NAMES = [...EXACT.keys()]
-  .filter((key) => key.startsWith(`${METADATA_KEY}:`))
-  .map((key) => key.slice(METADATA_KEY.length + 1));
-const MEMBERS = new RegExp(`"(?:${MEMBER_NAMES.join('|')})"`);
+/** By attribute, what finds the quoted names of its members with rules. */
+const MEMBERS: ReadonlyMap<string, RegExp> = new Map(
+  MEMBER_KEYS.map((key) => {
+    const paths = [...EXACT.keys()].filter((known) => known.startsWith(`${key}:`));
+    const names = paths.map((path) => path.slice(key.length + 1).replace(/^.*\./, ''));
+    return [key, new RegExp(`"(?:${names.join('|')})"`)];
+  }),
+);
 
 /** A cache: an application has few keys, and sends the same ones with every span. */
 const known = new Map<string, AttributeKey>();
@@ -230,14 +234,27 @@ export function exceptionRules(key: string): readonly AttributeRule[] {
   return EXACT.get(`event:${key}`) ?? NO_RULES;
 }
 
-/** The rules for a member of the metadata. */
-export function memberRules(name: string): readonly AttributeRule[] {
-  return EXACT.get(`${METADATA_KEY}:${name}`) ?? NO_RULES;
+/** The rules for a member of an attribute's object; the path of a member of a member has a dot. */
+export function memberRules(key: string, path: string): readonly AttributeRule[] {
+  return EXACT.get(`${key}:${path}`) ?? NO_RULES;
 }
 
-/** Finds out without reading the JSON whether a metadata may have a member with rules. */
-export function mayHaveMembers(text: string): boolean {
-  return MEMBERS.test(text);
+const WITH_INNER: ReadonlySet<string> = new Set(
+  MEMBER_KEYS.filter((key) =>
+    [...EXACT.keys()].some(
+      (known) => known.startsWith(`${key}:`) && known.includes('.', key.length),
+    ),
+  ),
+);
+
+/** Whether members of the members of an attribute's object have rules. */
+export function hasInnerMembers(key: string): boolean {
+  return WITH_INNER.has(key);
+}
+
+/** Finds out without reading the JSON whether the object of an attribute may have a member with rules. */
+export function mayHaveMembers(key: string, text: string): boolean {
+  return MEMBERS.get(key)?.test(text) === true;
 }
 
 /** The rank of a status message: after every attribute and event. */
@@ -288,7 +305,7 @@ function buildRules(): Map<string, readonly AttributeRule[]> {
   for (const [key, call] of Object.entries(CALLS_IN_OUTPUTS)) {
     add(key, { role: 'call_output', ...call });
   }
-  add(METADATA_KEY, { role: 'members' });
+  for (const key of MEMBER_KEYS) add(key, { role: 'members' });
   add('context_metadata', { role: 'context_metadata' });
   add('tracectl.observation', { role: 'embedded' });
   add(ORIGINAL_PARENT_KEY, { role: 'original_parent' });

@@ -9,7 +9,7 @@ import { OBSERVATION_KINDS } from './observation.ts';
  *
  * The conventions: tracectl's own six attributes, OpenTelemetry GenAI (current, deprecated, and its events),
  * OpenInference, OpenLLMetry (Traceloop), Vercel AI SDK, MLflow, Langfuse, LangSmith, Logfire (pydantic-ai), LiteLLM, Laminar,
- * Mastra, Sentry and others.
+ * Mastra, LangWatch, Braintrust, Sentry and others.
  */
 
 /** Types of Mastra's spans, whose inputs and outputs have the type in their keys. Its spans of model calls and tools have those of OpenTelemetry GenAI. */
@@ -24,10 +24,17 @@ const MASTRA_TYPES = [
 ];
 
 /**
- * The attribute whose object has members with fields, which the lists name as `metadata:NAME`: OpenInference's instrumentations
- * pass on the metadata of LangChain. They leave the conversation in `session.id` only if it has one of some names.
+ * The attributes whose objects have members with fields, which the lists name as `metadata:NAME`, or `metadata:NAME.INNER` for a
+ * member of a member. OpenInference's instrumentations pass on the metadata of LangChain: they leave the conversation in `session.id`
+ * only if it has one of some names.
  */
-export const METADATA_KEY = 'metadata';
+export const MEMBER_KEYS = [
+  'metadata',
+  'braintrust.metadata',
+  'braintrust.metrics',
+  'braintrust.span_attributes',
+  'langwatch.metrics',
+] as const;
 
 /** A key that ends in `.*` matches a numbered family, such as `llm.input_messages.0.message.role`. */
 export const INPUTS = [
@@ -75,6 +82,7 @@ export const INPUTS = [
   ...(['lk.pii.input_text', 'lk.input_text'] as const),
   ...MASTRA_TYPES.map((type) => `mastra.${type}.input`),
   'langwatch.input',
+  ...(['braintrust.input_json', 'braintrust.input'] as const),
   // The input of a graph or swarm of Strands Agents for JavaScript.
   'gen_ai.agent.input',
   'langfuse.trace.input',
@@ -124,6 +132,7 @@ export const OUTPUTS = [
   ...(['lk.pii.user_transcript', 'lk.user_transcript'] as const),
   ...MASTRA_TYPES.map((type) => `mastra.${type}.output`),
   'langwatch.output',
+  ...(['braintrust.output_json', 'braintrust.output'] as const),
   'langfuse.trace.output',
 ] as const;
 
@@ -147,6 +156,8 @@ export const MODELS = [
   'mlflow.llm.model',
   'llm.response.model',
   'llm.request.model',
+  'braintrust.metadata.model',
+  'braintrust.metadata:model',
   'model',
 ] as const;
 
@@ -181,6 +192,10 @@ export const SESSIONS = [
   'metadata:session_id',
   'metadata:thread_id',
   'metadata:conversation_id',
+  'braintrust.metadata.session_id',
+  'braintrust.metadata:session_id',
+  'braintrust.metadata:thread_id',
+  'braintrust.metadata:conversation_id',
 ] as const;
 
 export const USERS = [
@@ -196,6 +211,8 @@ export const USERS = [
   'mastra.metadata.userId',
   'langwatch.user.id',
   'metadata:user_id',
+  'braintrust.metadata.user_id',
+  'braintrust.metadata:user_id',
 ] as const;
 
 /** Attributes of a span precede those of its exception events; the status message is last. */
@@ -233,6 +250,15 @@ export type KindRule = {
 };
 
 const SAME = Object.fromEntries(OBSERVATION_KINDS.map((kind) => [kind, kind]));
+
+const BRAINTRUST_KINDS = {
+  llm: 'generation',
+  tool: 'tool',
+  task: 'chain',
+  eval: 'chain',
+  function: 'span',
+  score: 'evaluator',
+} as const;
 
 export const KINDS: readonly KindRule[] = [
   { key: 'langfuse.observation.type', values: SAME },
@@ -341,6 +367,8 @@ export const KINDS: readonly KindRule[] = [
       unknown: 'span',
     },
   },
+  { key: 'braintrust.span_attributes.type', values: BRAINTRUST_KINDS },
+  { key: 'braintrust.span_attributes:type', values: BRAINTRUST_KINDS },
   { key: 'ai.operationId', vercel: true },
   { key: 'operation.name', vercel: true },
   {
@@ -460,6 +488,8 @@ export const DETAIL_TEXTS = {
     'mlflow.llm.provider',
     'metadata:ls_provider',
     'langfuse.observation.metadata.ls_provider',
+    'braintrust.metadata.provider',
+    'braintrust.metadata:provider',
   ],
   environment: [
     'langfuse.environment',
@@ -516,6 +546,7 @@ export const TAGS = [
   'lmnr.association.properties.tags',
   'mastra.tags',
   'langwatch.labels',
+  'braintrust.tags',
   'tags',
 ] as const;
 
@@ -536,6 +567,8 @@ export const TTFT: readonly TimeToFirstToken[] = [
     except: { scope: 'strands.telemetry.tracer', unitMs: 1 },
   },
   { key: 'ai.response.msToFirstChunk', unitMs: 1 },
+  { key: 'braintrust.metrics.time_to_first_token', unitMs: 1000 },
+  { key: 'braintrust.metrics:time_to_first_token', unitMs: 1000 },
   { key: 'ttft_ms', unitMs: 1 },
 ];
 
@@ -549,6 +582,8 @@ export const COSTS = {
     'gen_ai.usage.total_cost',
     'langsmith.metadata.total_cost',
     'operation.cost',
+    'langwatch.metrics:value.cost',
+    'langwatch.metrics:cost',
   ],
   input: ['gen_ai.cost.input_cost', 'llm.cost.prompt', 'gen_ai.usage.input_cost'],
   output: ['gen_ai.cost.output_cost', 'llm.cost.completion', 'gen_ai.usage.output_cost'],

@@ -38,6 +38,12 @@ export const JSON_TEXTS: readonly { readonly key: string; readonly values?: bool
     'ai.toolCall.result',
     'ai.value',
     'gen_ai.agent.input',
+    'braintrust.input_json',
+    'braintrust.output_json',
+    'braintrust.metadata',
+    'braintrust.metrics',
+    'braintrust.span_attributes',
+    'braintrust.context_json',
   ].map((key) => ({ key, values: true })),
 ];
 

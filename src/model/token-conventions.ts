@@ -18,6 +18,7 @@ export const TOKEN_KINDS = {
       // Of embeddings, which have no other tokens.
       'ai.usage.tokens',
       'llm.usage.prompt_tokens',
+      'braintrust.metrics.prompt_tokens',
     ],
     names: [
       ...['prompt_tokens', 'input', 'inputTokens', 'promptTokens'],
@@ -32,6 +33,7 @@ export const TOKEN_KINDS = {
       'ai.usage.outputTokens',
       'ai.usage.completionTokens',
       'llm.usage.completion_tokens',
+      'braintrust.metrics.completion_tokens',
     ],
     names: [
       ...['completion_tokens', 'output', 'outputTokens', 'completionTokens'],
@@ -44,6 +46,7 @@ export const TOKEN_KINDS = {
       'llm.usage.total_tokens',
       'llm.token_count.total',
       'ai.usage.totalTokens',
+      'braintrust.metrics.tokens',
     ],
     names: ['total', 'totalTokens', 'totalTokenCount', 'total_token_count'],
   },
@@ -57,6 +60,7 @@ export const TOKEN_KINDS = {
       'ai.usage.cachedInputTokens',
       'ai.usage.inputTokenDetails.cacheReadTokens',
       'llm.usage.cache_read_input_tokens',
+      'braintrust.metrics.prompt_cached_tokens',
     ],
     names: [
       'cache_read_input_tokens',
@@ -72,6 +76,7 @@ export const TOKEN_KINDS = {
       'cached_modality_1',
       'cached_modality_TEXT',
       'cached_modality_text',
+      'prompt_cached_tokens',
     ],
   },
   cache_write_tokens: {
@@ -86,12 +91,14 @@ export const TOKEN_KINDS = {
       'llm.token_count.prompt_details.cache_write',
       'ai.usage.inputTokenDetails.cacheWriteTokens',
       'llm.usage.cache_creation_input_tokens',
+      'braintrust.metrics.prompt_cache_creation_tokens',
     ],
     names: [
       'cache_creation_input_tokens',
       'cache_write_input_tokens',
       'cache_creation_tokens',
       'input_cache_creation',
+      'prompt_cache_creation_tokens',
     ],
   },
   /** Those of the cache-write tokens that last an hour, which have a price of their own. */
@@ -102,6 +109,7 @@ export const TOKEN_KINDS = {
       'ephemeral_1hr_input_tokens',
       'input_ephemeral_1h_input_tokens',
       'cache_creation_ephemeral_1h_input_tokens',
+      'prompt_cache_creation_1h_tokens',
     ],
   },
   reasoning_tokens: {
@@ -114,6 +122,7 @@ export const TOKEN_KINDS = {
       'ai.usage.reasoningTokens',
       'ai.usage.outputTokenDetails.reasoningTokens',
       'llm.usage.reasoning_tokens',
+      'braintrust.metrics.completion_reasoning_tokens',
     ],
     names: [
       'reasoning_output_tokens',
@@ -124,6 +133,7 @@ export const TOKEN_KINDS = {
       'thoughtsTokenCount',
       'thoughts_token_count',
       'thoughts_tokens',
+      'completion_reasoning_tokens',
     ],
   },
   input_audio_tokens: {
@@ -277,6 +287,7 @@ export const USAGE_OBJECTS = [
   // LiteLLM, as Python prints it.
   'metadata.usage_object',
   'langwatch.metrics',
+  'braintrust.metrics',
 ] as const;
 
 /** The objects in the outputs of Haystack's generators and embedders, of which the first one counts. */

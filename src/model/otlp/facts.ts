@@ -6,6 +6,7 @@ import {
   type CustomFieldLayerName,
   exceptionRules,
   familyOf,
+  hasInnerMembers,
   kindOfAttribute,
   mayHaveMembers,
   memberRules,
@@ -24,7 +25,13 @@ import { completeUsage, type TokenKind, UsageCounts, withCacheInInput } from '..
 import { type CallOutput, callOutputIn } from './call-output.ts';
 import { DetailFacts } from './detail-facts.ts';
 import { decodeEmbedded, type EmbeddedFields } from './embedded-observation.ts';
-import { membersOfValue, type NoteIgnored, takeAttributeCounts, unquoted } from './objects.ts';
+import {
+  membersOfValue,
+  type NoteIgnored,
+  nestedMembers,
+  takeAttributeCounts,
+  unquoted,
+} from './objects.ts';
 import type { OtlpValue } from './span.ts';
 import { scalarOf } from './value.ts';
 
@@ -222,14 +229,26 @@ export class SpanFacts {
     this.details.take(rule, value, (reason, member) => this.#ignore(key, reason, member));
   }
 
-  /** The members of the metadata that give a field. Text is read only if it may have one. */
+  /** The members of an object that give a field. Text is read only if it may have one. */
   #takeMembers(key: string | undefined, value: OtlpValue | undefined): void {
     const text = value?.stringValue;
-    if (typeof text === 'string' && !mayHaveMembers(text)) return;
+    if (key === undefined || (typeof text === 'string' && !mayHaveMembers(key, text))) return;
     for (const [name, member] of membersOfValue(value) ?? []) {
-      const isText = typeof member === 'string' && member !== '';
-      if (!isText && typeof member !== 'number') continue;
-      for (const rule of memberRules(name)) this.#apply(rule, key, { stringValue: `${member}` });
+      this.#takeMember(key, name, member);
+      if (!hasInnerMembers(key)) continue;
+      for (const [inner, of] of nestedMembers(member) ?? []) {
+        this.#takeMember(key, `${name}.${inner}`, of);
+      }
+    }
+  }
+
+  #takeMember(key: string, path: string, member: unknown): void {
+    const isText = typeof member === 'string' && member !== '';
+    if (!isText && typeof member !== 'number') return;
+    for (const rule of memberRules(key, path)) {
+      // The object stays in the metadata, with the model.
+      const from = rule.role === 'model' ? undefined : key;
+      this.#apply(rule, from, { stringValue: `${member}` });
     }
   }
 

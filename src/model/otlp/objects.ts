@@ -84,7 +84,7 @@ function membersOfJson(value: unknown): Members | undefined {
 }
 
 /** The members of a member; undefined for a scalar. */
-function nestedMembers(member: unknown): Members | undefined {
+export function nestedMembers(member: unknown): Members | undefined {
   if (typeof member !== 'object') return undefined;
   return isMembers(member) ? member : membersOfJson(member);
 }

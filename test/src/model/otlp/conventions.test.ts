@@ -392,6 +392,12 @@ t.test('LangWatch: values with their types, sessions, users, labels and tokens',
     usage: { input_tokens: 21, output_tokens: 9, total_tokens: 30 },
   });
   t.match(payload, { inputs: [{ role: 'user', content: 'hi' }], outputs: 'done' });
+  t.match(observation.details, { cost: { total: 500_000_000 } });
+  const ofPython = JSON.stringify({ prompt_tokens: 21, completion_tokens: 9, cost: 0.5 });
+  t.match(withAttributes({ 'langwatch.metrics': ofPython }).observation, {
+    usage: { input_tokens: 21, output_tokens: 9 },
+    details: { cost: { total: 500_000_000 } },
+  });
   for (const [type, kind] of [
     ['rag', 'retriever'],
     ['tool', 'tool'],
@@ -1249,4 +1255,67 @@ t.test('AG2: tokens of thinking are tokens of reasoning', async (t) => {
 t.test('CrewAI with OpenLLMetry: the result of a crew is its output', async (t) => {
   const { payload } = withAttributes({ 'crewai.crew.result': '4 degrees' });
   t.equal(payload.outputs, '4 degrees');
+});
+
+const BRAINTRUST = {
+  kind: 'generation',
+  model: 'gpt-4o-mini',
+  usage: {
+    ...{ input_tokens: 21, output_tokens: 9, total_tokens: 30 },
+    ...{ cached_tokens: 8, cache_write_tokens: 2, reasoning_tokens: 4 },
+  },
+  details: { provider: 'openai', ttftMs: 250 },
+};
+const BRAINTRUST_METRICS = {
+  ...{ prompt_tokens: 21, completion_tokens: 9, tokens: 30, time_to_first_token: 0.25 },
+  ...{ prompt_cached_tokens: 8, prompt_cache_creation_tokens: 2, completion_reasoning_tokens: 4 },
+};
+
+t.test(
+  'Braintrust: objects of metadata and metrics, and attributes of their members',
+  async (t) => {
+    const call = { model: 'gpt-4o-mini', provider: 'openai' };
+    const { observation, payload } = withAttributes({
+      'braintrust.span_attributes': '{"type":"llm","name":"call"}',
+      'braintrust.input_json': '[{"role":"user","content":"hi"}]',
+      'braintrust.output_json': '{"content":"done"}',
+      'braintrust.metadata': JSON.stringify(call),
+      'braintrust.metrics': JSON.stringify(BRAINTRUST_METRICS),
+    });
+    t.match(observation, BRAINTRUST);
+    t.match(payload, {
+      ...{ inputs: [{ role: 'user', content: 'hi' }], outputs: { content: 'done' } },
+      metadata: { 'braintrust.metadata': call, 'braintrust.metrics': BRAINTRUST_METRICS },
+    });
+    const apart = { 'braintrust.span_attributes.type': 'llm' } as Record<string, unknown>;
+    for (const [name, value] of Object.entries(call)) apart[`braintrust.metadata.${name}`] = value;
+    for (const [name, value] of Object.entries(BRAINTRUST_METRICS)) {
+      apart[`braintrust.metrics.${name}`] = value;
+    }
+    t.match(withAttributes(apart).observation, BRAINTRUST);
+  },
+);
+
+t.test('Braintrust: kinds, owners and tags', async (t) => {
+  for (const [type, kind] of [
+    ['tool', 'tool'],
+    ['task', 'chain'],
+    ['score', 'evaluator'],
+    ['function', 'span'],
+  ] as const) {
+    const attributes = {
+      'braintrust.span_attributes': JSON.stringify({ type }),
+      'braintrust.input': 'a question',
+      'braintrust.output': 'an answer',
+      'braintrust.metadata': '{"user_id":"u","session_id":"s","model":"m"}',
+      'braintrust.tags': ['a', 'b'],
+    };
+    const { observation, payload } = withAttributes(attributes);
+    t.match(observation, {
+      ...{ kind, sessionId: 's', userId: 'u', details: { tags: ['a', 'b'] } },
+    });
+    t.match(payload, { inputs: 'a question', outputs: 'an answer' });
+  }
+  const { observation } = withAttributes({ 'braintrust.metadata': '{"model":"m"}' });
+  t.match(observation, { kind: 'generation', model: 'm' }, 'a call without a type');
 });
