@@ -161,6 +161,12 @@ export const MODELS = [
   'model',
 ] as const;
 
+/**
+ * The value that Micrometer gives an attribute without one. Spring AI names the model of the answer so if a call has failed, beside the model that
+ * was asked for.
+ */
+export const ABSENT_MODEL = 'none';
+
 /** Models of agents, which make no model call themselves. */
 export const AGENT_MODELS = ['model_name'] as const;
 
@@ -427,6 +433,8 @@ export const KINDS: readonly KindRule[] = [
       ranker: 'retriever',
     },
   },
+  { key: 'spring.ai.kind', values: { chat_client: 'chain', advisor: 'chain' } },
+  { key: 'db.vector.query.top_k', presence: 'retriever' },
   { key: 'haystack.agent.step.llm.input', presence: 'generation' },
   { key: 'haystack.pipeline.max_runs_per_component', presence: 'chain' },
   { key: 'haystack.agent.step', presence: 'chain' },

@@ -12,7 +12,7 @@ import {
   memberRules,
   STATUS_MESSAGE_RANK,
 } from '../attributes.ts';
-import { FAILURE, USAGE_RECORD } from '../conventions.ts';
+import { ABSENT_MODEL, FAILURE, USAGE_RECORD } from '../conventions.ts';
 import { mergeCustomFields } from '../custom-fields.ts';
 import type { DetailRule } from '../detail-attributes.ts';
 import { errorOfText, TRACEBACK } from '../error-text.ts';
@@ -254,6 +254,7 @@ export class SpanFacts {
 
   /** MLflow sends names as JSON, in quotes. */
   #takeText(role: TextRole, rank: number, key: string | undefined, text: string): void {
+    if (role === 'model' && text === ABSENT_MODEL) return;
     const isName = role === 'model' || role === 'session' || role === 'user';
     this.#offer(role, rank, key, isName ? unquoted(text) : text);
   }

@@ -1319,3 +1319,22 @@ t.test('Braintrust: kinds, owners and tags', async (t) => {
   const { observation } = withAttributes({ 'braintrust.metadata': '{"model":"m"}' });
   t.match(observation, { kind: 'generation', model: 'm' }, 'a call without a type');
 });
+
+t.test('Spring AI: the model of a failed call, and its advisors and stores', async (t) => {
+  const { observation, payload } = withAttributes({
+    ...{ 'gen_ai.operation.name': 'chat', 'gen_ai.system': 'openai' },
+    ...{ 'gen_ai.request.model': 'gpt-4o-mini', 'gen_ai.response.model': 'none' },
+  });
+  t.match(observation, { kind: 'generation', model: 'gpt-4o-mini' });
+  t.match(payload, { metadata: { 'gen_ai.response.model': 'none' } });
+  for (const [attributes, kind] of [
+    [{ 'spring.ai.kind': 'chat_client' }, 'chain'],
+    [{ 'spring.ai.kind': 'advisor' }, 'chain'],
+    [{ 'spring.ai.kind': 'tool_call', 'spring.ai.tool.definition.name': 'weather' }, 'tool'],
+    [{ 'spring.ai.kind': 'vector_store', 'db.vector.query.top_k': '4' }, 'retriever'],
+    [{ 'spring.ai.kind': 'vector_store', 'db.operation.name': 'add' }, 'span'],
+  ] as const) {
+    const sent = { 'gen_ai.operation.name': 'framework', ...attributes };
+    t.match(withAttributes(sent).observation, { kind }, JSON.stringify(attributes));
+  }
+});
