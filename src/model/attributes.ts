@@ -14,7 +14,7 @@ import {
   QUALIFIED_MODEL,
   REQUEST_PARAMETERS,
   SESSIONS,
-  USAGE_RECORD,
+  USAGE_RECORDS,
   USERS,
 } from './conventions.ts';
 import type { DetailRule } from './detail-attributes.ts';
@@ -90,7 +90,8 @@ export type AttributeRule =
   | { readonly role: 'tokens'; readonly rank: number; readonly kind: TokenKind }
   /** `within`: the object of the counts that the value is, if it is not the object of all counts. */
   | { readonly role: 'usage'; readonly rank: number; readonly within?: string }
-  | { readonly role: 'level' | 'level_message' | 'usage_record' | 'qualified_model' | 'parameters' }
+  | { readonly role: 'level' | 'level_message' | 'qualified_model' | 'parameters' }
+  | { readonly role: 'usage_record'; readonly value: string }
   | CallOutputRule
   | DetailRule
   | { readonly role: 'context_metadata' }
@@ -299,7 +300,7 @@ function buildRules(): Map<string, readonly AttributeRule[]> {
   for (const [key, rule] of detailRules()) add(key, rule);
   add(FAILURE.key, { role: 'level' });
   add(FAILURE.message, { role: 'level_message' });
-  add(USAGE_RECORD.key, { role: 'usage_record' });
+  for (const { key, value } of USAGE_RECORDS) add(key, { role: 'usage_record', value });
   add(QUALIFIED_MODEL, { role: 'qualified_model' });
   add(REQUEST_PARAMETERS, { role: 'parameters' });
   for (const [key, call] of Object.entries(CALLS_IN_OUTPUTS)) {

@@ -331,6 +331,9 @@ export const KINDS: readonly KindRule[] = [
       execute_node: 'chain',
       plan: 'chain',
       chain: 'chain',
+      // The span of Gemini CLI around a call.
+      llm_call: 'chain',
+      schedule_tool_calls: 'chain',
       retrieval: 'retriever',
       search_memory: 'retriever',
       create_memory: 'span',
@@ -450,10 +453,15 @@ export const KINDS: readonly KindRule[] = [
 ];
 
 /**
- * AG2 records the tokens of each model call in a second span, which is no call, and whose tokens do not count. A record with another value
- * is the only one of its tokens: those of a compaction, of an aggregation or of the call within a task.
+ * Values of attributes whose spans repeat the model and the tokens of another observation, so those of the span do not count. AG2 records the tokens
+ * of each model call in a second span, which is no call; a record with another value is the only one of its tokens: those of a compaction, of
+ * an aggregation or of the call within a task. Gemini CLI always sends the tokens of a call in a log record, which has no ids of the span, and
+ * also in the span if `telemetry.traces` is on.
  */
-export const USAGE_RECORD = { key: 'ag2.usage.kind', value: 'model_call' } as const;
+export const USAGE_RECORDS = [
+  { key: 'ag2.usage.kind', value: 'model_call' },
+  { key: 'gen_ai.operation.name', value: 'llm_call' },
+] as const;
 
 export type EventRole = 'exception' | 'input' | 'output' | 'both' | 'token';
 

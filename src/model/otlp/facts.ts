@@ -12,7 +12,7 @@ import {
   memberRules,
   STATUS_MESSAGE_RANK,
 } from '../attributes.ts';
-import { ABSENT_MODEL, FAILURE, USAGE_RECORD } from '../conventions.ts';
+import { ABSENT_MODEL, FAILURE } from '../conventions.ts';
 import { mergeCustomFields } from '../custom-fields.ts';
 import type { DetailRule } from '../detail-attributes.ts';
 import { errorOfText, TRACEBACK } from '../error-text.ts';
@@ -172,7 +172,7 @@ export class SpanFacts {
         this.isFailed = scalarOf(value) === FAILURE.value;
         break;
       case 'usage_record':
-        this.#repeatsCall = scalarOf(value) === USAGE_RECORD.value;
+        this.#repeatsCall ||= scalarOf(value) === rule.value;
         break;
       case 'qualified_model':
         this.#qualifiedModel = textOf(scalarOf(value), 'model');

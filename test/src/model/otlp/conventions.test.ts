@@ -1338,3 +1338,18 @@ t.test('Spring AI: the model of a failed call, and its advisors and stores', asy
     t.match(withAttributes(sent).observation, { kind }, JSON.stringify(attributes));
   }
 });
+
+t.test('Gemini CLI: the tokens of a call are those of its log record only', async (t) => {
+  const sent = {
+    ...{ 'gen_ai.request.model': 'gemini-2.5-flash', 'gen_ai.input.messages': '[]' },
+    ...{ 'gen_ai.usage.input_tokens': 21, 'gen_ai.usage.output_tokens': 5 },
+  };
+  const span = withAttributes({ ...sent, 'gen_ai.operation.name': 'llm_call' });
+  t.match(span.observation, { kind: 'chain', model: null, usage: null });
+  t.match(span.payload, { inputs: [], metadata: { 'gen_ai.usage.input_tokens': 21 } });
+  const record = withAttributes({ ...sent, 'gen_ai.operation.name': 'generate_content' });
+  t.match(record.observation, {
+    ...{ kind: 'generation', model: 'gemini-2.5-flash' },
+    usage: { input_tokens: 21, output_tokens: 5 },
+  });
+});
