@@ -219,6 +219,7 @@ export const USERS = [
   'metadata:user_id',
   'braintrust.metadata.user_id',
   'braintrust.metadata:user_id',
+  'metadata.user_api_key_end_user_id',
 ] as const;
 
 /** Attributes of a span precede those of its exception events; the status message is last. */
@@ -582,6 +583,8 @@ export const TTFT: readonly TimeToFirstToken[] = [
     unitMs: 1000,
     except: { scope: 'strands.telemetry.tracer', unitMs: 1 },
   },
+  // vLLM.
+  { key: 'gen_ai.latency.time_to_first_token', unitMs: 1000 },
   { key: 'ai.response.msToFirstChunk', unitMs: 1 },
   { key: 'braintrust.metrics.time_to_first_token', unitMs: 1000 },
   { key: 'braintrust.metrics:time_to_first_token', unitMs: 1000 },

@@ -38,6 +38,7 @@ export const JSON_TEXTS: readonly { readonly key: string; readonly values?: bool
     'ai.toolCall.result',
     'ai.value',
     'gen_ai.agent.input',
+    'gen_ai.usage.raw',
     'braintrust.input_json',
     'braintrust.output_json',
     'braintrust.metadata',

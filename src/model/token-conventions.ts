@@ -288,6 +288,8 @@ export const USAGE_OBJECTS = [
   'metadata.usage_object',
   'langwatch.metrics',
   'braintrust.metrics',
+  // Logfire, as the provider sent it. Only its attributes have the tokens of the cache in the input.
+  'gen_ai.usage.raw',
 ] as const;
 
 /** The objects in the outputs of Haystack's generators and embedders, of which the first one counts. */

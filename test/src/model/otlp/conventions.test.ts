@@ -1353,3 +1353,50 @@ t.test('Gemini CLI: the tokens of a call are those of its log record only', asyn
     usage: { input_tokens: 21, output_tokens: 5 },
   });
 });
+
+t.test("LiteLLM's proxy: the user of a request", async (t) => {
+  const ofKey = { 'metadata.user_api_key_user_id': 'default_user_id' };
+  const { observation } = withAttributes({ ...ofKey, 'metadata.user_api_key_end_user_id': 'u-1' });
+  t.equal(observation.userId, 'u-1');
+  t.equal(withAttributes(ofKey).observation.userId, null);
+});
+
+t.test('Logfire: the tokens of reasoning in the usage that the provider sent', async (t) => {
+  const raw = {
+    ...{ prompt_tokens: 21, completion_tokens: 9, total_tokens: 30 },
+    ...{ completion_tokens_details: { reasoning_tokens: 4 } },
+    ...{ prompt_tokens_details: { cached_tokens: 8 } },
+  };
+  t.same(
+    usageOf({
+      ...{ 'gen_ai.usage.input_tokens': 21, 'gen_ai.usage.output_tokens': 9 },
+      ...{ 'gen_ai.usage.cache_read.input_tokens': 8, 'gen_ai.usage.raw': JSON.stringify(raw) },
+    }),
+    {
+      ...{ input_tokens: 21, output_tokens: 9, total_tokens: 30 },
+      ...{ cached_tokens: 8, reasoning_tokens: 4 },
+    },
+  );
+  const ofAnthropic = {
+    ...{ input_tokens: 13, output_tokens: 9 },
+    ...{ cache_read_input_tokens: 5, cache_creation_input_tokens: 3 },
+  };
+  t.match(
+    usageOf({
+      ...{ 'gen_ai.usage.input_tokens': 21, 'gen_ai.usage.output_tokens': 9 },
+      'gen_ai.usage.raw': JSON.stringify(ofAnthropic),
+    }),
+    { input_tokens: 21, output_tokens: 9, total_tokens: 30 },
+  );
+});
+
+t.test('vLLM: the time to the first token', async (t) => {
+  const { observation } = withAttributes({
+    ...{ 'gen_ai.response.model': 'm', 'gen_ai.latency.time_to_first_token': 0.25 },
+    ...{ 'gen_ai.usage.prompt_tokens': 21, 'gen_ai.usage.completion_tokens': 9 },
+  });
+  t.match(observation, {
+    ...{ kind: 'generation', usage: { input_tokens: 21, output_tokens: 9 } },
+    details: { ttftMs: 250 },
+  });
+});
