@@ -194,6 +194,8 @@ export const SESSIONS = [
   'spring.ai.chat.client.conversation.id',
   'mastra.metadata.sessionId',
   'langwatch.thread.id',
+  // Pipecat.
+  'conversation.id',
   'thread_id',
   'metadata:session_id',
   'metadata:thread_id',
@@ -585,6 +587,8 @@ export const TTFT: readonly TimeToFirstToken[] = [
   },
   // vLLM.
   { key: 'gen_ai.latency.time_to_first_token', unitMs: 1000 },
+  // Pipecat, of speech as well.
+  { key: 'metrics.ttfb', unitMs: 1000 },
   { key: 'ai.response.msToFirstChunk', unitMs: 1 },
   { key: 'braintrust.metrics.time_to_first_token', unitMs: 1000 },
   { key: 'braintrust.metrics:time_to_first_token', unitMs: 1000 },

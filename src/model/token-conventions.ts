@@ -324,6 +324,15 @@ export const CACHE_APART = [
   ...(['@openlit/instrumentation-bedrock', '@openlit/instrumentation-anthropic'] as const),
 ] as const;
 
+/**
+ * A scope whose input excludes the tokens of the cache for some providers: Pipecat adds them to its total only, which it does not
+ * send.
+ */
+export const CACHE_APART_OF = {
+  scope: 'pipecat',
+  providers: ['anthropic', 'aws.bedrock'],
+} as const;
+
 /** Attributes with the details of one side, as JSON or as Python prints them, by the name of their object. */
 export const USAGE_DETAILS = {
   'gen_ai.usage.input_token_details': 'input_token_details',

@@ -20,7 +20,7 @@ import type { IgnoredReason, IgnoredValue } from '../ignored.ts';
 import { IgnoredValues, ignoredNotesIn } from '../ignored.ts';
 import type { Instant, ObservationError, ObservationKind, TokenUsage } from '../observation.ts';
 import type { TracingVariables } from '../sent-twice.ts';
-import { CACHE_APART, LANGFUSE_USAGE } from '../token-conventions.ts';
+import { CACHE_APART, CACHE_APART_OF, LANGFUSE_USAGE } from '../token-conventions.ts';
 import { completeUsage, type TokenKind, UsageCounts, withCacheInInput } from '../usage.ts';
 import { type CallOutput, callOutputIn } from './call-output.ts';
 import { DetailFacts } from './detail-facts.ts';
@@ -441,9 +441,16 @@ export class SpanFacts {
       if (kind === 'input_tokens') isInputWhole = isWhole;
       else if (kind === 'output_tokens') isOutputWhole = isWhole;
     }
-    const isApart = CACHE_APART.some((begin) => scope?.startsWith(begin));
+    const isApart =
+      CACHE_APART.some((begin) => scope?.startsWith(begin)) ||
+      (scope === CACHE_APART_OF.scope && this.#isOf(CACHE_APART_OF.providers));
     const withCache = withCacheInInput(usage, { isApart, isWhole: isInputWhole });
     return completeUsage(withCache, isOutputWhole);
+  }
+
+  #isOf(providers: readonly string[]): boolean {
+    const provider = this.details?.ownText('provider');
+    return provider !== undefined && providers.includes(provider);
   }
 
   /** Merged from those of the resource and those of the span, which override them. */

@@ -1400,3 +1400,29 @@ t.test('vLLM: the time to the first token', async (t) => {
     details: { ttftMs: 250 },
   });
 });
+
+t.test('Pipecat: conversations, the time to the first byte, and tokens of caches', async (t) => {
+  const turn = withAttributes({ 'turn.number': 1, 'conversation.id': 'conv-1' });
+  t.match(turn.observation, { kind: 'span', sessionId: 'conv-1' });
+  const attributes = {
+    ...{ 'gen_ai.operation.name': 'chat', 'gen_ai.request.model': 'm', 'metrics.ttfb': 0.25 },
+    ...{ 'gen_ai.usage.input_tokens': 13, 'gen_ai.usage.output_tokens': 9 },
+    ...{
+      'gen_ai.usage.cache_read.input_tokens': 5,
+      'gen_ai.usage.cache_creation.input_tokens': 3,
+    },
+  };
+  for (const [name, provider, input] of [
+    ['pipecat', 'anthropic', 21],
+    ['pipecat', 'aws.bedrock', 21],
+    ['pipecat', 'openai', 13],
+    ['other', 'anthropic', 13],
+  ] as const) {
+    const sent = attributesOf({ ...attributes, 'gen_ai.provider.name': provider });
+    const { observation } = read(spanOf(0, { attributes: sent }), { scope: { name } });
+    t.match(observation, {
+      details: { ttftMs: 250 },
+      usage: { input_tokens: input, output_tokens: 9, cached_tokens: 5, cache_write_tokens: 3 },
+    });
+  }
+});
