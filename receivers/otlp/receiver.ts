@@ -16,8 +16,10 @@ import { answerType, checkHttpHead, otlpProtocol, renderOtlpRefusal } from './pr
  */
 const PATHS = ['/api/public/otel/v1/traces', '/v1/traces', '/api/v1/otel/v1/traces'];
 
-/** The same with a slash at the end, and that of LangSmith's clients without `/api/v1` in their endpoint. */
-const ALIASES = [...PATHS, '/otel/v1/traces'].map((path) => `${path}/`).concat('/otel/v1/traces');
+/** Those of LangSmith's clients without `/api/v1` in their endpoint, which Braintrust's have too, and of LangWatch's clients. */
+const OTHER_CLIENTS = ['/otel/v1/traces', '/api/otel/v1/traces'];
+/** With a slash at the end, too. */
+const ALIASES = [...[...PATHS, ...OTHER_CLIENTS].map((path) => `${path}/`), ...OTHER_CLIENTS];
 const LOGS_PATH = '/v1/logs';
 const MIB = 1_048_576;
 

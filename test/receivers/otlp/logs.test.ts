@@ -72,7 +72,13 @@ const OTHERS = [{ body: { stringValue: 'GET /' } }, { severityText: 'INFO' }];
 t.test('accepts events at every path, in both encodings, compressed or not', async (t) => {
   const { post, sink } = await receiving(t);
   const form = logsOf(events(2));
-  const paths = ['/v1/logs', '/api/public/otel/v1/logs', '/api/v1/otel/v1/logs', '/otel/v1/logs'];
+  const paths = [
+    '/v1/logs',
+    '/api/public/otel/v1/logs',
+    '/api/v1/otel/v1/logs',
+    '/otel/v1/logs',
+    '/api/otel/v1/logs',
+  ];
   for (const path of paths.flatMap((each) => [each, `${each}/`])) {
     t.equal((await post(encodeLogs(form), PROTOBUF, path)).status, 200, path);
   }
@@ -85,7 +91,7 @@ t.test('accepts events at every path, in both encodings, compressed or not', asy
     const headers = { ...JSON_TYPE, 'content-encoding': encoding };
     t.equal((await post(compress(text), headers)).status, 200, encoding);
   }
-  t.equal(sink.batches.length, 11);
+  t.equal(sink.batches.length, 13);
   for (const batch of sink.batches) {
     t.match(rawOf(batch), { format: 'otlp_proto', encoding: 'identity', requestItems: 2 });
   }
