@@ -444,6 +444,8 @@ export const KINDS: readonly KindRule[] = [
   { key: 'haystack.agent.step.llm.input', presence: 'generation' },
   { key: 'haystack.pipeline.max_runs_per_component', presence: 'chain' },
   { key: 'haystack.agent.step', presence: 'chain' },
+  // The span of TanStack AI around its model calls, with their sums.
+  { key: 'tanstack.ai.iterations', presence: 'chain' },
   { key: 'gen_ai.tool.name', presence: 'tool' },
   { key: 'gen_ai.tool.call.id', presence: 'tool' },
   { key: 'spring.ai.tool.definition.name', presence: 'tool' },

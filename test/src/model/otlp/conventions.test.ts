@@ -1426,3 +1426,11 @@ t.test('Pipecat: conversations, the time to the first byte, and tokens of caches
     });
   }
 });
+
+t.test('TanStack AI: the span around its model calls is no call', async (t) => {
+  const sent = { 'gen_ai.system': 'openai', 'gen_ai.request.model': 'gpt-4o-mini' };
+  const around = { ...sent, 'tanstack.ai.iterations': 2, 'langfuse.trace.input': '[]' };
+  t.match(withAttributes(around).observation, { kind: 'chain' });
+  const call = { ...sent, 'tanstack.ai.iteration': 0, 'gen_ai.operation.name': 'chat' };
+  t.match(withAttributes(call).observation, { kind: 'generation' });
+});
