@@ -594,6 +594,8 @@ export const TTFT: readonly TimeToFirstToken[] = [
   { key: 'ai.response.msToFirstChunk', unitMs: 1 },
   { key: 'braintrust.metrics.time_to_first_token', unitMs: 1000 },
   { key: 'braintrust.metrics:time_to_first_token', unitMs: 1000 },
+  // Copilot Chat in VS Code.
+  { key: 'copilot_chat.time_to_first_token', unitMs: 1 },
   { key: 'ttft_ms', unitMs: 1 },
 ];
 

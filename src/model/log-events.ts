@@ -215,10 +215,14 @@ export const GENAI_PREFIX = 'gen_ai.';
 /** Its attributes are those of a span. */
 export const OPERATION_DETAILS = 'gen_ai.client.inference.operation.details';
 /**
- * The scopes of OpenLIT, whose spans have all of such a record: that of its JS client, and the beginning of those of its Python client, which
- * sends the record of a stream without the ids of its span.
+ * The scopes whose spans have all of such a record: those of OpenLIT, of which its JS client has a name and its Python client a beginning,
+ * and that of Copilot Chat in VS Code. OpenLIT sends the record of a stream without the ids of its span, and Copilot Chat those of the span around
+ * the call or none.
  */
-export const REPEATING_SCOPE = { name: 'openlit', beginning: 'openlit.' } as const;
+export const REPEATING_SCOPES = {
+  names: ['openlit', 'copilot-chat'],
+  beginning: 'openlit.',
+} as const;
 /** It becomes an observation below the evaluated one. */
 export const EVALUATION_RESULT = 'gen_ai.evaluation.result';
 /** The members of an evaluation's output, with their attributes. */

@@ -4,7 +4,7 @@ import {
   EVALUATION_RESULT,
   GENAI_PREFIX,
   OPERATION_DETAILS,
-  REPEATING_SCOPE,
+  REPEATING_SCOPES,
 } from '../log-events.ts';
 import { resourceAt, scopeAt, scopeField, scopeName, spanField } from './context.ts';
 import type { OtlpRequest } from './encode.ts';
@@ -72,8 +72,8 @@ type Item = { span: OtlpSpan | JoinedSpan; records: number; first: number };
 type Scope = OtlpRequest['resourceSpans'][number]['scopeSpans'][number];
 
 function repeatsSpans(scope: string | null): boolean {
-  const { name, beginning } = REPEATING_SCOPE;
-  return scope === name || scope?.startsWith(beginning) === true;
+  const { names, beginning } = REPEATING_SCOPES;
+  return names.some((name) => name === scope) || scope?.startsWith(beginning) === true;
 }
 
 class Conversion {

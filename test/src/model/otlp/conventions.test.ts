@@ -1434,3 +1434,8 @@ t.test('TanStack AI: the span around its model calls is no call', async (t) => {
   const call = { ...sent, 'tanstack.ai.iteration': 0, 'gen_ai.operation.name': 'chat' };
   t.match(withAttributes(call).observation, { kind: 'generation' });
 });
+
+t.test('Copilot Chat in VS Code: the time to the first token', async (t) => {
+  const attributes = { 'gen_ai.operation.name': 'chat', 'copilot_chat.time_to_first_token': 450 };
+  t.match(withAttributes(attributes).observation, { details: { ttftMs: 450 } });
+});

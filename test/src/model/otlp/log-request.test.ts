@@ -534,7 +534,7 @@ t.test('an evaluation is an observation below the evaluated one', (t) => {
 });
 
 t.test(
-  "counts OpenLIT's records of calls, which repeat its spans, and keeps its evaluations",
+  'counts records of calls that repeat spans of OpenLIT and Copilot Chat, and keeps evaluations',
   (t) => {
     const call = { attributes: attributesOf({ 'gen_ai.usage.input_tokens': 21 }) };
     const records = [
@@ -542,12 +542,12 @@ t.test(
       genAi('gen_ai.client.inference.operation.details', { ...SPAN, ...call }),
       genAi('gen_ai.evaluation.result', SPAN),
     ];
-    for (const name of ['openlit.instrumentation.openai', 'openlit']) {
+    for (const name of ['openlit.instrumentation.openai', 'openlit', 'copilot-chat']) {
       const { counts, observations } = converted(logsOf(records, { scope: { name } }));
       t.match(counts, { repeated: 2, detached: 0, recordsOf: [1] }, name);
       t.match(observations, [{ kind: 'evaluator' }]);
     }
-    for (const name of ['another', 'openlitigation', '']) {
+    for (const name of ['another', 'openlitigation', 'copilot-chats', '']) {
       const { counts } = converted(logsOf(records, { scope: { name } }));
       t.match(counts, { repeated: 0, recordsOf: [1, 1, 1] }, name);
     }
