@@ -334,9 +334,6 @@ export const KINDS: readonly KindRule[] = [
       execute_node: 'chain',
       plan: 'chain',
       chain: 'chain',
-      // The span of Gemini CLI around a call.
-      llm_call: 'chain',
-      schedule_tool_calls: 'chain',
       retrieval: 'retriever',
       search_memory: 'retriever',
       create_memory: 'span',
@@ -452,6 +449,8 @@ export const KINDS: readonly KindRule[] = [
   { key: 'haystack.tool.name', presence: 'tool' },
   { key: 'haystack.agent.max_steps', presence: 'agent' },
   { key: 'agent_name', presence: 'agent' },
+  // Its calls are log records, and its tools have a name of their own.
+  { key: 'gen_ai.agent.name', values: { 'gemini-cli': 'chain' } },
   { key: 'embedding.model_name', presence: 'embedding' },
   { key: 'reranker.model_name', presence: 'retriever' },
   ...MODELS.map((key) => ({ key, presence: 'generation' }) as const),
@@ -465,7 +464,7 @@ export const KINDS: readonly KindRule[] = [
  */
 export const USAGE_RECORDS = [
   { key: 'ag2.usage.kind', value: 'model_call' },
-  { key: 'gen_ai.operation.name', value: 'llm_call' },
+  { key: 'gen_ai.agent.name', value: 'gemini-cli' },
 ] as const;
 
 export type EventRole = 'exception' | 'input' | 'output' | 'both' | 'token';

@@ -1158,7 +1158,8 @@ const METADATA_ONLY = [
   /^gen_ai\.request\.(?!model$)/,
   /^gen_ai\.response\.finish_reasons$/,
   /^gen_ai\.token\./,
-  /^gen_ai\.agent\./,
+  // The name tells Gemini CLI apart.
+  /^gen_ai\.agent\.(?!name$)/,
   /^gen_ai\.tool\.(?:description|type|definitions)$/,
   /^gen_ai\.(?:data_source|workflow|embeddings|output\.type|evaluation)/,
   /^gen_ai\.memory\.(?:store|record)\./,
@@ -1344,14 +1345,19 @@ t.test('Gemini CLI: the tokens of a call are those of its log record only', asyn
     ...{ 'gen_ai.request.model': 'gemini-2.5-flash', 'gen_ai.input.messages': '[]' },
     ...{ 'gen_ai.usage.input_tokens': 21, 'gen_ai.usage.output_tokens': 5 },
   };
-  const span = withAttributes({ ...sent, 'gen_ai.operation.name': 'llm_call' });
+  const agent = { 'gen_ai.agent.name': 'gemini-cli' };
+  const call = { ...sent, 'gen_ai.operation.name': 'llm_call' };
+  const span = withAttributes({ ...call, ...agent });
   t.match(span.observation, { kind: 'chain', model: null, usage: null });
   t.match(span.payload, { inputs: [], metadata: { 'gen_ai.usage.input_tokens': 21 } });
-  const record = withAttributes({ ...sent, 'gen_ai.operation.name': 'generate_content' });
-  t.match(record.observation, {
-    ...{ kind: 'generation', model: 'gemini-2.5-flash' },
-    usage: { input_tokens: 21, output_tokens: 5 },
-  });
+  const tool = { ...agent, 'gen_ai.operation.name': 'tool_call', 'gen_ai.tool.name': 'ls' };
+  t.match(withAttributes(tool).observation, { kind: 'tool' });
+  const counted = { model: 'gemini-2.5-flash', usage: { input_tokens: 21, output_tokens: 5 } };
+  for (const other of [{ ...sent, 'gen_ai.operation.name': 'generate_content' }, call]) {
+    t.match(withAttributes(other).observation, { kind: 'generation', ...counted });
+  }
+  const another = withAttributes({ ...call, 'gen_ai.agent.name': 'another' });
+  t.match(another.observation, { kind: 'generation', ...counted });
 });
 
 t.test("LiteLLM's proxy: the user of a request", async (t) => {
