@@ -138,3 +138,14 @@ export function parseRawEventId(text: string): { batchId: string; index: number 
   if (match === null) return undefined;
   return { batchId: match[1] ?? '', index: Number(match[2]) };
 }
+
+/** Whether the bytes of the batch were freed; see `freeBatch` in formats.ts. */
+export function isFreed({ body }: Pick<SealedBatch, 'body'>): boolean {
+  return body.buffer instanceof ArrayBuffer && body.buffer.detached;
+}
+
+/** The body of the batch. Throws if its bytes were freed: they would read as an empty body, which is valid in some formats. */
+export function bodyOf(batch: Pick<SealedBatch, 'id' | 'body'>): Buffer {
+  if (isFreed(batch)) throw new Error(`the bytes of batch ${batch.id} were freed`);
+  return batch.body;
+}

@@ -1,5 +1,5 @@
 import type { Batch, Format, ReceivedBatch, SealedBatch, Usage } from './batch.ts';
-import { itemsOf } from './batch.ts';
+import { bodyOf, itemsOf } from './batch.ts';
 import type { BatchIndex, JsonIndex, OtlpIndex } from './batch-index.ts';
 import { DROPPED, REJECTED } from './changes.ts';
 import type { FormatModule, ItemHead, ScanLimits } from './format-module.ts';
@@ -102,11 +102,6 @@ export function freeBatch(batch: SealedBatch): void {
   if (batch.body.byteLength === batch.body.buffer.byteLength) freeMemory(batch.body);
 }
 
-/** Whether the bytes of the batch were freed. */
-export function isFreed({ body }: SealedBatch): boolean {
-  return body.buffer instanceof ArrayBuffer && body.buffer.detached;
-}
-
 /** Returns false if the bytes are a part of a larger memory. */
 function freeMemory({ byteLength, buffer }: Buffer): boolean {
   // A part of Node's shared pool is at most half of it.
@@ -128,7 +123,7 @@ export function indexBytes(batch: SealedBatch): number {
 export function indexOf(batch: SealedBatch): BatchIndex {
   const known = indexes.get(batch);
   if (known !== undefined) return known;
-  const bytes = inflateSync(batch.body, batch.encoding, Number.MAX_SAFE_INTEGER);
+  const bytes = inflateSync(bodyOf(batch), batch.encoding, Number.MAX_SAFE_INTEGER);
   const index = scan(batch.format, bytes, STORED_LIMITS);
   indexes.set(batch, index);
   return index;
@@ -139,8 +134,9 @@ export function indexOf(batch: SealedBatch): BatchIndex {
  * work for a thread.
  */
 export function smallIndexOf(batch: SealedBatch, maxBytes: number): BatchIndex | undefined {
-  const { body, encoding, format } = batch;
+  const { encoding, format } = batch;
   const known = indexes.get(batch);
+  const body = known === undefined ? bodyOf(batch) : batch.body;
   if ((known?.bytes.length ?? inflatedSizeHint(body, encoding)) > maxBytes) return undefined;
   if (known !== undefined) return known;
   try {

@@ -1,5 +1,6 @@
 import type { SealedBatch } from '../model/batch.ts';
-import { holdIndex, isFreed, knownIndexOf, SMALL_BODY_BYTES } from '../model/formats.ts';
+import { isFreed } from '../model/batch.ts';
+import { holdIndex, knownIndexOf, SMALL_BODY_BYTES } from '../model/formats.ts';
 
 /**
  * The newest appended batches with their scans, so that a consumer that keeps pace reads nothing back from disk.

@@ -1,4 +1,5 @@
 import type { Encoding, Format, SealedBatch } from '../model/batch.ts';
+import { bodyOf } from '../model/batch.ts';
 import { permissionBits, permissionList } from '../model/permissions.ts';
 import type { Rejection } from '../model/rejection.ts';
 
@@ -44,7 +45,7 @@ export const RECORD_COLUMNS =
   'usage_events, usage_bytes, positions, rejections, body';
 
 /** `body` replaces the batch's body if the body is written in parts. */
-export function recordOf(batch: SealedBatch, body: Uint8Array = owned(batch.body)): BatchRecord {
+export function recordOf(batch: SealedBatch, body: Uint8Array = owned(bodyOf(batch))): BatchRecord {
   const { tenant, usage, rejections } = batch;
   return [
     batch.id,

@@ -1,7 +1,8 @@
 import t from 'tap';
 import { createSink, fanOut } from '../../../src/engine/fanout.ts';
 import type { SealedBatch } from '../../../src/model/batch.ts';
-import { endRequest, freeBatch, isFreed } from '../../../src/model/formats.ts';
+import { isFreed } from '../../../src/model/batch.ts';
+import { endRequest, freeBatch } from '../../../src/model/formats.ts';
 import { nativeBatch } from '../../helper/batches.ts';
 import { createSink as recordingSink } from '../../helper/sink.ts';
 

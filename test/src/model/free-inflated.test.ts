@@ -1,17 +1,19 @@
 import { gzipSync } from 'node:zlib';
 import t from 'tap';
 import type { SealedBatch } from '../../../src/model/batch.ts';
+import { isFreed } from '../../../src/model/batch.ts';
 import {
   endRequest,
   freeBatch,
   freeInflated,
   holdIndex,
   indexOf,
-  isFreed,
   knownIndexOf,
   observe,
+  smallIndexOf,
 } from '../../../src/model/formats.ts';
 import { bodyCache } from '../../../src/queue/body-cache.ts';
+import { recordOf } from '../../../src/queue/record.ts';
 import { otlpBatch } from '../../helper/batches.ts';
 
 function compressed(): SealedBatch {
@@ -102,6 +104,10 @@ t.test('frees a delivered batch with its inflated form', async (t) => {
   t.equal(bytes.length, 0);
   t.equal(knownIndexOf(batch), undefined);
   freeBatch(batch);
+  const message = `the bytes of batch ${batch.id} were freed`;
+  t.throws(() => indexOf(batch), { message });
+  t.throws(() => smallIndexOf(batch, 1), { message });
+  t.throws(() => recordOf(batch), { message });
 });
 
 t.test('keeps the bytes of a delivered batch that are a part of a larger memory', async (t) => {

@@ -1,9 +1,9 @@
 import type { Test } from 'tap';
 import t from 'tap';
 import type { Batch, SealedBatch } from '../../../src/model/batch.ts';
-import { itemsOf, rawOf } from '../../../src/model/batch.ts';
+import { isFreed, itemsOf, rawOf } from '../../../src/model/batch.ts';
 import { PermanentError, RetryableError } from '../../../src/model/errors.ts';
-import { endRequest, isFreed, shareBatch } from '../../../src/model/formats.ts';
+import { endRequest, shareBatch } from '../../../src/model/formats.ts';
 import type { DeliveryBranch } from '../../../src/queue/delivery.ts';
 import { startDelivery, TOGETHER_BYTES } from '../../../src/queue/delivery.ts';
 import type { DurableQueue, QueueEntry, QueueLeases } from '../../../src/queue/queue.ts';
