@@ -257,6 +257,8 @@ function libraryOptions(limits: GrpcLimits) {
 
 /** Calls for each place of a connection that its client may cancel at once: a client cancels all of them when their deadline passes. */
 const CANCELLED_PER_PLACE = 2;
+/** On a listener with few places, a client has many more calls, whose deadlines pass one group of places after the other. */
+const LEAST_CANCELLED = 100;
 
 /**
  * Bounds the calls that a client resets at once, and in each second from then on: deadlines of half a second may all pass. To begin a call and reset it costs 50 µs, and Node's
@@ -268,7 +270,7 @@ function boundResets(server: object, { maxConcurrentStreams }: GrpcLimits): void
     throw new Error(
       'this version of @grpc/grpc-js is not supported: it has no commonServerOptions',
     );
-  settings.streamResetBurst = CANCELLED_PER_PLACE * maxConcurrentStreams;
+  settings.streamResetBurst = Math.max(CANCELLED_PER_PLACE * maxConcurrentStreams, LEAST_CANCELLED);
   settings.streamResetRate = settings.streamResetBurst;
 }
 

@@ -256,27 +256,36 @@ t.test('cuts a connection whose calls are all beyond the bound, after ten of the
   t.match(await held.end, { 'grpc-status': '0' }, 'a connection with a call in progress stays');
 });
 
-t.test('cuts a connection that resets more calls at once than twice its places', async (t) => {
-  const { listeners } = listenersFor(t);
-  const limits = { maxConcurrentStreams: 5 };
-  const listener = await opened(t, listeners, '127.0.0.1:0', 'a', { limits });
-  const resets = (count: number) => {
-    const calls = Array.from({ length: count }, (_, i) => [
-      http2Frame(1, 4, 2 * i + 1, HEADERS),
-      http2Frame(3, 0, 2 * i + 1, Buffer.from([0, 0, 0, constants.NGHTTP2_CANCEL])),
-    ]);
-    const start = [Buffer.from('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n'), http2Frame(4, 0, 0)];
-    return Buffer.concat([...start, ...calls.flat(), http2Frame(6, 0, 0, Buffer.from('answered'))]);
-  };
-  const some = dial(urlOf(listener));
-  some.write(resets(10));
-  for (let read = ''; !read.includes('answered'); ) read += (await once(some, 'data'))[0];
-  const many = dial(urlOf(listener));
-  many.resume().write(resets(500));
-  await once(many, 'close');
-  t.notOk(some.destroyed, 'a client may cancel all its calls');
-  some.destroy();
-});
+for (const [places, bound] of [
+  [5, 100],
+  [60, 120],
+] as const) {
+  t.test(
+    `cuts a connection with ${places} places that resets more than ${bound} calls at once`,
+    async (t) => {
+      const { listeners } = listenersFor(t);
+      const limits = { maxConcurrentStreams: places };
+      const listener = await opened(t, listeners, '127.0.0.1:0', 'a', { limits });
+      const resets = (count: number) => {
+        const calls = Array.from({ length: count }, (_, i) => [
+          http2Frame(1, 4, 2 * i + 1, HEADERS),
+          http2Frame(3, 0, 2 * i + 1, Buffer.from([0, 0, 0, constants.NGHTTP2_CANCEL])),
+        ]);
+        const start = [Buffer.from('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n'), http2Frame(4, 0, 0)];
+        const last = http2Frame(6, 0, 0, Buffer.from('answered'));
+        return Buffer.concat([...start, ...calls.flat(), last]);
+      };
+      const some = dial(urlOf(listener));
+      some.write(resets(bound));
+      for (let read = ''; !read.includes('answered'); ) read += (await once(some, 'data'))[0];
+      const many = dial(urlOf(listener));
+      many.resume().write(resets(bound + 400));
+      await once(many, 'close');
+      t.notOk(some.destroyed, 'a client may cancel all its calls');
+      some.destroy();
+    },
+  );
+}
 
 /** The head of a call: a POST over http, and literal fields. */
 const HEADERS = Buffer.concat([
