@@ -134,21 +134,34 @@ export async function removeFreeBatchesStep(
   });
 }
 
+/** The lowest id of the batches that a project has; null if it has none. */
+export async function oldestBatchOf(
+  client: PostgresClient,
+  projectId: string,
+): Promise<string | null> {
+  const found = await row<{ id: string | null }>(
+    client,
+    'SELECT min(id) AS id FROM batches WHERE project = $1',
+    [projectId],
+  );
+  return found?.id ?? null;
+}
+
 /**
- * Removes the batches of a project among a bounded number of those that are noted as free behind the id `after`, however young the
- * notes are. Resolves with the last id that was looked at; undefined if none was left.
+ * Removes the batches of a project among a bounded number of those that are noted as free behind the id `after`, and not before
+ * `oldest`, however young the notes are. Resolves with the last id that was looked at; undefined if none was left.
  */
 export async function removeFreeOfProjectStep(
   database: Transactions,
   projectId: string,
-  after: string,
+  { oldest, after }: { readonly oldest: string; readonly after: string },
   onRemoved: OnRemoved,
 ): Promise<string | undefined> {
   return database.transaction(async (client) => {
     const noted = await rows<{ id: string }>(
       client,
-      `SELECT id FROM free_batches WHERE id > $1 ORDER BY id LIMIT ${STEP}`,
-      [after],
+      `SELECT id FROM free_batches WHERE id >= $1 AND id > $2 ORDER BY id LIMIT ${STEP}`,
+      [oldest, after],
     );
     const found = await rows<BatchSize>(
       client,
@@ -157,6 +170,10 @@ export async function removeFreeOfProjectStep(
       [noted.map(({ id }) => id), projectId],
     );
     const some = withinBytes(found);
+    // The notes before the batches, as in housekeeping: the other order deadlocks with it.
+    await client.query('SELECT FROM free_batches WHERE id = ANY ($1) ORDER BY id FOR UPDATE', [
+      some,
+    ]);
     await removeUnreferenced(client, some, onRemoved);
     await client.query(
       `DELETE FROM free_batches f

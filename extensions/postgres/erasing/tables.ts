@@ -6,7 +6,13 @@ import type { ErasingTables, ErasureScope, Stepping } from '../../../src/store/e
 import { keyOfId } from '../../../src/store/rows/observation-row.ts';
 import { attachmentSweep } from '../attachments/sweep.ts';
 import { removeUnreferenced } from '../batches/batches.ts';
-import { hideTrace, removeFreeOfProjectStep, removeHidden, removeWhole } from '../batches/purge.ts';
+import {
+  hideTrace,
+  oldestBatchOf,
+  removeFreeOfProjectStep,
+  removeHidden,
+  removeWhole,
+} from '../batches/purge.ts';
 import type { Postgres, PostgresTransaction } from '../connection/pool.ts';
 import { rows } from '../connection/statement.ts';
 import { lockWrites } from '../traces/locking.ts';
@@ -248,9 +254,12 @@ async function* removeBatches(
     after = ids.length === WALK_ROWS ? ids.at(-1) : undefined;
     yield;
   }
-  // Of traces that retention has removed, so that no query finds them.
+  // Of traces that retention has removed, so that no query finds them. Notes of days that were dropped stay for hours: those before
+  // the first batch of the project are not read.
+  const oldest = await oldestBatchOf(database, project);
+  if (oldest === null) return;
   for (let after: string | undefined = ''; after !== undefined; ) {
-    after = await removeFreeOfProjectStep(database, project, after, onRemoved);
+    after = await removeFreeOfProjectStep(database, project, { oldest, after }, onRemoved);
     yield;
   }
 }

@@ -1,4 +1,5 @@
 import t from 'tap';
+import type { OnRemoved } from '../../../extensions/postgres/batches/batches.ts';
 import type { PostgresErasingParts } from '../../../extensions/postgres/erasing/tables.ts';
 import { postgresErasing } from '../../../extensions/postgres/erasing/tables.ts';
 import type { BatchItem } from '../../../src/store/erasing/items.ts';
@@ -67,24 +68,58 @@ t.test('an erasure removes the batches of its project whose traces have expired'
   await postgres.query(
     "DELETE FROM batch_traces USING traces WHERE trace = n AND key <> 'kept'::bytea",
   );
-  // More notes than one step looks at.
+  // More notes than one step looks at, behind the first batch and before it.
   await postgres.query(
     `INSERT INTO free_batches SELECT id, $1::bigint FROM batches
-     UNION ALL SELECT to_char(n, '00000'), $1 FROM generate_series(1, 2500) AS n`,
-    [at],
+     UNION ALL SELECT first || to_char(n, '00000'), $1 FROM generate_series(1, 2500) AS n,
+       (VALUES ((SELECT min(id) FROM batches WHERE project = $2)), ('')) AS f (first)`,
+    [at, projectId],
   );
-  const removed: unknown[] = [];
-  const parts = { database, onRemoved: (one: unknown) => removed.push(one) };
+  let removed = 0;
+  const onRemoved: OnRemoved = ({ batches = 0 }) => {
+    removed += batches;
+  };
+  const parts = { database, onRemoved };
   const { removeBatches } = postgresErasing(parts as unknown as PostgresErasingParts);
   const scope = { id: 'era_1', project: projectId } as ErasureScope;
-  for await (const _ of removeBatches(scope));
+  let steps = 0;
+  for await (const _ of removeBatches(scope)) steps++;
+  t.equal(steps, 5, 'notes before the first batch of the project are not read');
   const idsIn = async (table: string) =>
-    (await postgres.query(`SELECT id FROM ${table} WHERE id NOT LIKE ' %' ORDER BY id`)).rows.map(
+    (await postgres.query(`SELECT id FROM ${table} WHERE id NOT LIKE '% %' ORDER BY id`)).rows.map(
       ({ id }) => id,
     );
   t.same(await idsIn('batches'), [shared, kept, other].sort());
   t.same(await idsIn('free_batches'), [shared, kept, other].sort(), 'housekeeping looks at others');
-  t.match(removed, [{ batches: expired.length }]);
+  t.equal(removed, expired.length);
+});
+
+t.test('an erasure does not deadlock with housekeeping that removes the same batch', async (t) => {
+  const { traces, postgres, database } = await traceDatabase(t, await migratedDatabase(server));
+  const batch = batchWith([anObservation({ traceId: 'expired' })]);
+  await traces.write(batch);
+  await postgres.query('DELETE FROM batch_traces');
+  await postgres.query('INSERT INTO free_batches SELECT id, 0 FROM batches');
+  const parts = { database, onRemoved: () => undefined };
+  const { removeBatches } = postgresErasing(parts as unknown as PostgresErasingParts);
+  const scope = { id: 'era_1', project: aTenant().projectId } as ErasureScope;
+  const erase = async () => {
+    for await (const _ of removeBatches(scope));
+  };
+  let erasing: Promise<void> | undefined;
+  await database.transaction(async (client) => {
+    await client.query('SELECT FROM free_batches FOR UPDATE SKIP LOCKED');
+    erasing = erase();
+    await until(async () => {
+      const sql = `SELECT 1 FROM pg_stat_activity
+        WHERE datname = current_database() AND wait_event_type = 'Lock'`;
+      return (await postgres.query(sql)).rows.length === 1;
+    });
+    await client.query('DELETE FROM batches');
+    await client.query('DELETE FROM free_batches');
+  });
+  await erasing;
+  t.same((await postgres.query('SELECT FROM free_batches')).rows, []);
 });
 
 t.test('an erasure waits while expired partitions are removed', async (t) => {
