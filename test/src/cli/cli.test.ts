@@ -379,14 +379,16 @@ t.test('a command to a daemon that starts or stops waits for it', async (t) => {
     err: /^error: no daemon runs with/,
   });
 
-  // As a daemon that was killed, and one that does not end.
-  writeFileSync(pid, '999999999');
-  t.match(await cli(cwd, ['reload']), { status: 1, err: /^error: no daemon runs with/ });
-  writeFileSync(pid, String(process.pid));
+  // As daemons that were killed, also in another container, where this process has their number; then one that does not end.
+  for (const killed of [999_999_999, process.pid]) {
+    writeFileSync(pid, String(killed));
+    t.match(await cli(cwd, ['reload']), { status: 1, err: /^error: no daemon runs with/ });
+  }
+  writeFileSync(pid, String(process.ppid));
   t.match(await cli(cwd, ['reload']), {
     status: 1,
     err: new RegExp(
-      `^error: the process ${process.pid} has the data directory \\S+ and answers no`,
+      `^error: the process ${process.ppid} has the data directory \\S+ and answers no`,
     ),
   });
 });
