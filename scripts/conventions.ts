@@ -1,10 +1,11 @@
+import * as amounts from '../src/model/amount-conventions.ts';
 import * as data from '../src/model/conventions.ts';
 import * as json from '../src/model/json-conventions.ts';
 import * as tokens from '../src/model/token-conventions.ts';
 
 /** The tables of docs/conventions.md, made of the mapping. */
 export function conventionTables(): string {
-  const { input: inputCost, output: outputCost, total: totalCost } = data.COSTS;
+  const { input: inputCost, output: outputCost, total: totalCost } = amounts.COSTS;
   const details = Object.entries(data.DETAIL_TEXTS).map(
     ([detail, keys]): Row => [DETAIL_FIELDS[detail] ?? detail, listed(keys)],
   );
@@ -23,10 +24,10 @@ export function conventionTables(): string {
         ['`user_id`', listed(data.USERS)],
         ...details,
         ['`tags`', listed(data.TAGS)],
-        ['`ttft_ms`', data.TTFT.map((each) => `\`${each.key}\` (${unitsOf(each)})`).join(', ')],
-        ['`cost.total`', listed([...totalCost, ...data.COST_OBJECTS])],
-        ['`cost.input`', listed([...inputCost, ...data.COST_OBJECTS])],
-        ['`cost.output`', listed([...outputCost, ...data.COST_OBJECTS])],
+        ['`ttft_ms`', amounts.TTFT.map((each) => `\`${each.key}\` (${unitsOf(each)})`).join(', ')],
+        ['`cost.total`', listed([...totalCost, ...amounts.COST_OBJECTS])],
+        ['`cost.input`', listed([...inputCost, ...amounts.COST_OBJECTS])],
+        ['`cost.output`', listed([...outputCost, ...amounts.COST_OBJECTS])],
         ['`error.message`', listed(data.ERROR_MESSAGES)],
         ['`error.type`', listed(data.ERROR_TYPES)],
         ['`error.stacktrace`', listed(data.ERROR_STACKTRACES)],
@@ -144,7 +145,7 @@ function kindRow({ key, values, presence, endings, vercel }: data.KindRule): Row
   return [`\`${key}\``, [...pairs, ...ends].join(', ')];
 }
 
-function unitsOf({ unitMs, except }: data.TimeToFirstToken): string {
+function unitsOf({ unitMs, except }: amounts.TimeToFirstToken): string {
   if (except === undefined) return unitOf(unitMs);
   return `${unitOf(unitMs)}; ${unitOf(except.unitMs)} in the scope \`${except.scope}\``;
 }

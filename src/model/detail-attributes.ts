@@ -1,5 +1,6 @@
-import type { TimeToFirstToken } from './conventions.ts';
-import { COST_OBJECTS, COSTS, DETAIL_TEXTS, LANGFUSE_COST, TAGS, TTFT } from './conventions.ts';
+import type { TimeToFirstToken } from './amount-conventions.ts';
+import { COST_OBJECTS, COSTS, LANGFUSE_COST, TTFT } from './amount-conventions.ts';
+import { DETAIL_TEXTS, TAGS } from './conventions.ts';
 
 /** The rules for the attributes that give the details of an observation. The metadata keeps these attributes too. */
 

@@ -1,4 +1,4 @@
-import { COST_NAMES } from './conventions.ts';
+import { COST_NAMES } from './amount-conventions.ts';
 import type { TokenUsage } from './observation.ts';
 import {
   CACHE_WRITE_TIERS,

@@ -1,5 +1,5 @@
-import type { TimeToFirstToken } from '../conventions.ts';
-import { COST_NAMES, UNPRICED_AS_ZERO } from '../conventions.ts';
+import type { TimeToFirstToken } from '../amount-conventions.ts';
+import { COST_NAMES, UNPRICED_AS_ZERO } from '../amount-conventions.ts';
 import type { CostPart, DetailRule, DetailText } from '../detail-attributes.ts';
 import type { ObservationDetails } from '../details.ts';
 import {
