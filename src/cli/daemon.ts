@@ -53,7 +53,7 @@ function nameOf(options: ConfigOptions, { cwd, env }: Place): string {
 export const TRIES = 25;
 export const BETWEEN_TRIES_MS = 200;
 
-/** Sends a command to the running daemon, also to one that still starts. Throws a `CommandError` when no daemon runs. */
+/** Sends a command to the running daemon. Waits for one that starts or stops if it has a data directory. Throws a `CommandError` when no daemon runs. */
 export async function askDaemon(
   config: ServiceConfig,
   options: ConfigOptions,
