@@ -200,7 +200,8 @@ class Connections {
       leavePlace();
       if (this.#draining && requests.size === 0) request.socket.destroySoon();
     });
-    const refusal = 'refusal' in found ? found.refusal : improperHead(request, head);
+    // Before the route: an improper head ends the connection at any path.
+    const refusal = improperHead(request, head) ?? ('refusal' in found ? found.refusal : undefined);
     if (refusal !== undefined) {
       if (refusal.status === 400) response.shouldKeepAlive = false;
       answer(exchange, renderRefusal(refusal, head));

@@ -130,19 +130,23 @@ t.test('answers malformed HTTP 400 and ends the connection', async (t) => {
 
 t.test('refuses a request of HTTP/1.1 without a Host in the shape of its route', async (t) => {
   const { url } = await opened(t, [plain]);
-  const ask = async (version: string) => {
+  const ask = async (version: string, path = '/plain') => {
     const wire = await dial(url);
     t.teardown(() => wire.close());
-    wire.send(`POST /plain HTTP/${version}\r\nContent-Length: 0\r\n\r\n`);
+    wire.send(`POST ${path} HTTP/${version}\r\nContent-Length: 0\r\n\r\n`);
     return await wire.answer();
   };
-  const refused = await ask('1.1');
-  t.equal(refused.status, 400);
-  t.match(JSON.parse(refused.body.toString()), {
-    code: 'invalid_request',
-    message: 'The request has no Host header.',
-  });
+  for (const path of ['/plain', '/none']) {
+    const refused = await ask('1.1', path);
+    t.equal(refused.status, 400, path);
+    t.equal(refused.headers['connection'], 'close', path);
+    t.match(JSON.parse(refused.body.toString()), {
+      code: 'invalid_request',
+      message: 'The request has no Host header.',
+    });
+  }
   t.equal((await ask('1.0')).status, 200);
+  t.equal((await ask('1.0', '/none')).status, 404);
 });
 
 t.test('checks time-outs at a fifth of the shortest, and never all the time', async (t) => {
