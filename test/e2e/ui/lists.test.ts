@@ -551,7 +551,7 @@ t.test('the columns of tables are in view on a small screen', async (t) => {
     name: 'long name '.repeat(9),
   });
   const before = page.viewportSize();
-  for (const width of [1024, 1280, 1440]) {
+  for (const width of [1024, 1201, 1280, 1440]) {
     await page.setViewportSize({ width, height: 768 });
     for (const path of ['/sessions', '/users', '/dashboard', '/settings/projects']) {
       await ui.open(path);
