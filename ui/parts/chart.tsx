@@ -112,6 +112,7 @@ export function Chart(props: Props): JSX.Element {
         aria-valuenow={Math.max(1, (marked?.to ?? times.length - 1) + 1)}
         aria-valuetext={`${time ?? 'The whole range'}: ${named.join(', ')}`}
         onKeyDown={onKeyDown}
+        onPointerDown={() => setMarked(undefined)}
         onBlur={() => setMarked(undefined)}
       />
       <Caption {...{ series, values, time }} isListed={hasLegend || shown !== undefined} />
@@ -190,12 +191,14 @@ function valueIn(
   return sumOf(values.slice(Math.min(from, to), Math.max(from, to) + 1), kind);
 }
 
+/** A day is named as a whole, an hour by its beginning: a range of days ends with the last one, that of hours behind it. */
 function timeOf(shown: Marked, times: readonly number[]): string | undefined {
-  const [first, last] = [times[Math.min(shown.from, shown.to)], times[shown.to]];
+  const { from, to } = shown;
+  const [first, last] = [times[Math.min(from, to)], times[Math.max(from, to)]];
   if (first === undefined || last === undefined) return undefined;
-  if (shown.from === shown.to) return periodName(first, times);
-  const [from, to] = rangeOfMark(shown, times);
-  return `${periodName(from, times)} – ${periodName(to, times)}`;
+  if (first === last) return periodName(first, times);
+  const end = areDays(times) ? last : last + stepOf(times);
+  return `${periodName(first, times)} – ${periodName(end, times)}`;
 }
 
 /** The sum of bars; lines have values that cannot be added. */
@@ -211,8 +214,13 @@ function textOf(value: number | null | undefined, format: (value: number) => str
 
 function periodName(time: number, times: readonly number[]): string {
   const text = new Date(time).toISOString();
-  const isDays = times.every((each) => each % 86_400_000 === 0);
-  return isDays ? `${text.slice(0, 10)} (UTC)` : `${text.slice(0, 16).replace('T', ' ')} UTC`;
+  return areDays(times)
+    ? `${text.slice(0, 10)} (UTC)`
+    : `${text.slice(0, 16).replace('T', ' ')} UTC`;
+}
+
+function areDays(times: readonly number[]): boolean {
+  return times.every((each) => each % 86_400_000 === 0);
 }
 
 /** uPlot draws the first series first: with bars the tallest one, which the others cover in part. */

@@ -655,6 +655,21 @@ t.test('reads a chart by the keyboard, and opens the list of a time of it', asyn
   t.equal((to ?? 0) - (from ?? 0), 2 * HOUR);
 });
 
+t.test('names the last of several marked days, and gives way to a pointer', async (t) => {
+  await ui.open('/dashboard?range=30d');
+  const figure = page.getByRole('figure', { name: 'Tokens by time' });
+  const time = figure.locator('.chart-time');
+  await figure.getByRole('slider').focus();
+  for (const key of ['End', 'Shift+ArrowLeft']) await page.keyboard.press(key);
+  const TWO = /^(\d{4}-\d\d-\d\d) \(UTC\) – (\d{4}-\d\d-\d\d) \(UTC\)$/;
+  await time.getByText(TWO).waitFor();
+  const [, first = '', last = ''] = TWO.exec((await time.textContent()) ?? '') ?? [];
+  t.equal(Date.parse(last) - Date.parse(first), 24 * HOUR);
+  await figure.locator('.u-over').click();
+  await time.getByText(/^\d{4}-\d\d-\d\d \(UTC\)$/).waitFor();
+  t.equal((await figure.locator('.u-select').boundingBox())?.width ?? 0, 0);
+});
+
 t.test('shows every range whole, inside of the page', async (t) => {
   const CUT = `[...document.querySelectorAll('[role=menuitemradio]')]
     .filter((each) => each.scrollWidth > each.clientWidth || each.getBoundingClientRect().right > innerWidth)
