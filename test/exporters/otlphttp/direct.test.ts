@@ -66,11 +66,14 @@ t.test('without a queue', async (t) => {
   });
 
   await t.test('waits the backoff if the connection breaks again', async (t) => {
-    const { exporter, server, clock } = await direct();
+    // Three seconds: a longer wait would not be within the time for an answer.
+    const retry_on_failure = { initial_interval: '2s', randomization_factor: 0 };
+    const { exporter, server, clock } = await direct({ retry_on_failure });
     server.next('reset', 'reset');
     const sent = exporter.consume(otlpBatch(1));
     await server.received(1);
-    await advanceUntil(clock, 100, () => server.requests.length === 2);
+    // In small steps, which also pass while the second request is on its way.
+    await advanceUntil(clock, 1, () => server.requests.length === 2);
     await until(() => clock.pending() > 0);
     for (let i = 0; i < 10; i++) {
       clock.advance(100);
