@@ -18,7 +18,10 @@ const WINDOW = 16_384;
 const PROJECT_WINDOW = 1024;
 /** Failures in a row behind which the exporter was away, and not one batch at fault. */
 const OUTAGE_FAILURES = 3;
-/** An entry in the file that is due later than this was released before the clock was set back. */
+/**
+ * An entry in the file that is due later than this was most likely released before the clock was set back. Behind a `max_interval` of more
+ * than an hour it is tried earlier than it is due, once for each start.
+ */
 const LONGEST_WAIT_MS = 3_600_000;
 
 /**
