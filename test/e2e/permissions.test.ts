@@ -209,7 +209,7 @@ const RULES: readonly Rule[] = [
     },
   },
   ...['traces', 'logs', 'metrics'].map((signal) => ({
-    routes: ['/api/public/otel/v1/', '/v1/', '/api/v1/otel/v1/', '/otel/v1/']
+    routes: ['/api/public/otel/v1/', '/v1/', '/api/v1/otel/v1/', '/otel/v1/', '/api/otel/v1/']
       .flatMap((path) => [`${path}${signal}`, `${path}${signal}/`])
       .map((path) => `POST ${path}`),
     needs: [WRITE] as const,
