@@ -4,8 +4,12 @@ import { YOUNG_FLAGS } from '../../../src/cli/heap.ts';
 
 const HEAP = new URL('../../../src/cli/heap.ts', import.meta.url).href;
 
-/** Prints the MiB that the young generation has after a load, with a configuration whose processors emit these kinds. */
+/**
+ * Prints the MiB that the young generation has after a load, with a configuration whose processors emit these kinds. A collection in
+ * progress has more pages for a moment, so the least of several looks counts.
+ */
 const program = (emitted: readonly string[]): string => `
+  import { setTimeout } from 'node:timers/promises';
   import { getHeapSpaceStatistics } from 'node:v8';
   import { keepsCode, tuneHeap, tuneHeapFor } from ${JSON.stringify(HEAP)};
   tuneHeap();
@@ -14,8 +18,12 @@ const program = (emitted: readonly string[]): string => `
   // Each object lives while as many others are made, as the observations of waiting batches do.
   const waiting = Array.from({ length: 100_000 }, () => ({}));
   for (let i = 0; i < 2_000_000; i++) waiting[i % waiting.length] = { i, next: { i } };
-  const young = getHeapSpaceStatistics().find(({ space_name: name }) => name === 'new_space');
-  console.log(JSON.stringify({ keepsCode: keepsCode(), mib: young.space_size / 2 ** 20 }));
+  const looks = [];
+  for (let look = 0; look < 10; look++) {
+    looks.push(getHeapSpaceStatistics().find(({ space_name: name }) => name === 'new_space').space_size);
+    await setTimeout(1);
+  }
+  console.log(JSON.stringify({ keepsCode: keepsCode(), mib: Math.min(...looks) / 2 ** 20 }));
 `;
 
 function afterLoad(emitted: readonly string[], flags: readonly string[]) {
