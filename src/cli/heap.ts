@@ -7,14 +7,12 @@ import type { ServiceConfig } from '../config/config.ts';
  * of the heap for nearly reached and marks the whole heap once in a hundred requests, which costs about half
  * as much as accepting them.
  *
- *   old generation     may grow to three times the live size, which is within V8's own range; to twice where
- *                      requests are normalized, whose heap is larger
+ *   old generation     may grow to three times the live size, which is within V8's own range
  *   young generation   stays small where requests pass on as bytes: a larger one mostly holds freed buffers.
  *                      Grows where they are normalized: the observations of a batch live until they are stored,
  *                      and each earlier collection copies them
  */
 const GROWING_PERCENT = 200;
-const NORMALIZING_GROWING_PERCENT = 100;
 
 /** MiB of each semi-space of a young generation that stays small. V8 starts with 1, and shrinks an idle one to it. */
 const SMALL_MIB = 2;
@@ -42,9 +40,7 @@ export function tuneHeapFor({ processors }: Pick<ServiceConfig, 'processors'>): 
   isNormalizing = [...processors.values()].some(
     ({ factory }) => factory.data.emits === 'observations',
   );
-  if (!isNormalizing) return;
-  setFlagsFromString(`--heap-growing-percent=${NORMALIZING_GROWING_PERCENT}`);
-  if (!hasOwnLimit()) return;
+  if (!isNormalizing || !hasOwnLimit()) return;
   setGrowth(2);
   setFlagsFromString(`--min-semi-space-size=${NORMALIZING_THREAD_MIB}`);
 }
