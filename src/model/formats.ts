@@ -134,11 +134,11 @@ export function indexOf(batch: SealedBatch): BatchIndex {
  * work for a thread.
  */
 export function smallIndexOf(batch: SealedBatch, maxBytes: number): BatchIndex | undefined {
-  const { encoding, format } = batch;
   const known = indexes.get(batch);
-  const body = known === undefined ? bodyOf(batch) : batch.body;
-  if ((known?.bytes.length ?? inflatedSizeHint(body, encoding)) > maxBytes) return undefined;
-  if (known !== undefined) return known;
+  if (known !== undefined) return known.bytes.length > maxBytes ? undefined : known;
+  const { encoding, format } = batch;
+  const body = bodyOf(batch);
+  if (inflatedSizeHint(body, encoding) > maxBytes) return undefined;
   try {
     const index = scan(format, inflateSync(body, encoding, maxBytes), STORED_LIMITS);
     indexes.set(batch, index);
