@@ -6,7 +6,7 @@ import { theme } from '../state/theme.ts';
 import './chart.css';
 import { NOTHING } from './format.ts';
 import type { Marked } from './marks.ts';
-import { markedBy } from './marks.ts';
+import { endsOf, markedBy } from './marks.ts';
 import { aloneIn, isWhole, type Series, stacked, WHOLE_STEPS } from './series.ts';
 
 type Props = {
@@ -156,9 +156,9 @@ function drawMark(
 ): void {
   if (plot === undefined) return;
   const at = marked === undefined ? undefined : times[marked.to];
-  const nowhere = { left: -10, top: -10 };
+  const hidden = { left: -10, top: -10 };
   plot.setCursor(
-    at === undefined ? nowhere : { left: plot.valToPos(at / 1000, 'x'), top: 0 },
+    at === undefined ? hidden : { left: plot.valToPos(at / 1000, 'x'), top: 0 },
     false,
   );
   const isRange = marked !== undefined && marked.from !== marked.to;
@@ -169,8 +169,8 @@ function drawMark(
 }
 
 /** The beginning of the first marked period and the end of the last one, milliseconds. */
-function rangeOfMark({ from, to }: Marked, times: readonly number[]): [from: number, to: number] {
-  const [first = 0, last = 0] = [times[Math.min(from, to)], times[Math.max(from, to)]];
+function rangeOfMark(marked: Marked, times: readonly number[]): [from: number, to: number] {
+  const [first = 0, last = 0] = endsOf(marked).map((index) => times[index]);
   return [first, last + stepOf(times)];
 }
 
@@ -186,15 +186,14 @@ function valueIn(
   kind: 'bars' | 'lines',
 ): number | null | undefined {
   if (shown === undefined) return sumOf(values, kind);
-  const { from, to } = shown;
-  if (from === to) return values[to];
-  return sumOf(values.slice(Math.min(from, to), Math.max(from, to) + 1), kind);
+  const [first, last] = endsOf(shown);
+  if (first === last) return values[first];
+  return sumOf(values.slice(first, last + 1), kind);
 }
 
 /** A day is named as a whole, an hour by its beginning: a range of days ends with the last one, that of hours behind it. */
 function timeOf(shown: Marked, times: readonly number[]): string | undefined {
-  const { from, to } = shown;
-  const [first, last] = [times[Math.min(from, to)], times[Math.max(from, to)]];
+  const [first, last] = endsOf(shown).map((index) => times[index]);
   if (first === undefined || last === undefined) return undefined;
   if (first === last) return periodName(first, times);
   const end = areDays(times) ? last : last + stepOf(times);

@@ -1,6 +1,11 @@
 /** Bars that a person marks, by their index: from the first one to the one that a pointer or a key moves. */
 export type Marked = { readonly from: number; readonly to: number };
 
+/** The indexes of the first and the last marked bar. */
+export function endsOf({ from, to }: Marked): readonly [first: number, last: number] {
+  return [Math.min(from, to), Math.max(from, to)];
+}
+
 /** The bars that are marked after a key; undefined if the key does nothing. `isExtended` keeps the first one. */
 export function markedBy(
   key: string,

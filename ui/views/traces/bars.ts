@@ -1,4 +1,6 @@
 import type { Stats } from '../../api/types.ts';
+import type { Marked } from '../../parts/marks.ts';
+import { endsOf } from '../../parts/marks.ts';
 import type { Step } from '../../state/range.ts';
 import { STEP_MS } from '../../state/range.ts';
 
@@ -37,12 +39,10 @@ export function barsIn(
 /** The range from one bar to another, both inclusive, in any order. */
 export function selectionOf(
   bars: readonly Bar[],
-  one: number,
-  other: number,
+  marked: Marked,
   step: number,
 ): { readonly from: string; readonly to: string } | undefined {
-  const first = bars[Math.min(one, other)];
-  const last = bars[Math.max(one, other)];
+  const [first, last] = endsOf(marked).map((index) => bars[index]);
   if (first === undefined || last === undefined) return undefined;
   return { from: new Date(first.at).toISOString(), to: new Date(last.at + step).toISOString() };
 }

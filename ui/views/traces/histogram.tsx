@@ -103,7 +103,7 @@ function BarsDrawn({ bars, step, marked, onMark, onSelect }: BarsProps): JSX.Ele
     onMark(undefined);
   };
   const choose = (): void => {
-    const chosen = marked && selectionOf(bars, marked.from, marked.to, step);
+    const chosen = marked && selectionOf(bars, marked, step);
     unmark();
     if (chosen !== undefined) onSelect(chosen.from, chosen.to);
   };

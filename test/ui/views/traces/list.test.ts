@@ -233,11 +233,11 @@ t.test('makes a bar for each step, with the failed traces apart', async (t) => {
     { at: from, traces: 4, failed: 1 },
     { at: from + HOUR, traces: 0, failed: 0 },
   ]);
-  t.same(selectionOf(bars, 1, 0, HOUR), {
+  t.same(selectionOf(bars, { from: 1, to: 0 }, HOUR), {
     from: '2026-11-20T10:00:00.000Z',
     to: '2026-11-20T12:00:00.000Z',
   });
-  t.equal(selectionOf([], 0, 0, HOUR), undefined);
+  t.equal(selectionOf([], { from: 0, to: 0 }, HOUR), undefined);
 });
 
 t.test('keys mark bars of the histogram, and more of them with Shift', async (t) => {
