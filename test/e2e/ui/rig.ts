@@ -6,7 +6,7 @@ import type { Test } from 'tap';
 import { buildPages } from '../../../scripts/ui-build.ts';
 import { type BrowserOptions, openBrowser, type TestBrowser } from '../../helper/browser.ts';
 import { type Answer, send } from '../client.ts';
-import { type Daemon, type DaemonOptions, startDaemon } from '../daemon.ts';
+import { type Daemon, type DaemonOptions, startDaemon, type Tree } from '../daemon.ts';
 
 /** A daemon with the web UI, and a browser that is signed in. */
 export type UiRig = TestBrowser & {
@@ -24,22 +24,35 @@ export type UiRig = TestBrowser & {
 };
 
 /** The part of a test that registers clean-up. */
-type Teardown = { teardown(clean: () => Promise<void> | void): void };
+type Teardown = {
+  teardown(clean: () => Promise<void> | void): void;
+  afterEach(clean: () => Promise<void>): void;
+};
 
 type RigOptions = { readonly daemon?: DaemonOptions; readonly browser?: BrowserOptions };
 
 /** Milliseconds until an expected element must show, on a busy machine too. */
 const PATIENCE_MS = 20_000;
 
+/** A search that ends early waits for a person, so the searches of a test have time enough on a busy machine too. */
+const LIMITS = { page_time: '30s', page_timeout: '60s' };
+
 /** Starts both, signs in by a link, and ends both at the end of the test. */
 export async function startUi(t: Teardown, options: RigOptions = {}): Promise<UiRig> {
   await buildPages();
+  const edit = (config: Tree): void => {
+    const service = config.service as { limits?: object };
+    service.limits = { ...LIMITS, ...service.limits };
+    options.daemon?.edit?.(config);
+  };
   const [daemon, browser] = await Promise.all([
-    startDaemon(t, options.daemon),
+    startDaemon(t, { ...options.daemon, edit }),
     openBrowser(t, options.browser),
   ]);
   const { page } = browser;
   page.setDefaultTimeout(PATIENCE_MS);
+  // The requests that a failed test answers itself are not those of the next one.
+  t.afterEach(() => page.unrouteAll({ behavior: 'ignoreErrors' }));
   const token = readFileSync(join(daemon.directory, 'data', 'admin-token'), 'utf8').trim();
 
   const admin = async <Body>(method: string, path: string, body?: unknown): Promise<Body> => {

@@ -56,7 +56,7 @@ const BUSY_MS = 300;
 const cleanups: (() => Promise<void> | void)[] = [];
 try {
   const ui = await startUi(
-    { teardown: (clean) => void cleanups.push(clean) },
+    { teardown: (clean) => void cleanups.push(clean), afterEach: () => undefined },
     { daemon: { config: WITH_COST } },
   );
   const events = demoEvents(400, Date.now());
