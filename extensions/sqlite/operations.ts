@@ -12,6 +12,7 @@ import { attachmentOperations, attachmentReadOperations } from './attachments/op
 import { purgeOperations, purgeReadOperations } from './batches/purge-operations.ts';
 import { answerOperations } from './erasing/answer-operations.ts';
 import { cleanOperations, cleanReadOperations } from './erasing/clean-operations.ts';
+import { expiredOperations, expiredReadOperations } from './erasing/expired-operations.ts';
 import { erasureOperations, erasureReadOperations } from './erasing/list-operations.ts';
 import { STORE_MIGRATIONS } from './migrations/index.ts';
 import { textChangeOperations, textReadOperations } from './search/change-operations.ts';
@@ -58,6 +59,7 @@ export function writeOperations(db: DatabaseSync) {
     ...erasureOperations(db),
     ...answerOperations(db),
     ...cleanOperations(db),
+    ...expiredOperations(db),
     ...textChangeOperations(db),
   };
 }
@@ -83,6 +85,7 @@ export function readOperations(db: DatabaseSync) {
     ...purgeReadOperations(db),
     ...erasureReadOperations(db),
     ...cleanReadOperations(db),
+    ...expiredReadOperations(db),
     ...textReadOperations(db),
   };
 }
@@ -125,6 +128,10 @@ export const removesOrphans = [
   {
     table: 'erasure_batches',
     statement: 'DELETE FROM erasure_batches WHERE batch NOT IN (SELECT seq FROM raw_batches)',
+  },
+  {
+    table: 'partly_expired',
+    statement: 'DELETE FROM partly_expired WHERE seq NOT IN (SELECT seq FROM raw_batches)',
   },
   {
     table: 'attachment_pieces',

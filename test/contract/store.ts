@@ -5,6 +5,7 @@ import { changes } from './changes.ts';
 import { copies } from './copies.ts';
 import { costs } from './costs.ts';
 import { erasures } from './erasures.ts';
+import { expiredItems } from './expired-items.ts';
 import { exports } from './exports.ts';
 import { groups } from './groups.ts';
 import { projectsAndKeys } from './keys.ts';
@@ -35,6 +36,7 @@ const PARTS = {
     costs,
     copies,
     erasures,
+    'items of expired traces': expiredItems,
   },
   searches: { listings, queries, 'sorted lists': ranks, postings },
   sums: {

@@ -134,6 +134,10 @@ const IN_TRACES = `(
   EXISTS (SELECT 1 FROM batch_traces p WHERE p.batch = b.id)
   OR EXISTS (SELECT 1 FROM pending_updates u WHERE u.batch = b.id))`;
 
+/** Whether a queue, a dead letter or an update that waits for its run needs all items of the batch `b`. */
+export const IS_USED = `(${WAITS} OR ${IS_DEAD}
+  OR EXISTS (SELECT 1 FROM pending_updates u WHERE u.batch = b.id))`;
+
 export type Examined = {
   /** The last id that was examined; undefined if none was left. */
   readonly last: string | undefined;

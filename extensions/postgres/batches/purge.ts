@@ -128,6 +128,13 @@ export async function removeFreeBatchesStep(
     const bytes = new Map(sizes.map((size) => [size.id, size.bytes]));
     const some = withinBytes(noted.map(({ id }) => ({ id, bytes: bytes.get(id) ?? 0 })));
     await removeUnreferenced(client, some, onRemoved);
+    // Other traces keep it. Erasures cut the items of the traces that are gone out of it (erasing/expired.ts).
+    await client.query(
+      `INSERT INTO partly_expired SELECT id FROM batches b
+       WHERE id = ANY ($1) AND EXISTS (SELECT 1 FROM batch_traces p WHERE p.batch = b.id)
+       ORDER BY id ON CONFLICT DO NOTHING`,
+      [some],
+    );
     // A batch that is referenced again is noted again when that reference goes.
     await client.query('DELETE FROM free_batches WHERE id = ANY ($1)', [some]);
     return some.length < noted.length || noted.length === STEP;

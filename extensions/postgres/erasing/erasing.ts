@@ -1,17 +1,21 @@
+import type { Steps } from '../../../src/component/background.ts';
 import { Background } from '../../../src/component/background.ts';
 import type { Clock, Logger, Metrics } from '../../../src/component/component.ts';
 import type { ChangeFeed } from '../../../src/store/changes.ts';
 import type { ErasureBlocks } from '../../../src/store/erasing/blocks.ts';
 import { Eraser } from '../../../src/store/erasing/eraser.ts';
 import { erasureStore } from '../../../src/store/erasing/erasure-store.ts';
+import { EXPIRED_MS } from '../../../src/store/erasing/expired.ts';
 import type { OtherQueues } from '../../../src/store/erasing/other-queues.ts';
 import type { ErasureStore } from '../../../src/store/erasures.ts';
 import type { TraceStore } from '../../../src/store/store.ts';
 import type { ProjectStore } from '../../../src/tenancy/contract.ts';
+import type { Postgres } from '../connection/pool.ts';
 import type { PostgresPools } from '../connection/pools.ts';
 import { removalCounters } from '../housekeeping.ts';
 import type { PostgresQueues } from '../queue/storage.ts';
 import { leasedSteps, workLeases } from '../work-leases.ts';
+import { cutAllExpired } from './expired.ts';
 import { itemCutter } from './items.ts';
 import { postgresErasing } from './tables.ts';
 import { erasureRequests } from './worklists.ts';
@@ -53,15 +57,24 @@ export async function postgresErasures(parts: PostgresErasureParts): Promise<Pos
   const others: OtherQueues = { all: () => [] };
   const onRemoved = removalCounters(metrics)('erasure');
   const leases = workLeases(housekeeping, clock, logger);
+  const onExpired = removalCounters(metrics)('retention');
+  let cutAt: number | undefined;
+  const cutExpired = async function* (database: Pick<Postgres, 'query' | 'transaction'>): Steps {
+    const now = clock.now();
+    if (cutAt !== undefined && Math.abs(now - cutAt) < EXPIRED_MS) return;
+    yield* cutAllExpired({ database, cutter, onRemoved: onExpired });
+    cutAt = now;
+  };
   const work = leasedSteps(leases, 'erasing', { clock, logger }, (database) => {
     const leased = postgresErasing({
       ...{ database, outside: verify, cutter, onRemoved, logger },
       onShrunk: (batchId, entries) => queues.shrunk(batchId, entries),
       now: () => clock.now(),
     });
-    return new Eraser({
+    const eraser = new Eraser({
       ...{ tables: leased, queues: others, traces, projects, changes, clock, logger },
-    }).work();
+    });
+    return inTurn(eraser.work(), cutExpired(database));
   });
   const background = new Background({
     ...{ clock, logger, everyMs: INTERVAL_MS, betweenMs: PAUSE_MS },
@@ -104,4 +117,8 @@ export async function postgresErasures(parts: PostgresErasureParts): Promise<Pos
       void cutter.close();
     },
   };
+}
+
+async function* inTurn(...works: readonly Steps[]): Steps {
+  for (const work of works) yield* work;
 }

@@ -20,6 +20,7 @@ import { foldStep, subtractTraces } from '../traces/rollups.ts';
 import { bytesOfKey, escapeText } from '../traces/text.ts';
 import type { CleaningParts } from './cleaning.ts';
 import { clean, erasedItems, noteErased } from './cleaning.ts';
+import { cutExpiredOf } from './expired.ts';
 import { erasureListing, erasureProgress, erasureRequests } from './worklists.ts';
 
 type Database = Pick<Postgres, 'query' | 'transaction'>;
@@ -33,6 +34,7 @@ const WALK_ROWS = 200;
 const VACUUMED = [
   ...[
     'batches',
+    'partly_expired',
     'observations',
     'traces',
     'trace_keys',
@@ -238,10 +240,8 @@ async function cleanAnswer(
   await database.query(update, [hash, cleaned, body]);
 }
 
-async function* removeBatches(
-  { database, onRemoved }: PostgresErasingParts,
-  { id, project }: ErasureScope,
-): Steps {
+async function* removeBatches(parts: PostgresErasingParts, { id, project }: ErasureScope): Steps {
+  const { database, onRemoved } = parts;
   for (let after: string | undefined = ''; after !== undefined; ) {
     const page: readonly { batch: string }[] = await rows<{ batch: string }>(
       database,
@@ -262,6 +262,7 @@ async function* removeBatches(
     after = await removeFreeOfProjectStep(database, project, { oldest, after }, onRemoved);
     yield;
   }
+  yield* cutExpiredOf(parts, project, oldest);
 }
 
 /**

@@ -26,6 +26,7 @@ import { giveBackOrder } from './0024-give-back-order.ts';
 import { hourBound } from './0025-hour-bound.ts';
 import { waitingAges } from './0026-waiting-ages.ts';
 import { expiryAges } from './0027-expiry-ages.ts';
+import { partlyExpired } from './0028-partly-expired.ts';
 
 /** In the order they are applied. */
 export const MIGRATIONS: readonly Migration[] = [
@@ -56,4 +57,5 @@ export const MIGRATIONS: readonly Migration[] = [
   hourBound,
   waitingAges,
   expiryAges,
+  partlyExpired,
 ];

@@ -100,6 +100,7 @@ export function traceRemoval(db: DatabaseSync): (trace: number, limit: number) =
     `INSERT OR IGNORE INTO free_batches
      SELECT ?1 WHERE NOT EXISTS (SELECT 1 FROM batch_traces WHERE batch = ?1)`,
   );
+  const share = sharedNoting(db);
   const removeScores = scoreRemoval(db);
   const postings = postingTable(db);
   const texts = textMarks(db);
@@ -109,12 +110,26 @@ export function traceRemoval(db: DatabaseSync): (trace: number, limit: number) =
     if (removed === limit) return { observations: removed, isComplete: false };
     const batches = batchesOf.all(n);
     pairs.run(n);
-    for (const { batch } of batches) free.run(batch);
+    for (const { batch } of batches) {
+      free.run(batch);
+      share(batch);
+    }
     removeScores(n);
     postings.remove(n);
     texts.removed(n);
     trace.run(n);
     return { observations: removed, isComplete: true };
+  };
+}
+
+/** Returns a function that notes a batch which traces keep after some of its items expired (erasing/expired-operations.ts). */
+function sharedNoting(db: DatabaseSync): (batch: number) => void {
+  const share = db.prepare(
+    `INSERT OR IGNORE INTO partly_expired
+     SELECT ?1 WHERE EXISTS (SELECT 1 FROM batch_traces WHERE batch = ?1)`,
+  );
+  return (batch) => {
+    share.run(batch);
   };
 }
 
@@ -202,11 +217,18 @@ function projectOperations(db: DatabaseSync) {
     `DELETE FROM api_keys WHERE rowid IN (
        SELECT rowid FROM api_keys WHERE project = ? LIMIT ${STEP_ROWS})`,
   );
-  const updates = db.prepare(
+  const updates = rows<{ batch: number }>(
+    db,
     `DELETE FROM pending_updates WHERE project = ?1 AND (key, batch, position) IN (
        SELECT key, batch, position FROM pending_updates
-       WHERE project = ?1 AND received_at < ?2 LIMIT ${STEP_ROWS})`,
+       WHERE project = ?1 AND received_at < ?2 LIMIT ${STEP_ROWS}) RETURNING batch`,
   );
+  const share = sharedNoting(db);
+  const removeUpdates = (project: string, since: number): boolean => {
+    const removed = updates.all(project, since);
+    for (const { batch } of removed) share(batch);
+    return removed.length === STEP_ROWS;
+  };
   const children = db.prepare(
     `DELETE FROM waiting_children WHERE project = ?1 AND key IN (
        SELECT key FROM waiting_children WHERE project = ?1 AND received_at < ?2 LIMIT ${STEP_ROWS})`,
@@ -221,7 +243,7 @@ function projectOperations(db: DatabaseSync) {
   return {
     'purge.keys': (project: string): boolean => isFull(keys, project),
     'purge.updates': (project: string, since: number): boolean =>
-      isFull(updates, project, since) ||
+      removeUpdates(project, since) ||
       isFull(children, project, since) ||
       removeScores(project, since),
     'purge.rejections': (project: string, since: number): boolean =>

@@ -1,13 +1,16 @@
+import type { Steps } from '../../../src/component/background.ts';
 import { Background, inSteps } from '../../../src/component/background.ts';
 import type { Logger } from '../../../src/component/component.ts';
 import type { ChangeFeed } from '../../../src/store/changes.ts';
 import type { ErasureBlocks } from '../../../src/store/erasing/blocks.ts';
 import { Eraser, POSTPONED_MS } from '../../../src/store/erasing/eraser.ts';
 import { erasureStore } from '../../../src/store/erasing/erasure-store.ts';
+import { EXPIRED_MS } from '../../../src/store/erasing/expired.ts';
 import type { OtherQueues } from '../../../src/store/erasing/other-queues.ts';
 import type { ErasureStore } from '../../../src/store/erasures.ts';
 import type { TraceStore } from '../../../src/store/store.ts';
 import type { ProjectStore } from '../../../src/tenancy/contract.ts';
+import { cutExpired } from './expired.ts';
 import type { SqliteErasingParts } from './tables.ts';
 import { sqliteErasing } from './tables.ts';
 
@@ -37,6 +40,13 @@ export function sqliteErasures(
   const tables = sqliteErasing(parts);
   const queues: OtherQueues = { all: () => [] };
   const eraser = new Eraser({ ...parts, tables, queues });
+  let cutAt: number | undefined;
+  const cutDaily = async function* (): Steps {
+    const now = clock.now();
+    if (cutAt !== undefined && Math.abs(now - cutAt) < EXPIRED_MS) return;
+    yield* cutExpired(parts, null);
+    cutAt = now;
+  };
   const background = new Background({
     clock,
     logger,
@@ -46,6 +56,7 @@ export function sqliteErasures(
     step: inSteps(async function* () {
       await blocks.renew(() => tables.blocks(clock.now()));
       yield* eraser.work();
+      yield* cutDaily();
       while (await database.write('erasing.unblock', [clock.now()])) yield;
     }),
   });

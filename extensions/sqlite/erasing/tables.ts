@@ -28,6 +28,7 @@ import type { RemovedCounters } from '../removed-counters.ts';
 import type { SqliteSearch } from '../search/search.ts';
 import { foldWaiting } from '../traces/rollup-folding.ts';
 import type { CleanedBatch, CleaningStep } from './clean-operations.ts';
+import { cutExpired } from './expired.ts';
 import type { LargeTrace } from './list-operations.ts';
 
 const NO_BYTES = new Uint8Array(0);
@@ -65,7 +66,7 @@ export function sqliteErasing(parts: SqliteErasingParts): ErasingTables {
     clean: (scope) => clean(parts, scope),
     removeTraces: (scope) => removeTraces(parts, scope),
     keys: (...args) => search('erasing.keys', args),
-    removeBatches: () => removeBatches(parts),
+    removeBatches: (scope) => removeBatches(parts, scope),
     cleanAnswers: (scope) => cleanAnswers(database, scope),
     sweep: (scope) => sweep(parts, scope),
     forget: (id) => repeat(() => write('erasing.forget', [id])),
@@ -214,7 +215,10 @@ async function* removeTraces(
   return true;
 }
 
-async function* removeBatches({ database, queues, removed }: SqliteErasingParts): Steps {
+async function* removeBatches(parts: SqliteErasingParts, { project }: ErasureScope): Steps {
+  const { database, queues, removed } = parts;
+  // No query finds the traces that retention has removed, so it cannot tell whose items are left of them.
+  yield* cutExpired(parts, project);
   yield* repeat(async () => {
     const step = await database.write('purge.batches', []);
     queues.forget(step.removed, 'erasure');

@@ -23,6 +23,7 @@ import { postedTraces } from './0021-posted-traces.ts';
 import { groupedTraces } from './0022-grouped-traces.ts';
 import { updatesByBatch } from './0023-updates-by-batch.ts';
 import { agesOfWaiting } from './0024-waiting-ages.ts';
+import { partlyExpiredTable } from './0025-partly-expired.ts';
 
 /** The migrations of a store, in their order. */
 export const STORE_MIGRATIONS: readonly FileMigration[] = [
@@ -50,4 +51,5 @@ export const STORE_MIGRATIONS: readonly FileMigration[] = [
   groupedTraces,
   updatesByBatch,
   agesOfWaiting,
+  partlyExpiredTable,
 ];

@@ -1,5 +1,6 @@
 import t from 'tap';
 import type { OnRemoved } from '../../../extensions/postgres/batches/batches.ts';
+import { itemCutter } from '../../../extensions/postgres/erasing/items.ts';
 import type { PostgresErasingParts } from '../../../extensions/postgres/erasing/tables.ts';
 import { postgresErasing } from '../../../extensions/postgres/erasing/tables.ts';
 import type { BatchItem } from '../../../src/store/erasing/items.ts';
@@ -82,12 +83,14 @@ t.test('an erasure removes the batches of its project whose traces have expired'
   const onRemoved: OnRemoved = ({ batches = 0 }) => {
     removed += batches;
   };
-  const parts = { database, onRemoved };
+  const cutter = itemCutter();
+  t.teardown(() => cutter.close());
+  const parts = { database, onRemoved, cutter };
   const { removeBatches } = postgresErasing(parts as unknown as PostgresErasingParts);
   const scope = { id: 'era_1', project: projectId } as ErasureScope;
   let steps = 0;
   for await (const _ of removeBatches(scope)) steps++;
-  t.equal(steps, 5, 'notes before the first batch of the project are not read');
+  t.equal(steps, 11, 'notes before the first batch of the project are not read');
   const idsIn = async (table: string) =>
     (await postgres.query(`SELECT id FROM ${table} WHERE id NOT LIKE '% %' ORDER BY id`)).rows.map(
       ({ id }) => id,
