@@ -133,8 +133,9 @@ export function erasureListing(database: Database): Listing {
            WHERE NOT EXISTS (SELECT 1 FROM batch_traces p WHERE p.batch = waiting.batch_id)) AS some`,
         [project, until],
       );
+      if (found?.some === true) return true;
       // Their batches are noted as free after the rows of their traces are gone, and go with the end of the erasure.
-      return found?.some === true || (await detachedPartitions(database)).length > 0;
+      return (await detachedPartitions(database)).some(({ isClean }) => !isClean);
     },
     addTraces: (scope, keys) => addTraces(database, scope, keys),
     addWaiting: (scope) => addWaiting(database, scope),

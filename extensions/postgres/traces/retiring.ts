@@ -31,6 +31,11 @@ const MOVED_ALWAYS = 100;
 /** The name of no project, whose traces are being removed (batches/purge.ts). */
 const HIDDEN = '';
 const DETACHED = 'detached_';
+/**
+ * The comment on a detached partition that no other table has rows of any more. A comment waits for no reader, as a new name of the
+ * table would.
+ */
+const CLEAN = 'cleaned up behind';
 
 /**
  * Drops every partition of which all traces are expired. Traces of a partition that got an event after its last day move to
@@ -50,12 +55,23 @@ export async function* retirePartitions(
     await attempt(() => detach(database, partition, since));
     yield;
   }
-  for (const suffix of await detachedPartitions(database)) {
-    yield* cleanUp(database, suffix, now, onRemoved);
-    const tables = TRACE_TABLES.map(({ table }) => `${DETACHED}${table}_${suffix}`);
-    await database.query(`DROP TABLE IF EXISTS ${tables.join(', ')}`);
+  for (const { suffix, isClean } of await detachedPartitions(database)) {
+    if (!isClean) {
+      yield* cleanUp(database, suffix, now, onRemoved);
+      await database.query(`COMMENT ON TABLE ${DETACHED}traces_${suffix} IS '${CLEAN}'`);
+    }
+    // A dump of the database can hold the table for hours.
+    await attempt(() => drop(database, suffix));
     yield;
   }
+}
+
+async function drop(database: Database, suffix: string): Promise<void> {
+  await database.transaction(async (client) => {
+    await client.query(LOCK_TIMEOUT);
+    const tables = TRACE_TABLES.map(({ table }) => `${DETACHED}${table}_${suffix}`);
+    await client.query(`DROP TABLE IF EXISTS ${tables.join(', ')}`);
+  });
 }
 
 /** Whether the role may drop partitions. */
@@ -245,16 +261,21 @@ async function detach(
   });
 }
 
-/** The suffixes of partitions that are detached and not dropped yet. */
-export async function detachedPartitions(client: PostgresClient): Promise<string[]> {
+type DetachedPartition = { readonly suffix: string; readonly isClean: boolean };
+
+/** The partitions that are detached and not dropped yet. */
+export async function detachedPartitions(client: PostgresClient): Promise<DetachedPartition[]> {
   const prefix = `${DETACHED}traces_`;
-  const found = await rows<{ name: string }>(
+  const found = await rows<{ name: string; comment: string | null }>(
     client,
-    `SELECT relname AS name FROM pg_class
+    `SELECT relname AS name, obj_description(oid, 'pg_class') AS comment FROM pg_class
      WHERE relkind = 'r' AND pg_table_is_visible(oid) AND starts_with(relname::text, $1) ORDER BY 1`,
     [prefix],
   );
-  return found.map(({ name }) => name.slice(prefix.length));
+  return found.map(({ name, comment }) => ({
+    suffix: name.slice(prefix.length),
+    isClean: comment === CLEAN,
+  }));
 }
 
 type CleanedUp = {

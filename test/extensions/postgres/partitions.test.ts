@@ -21,7 +21,10 @@ import {
   TRACE_TABLES,
   tracePartitions,
 } from '../../../extensions/postgres/traces/partitions.ts';
-import { retirePartitions } from '../../../extensions/postgres/traces/retiring.ts';
+import {
+  detachedPartitions,
+  retirePartitions,
+} from '../../../extensions/postgres/traces/retiring.ts';
 import { postgresTraces } from '../../../extensions/postgres/traces/traces.ts';
 import { systemClock } from '../../../src/component/clock.ts';
 import { observe } from '../../../src/model/formats.ts';
@@ -170,6 +173,29 @@ t.test('retention drops a partition exactly when its last trace is expired', asy
   t.equal((await traces.getTrace(P, 'kept'))?.observationCount, 1);
   t.notOk(await removeFreeBatchesStep(database, Number.MAX_SAFE_INTEGER));
   t.same(await counts(['batches', 'free_batches']), [1, 0]);
+});
+
+t.test('a reader of a partition delays its drop alone', async (t) => {
+  const { traces, since, postgres, removed, counts, retire } = await placeWith(t);
+  const sinceOf = (project: string) => since.get(project) ?? 0;
+  await traces.write(batchWith([anObservation({ traceId: 'old' })], at(T0)));
+  since.set(P, D16);
+  const detached = async () =>
+    (await detachedPartitions(postgres)).filter(({ suffix }) => suffix === '20260115');
+  const steps = retirePartitions(postgres, sinceOf, D16, () => undefined);
+  while ((await detached()).length === 0) await steps.next();
+  t.same(await detached(), [{ suffix: '20260115', isClean: false }], 'an erasure waits');
+  await postgres.transaction(async (client) => {
+    // As a dump does.
+    await client.query('LOCK TABLE detached_traces_20260115 IN ACCESS SHARE MODE');
+    for await (const _ of steps);
+    t.same(await detached(), [{ suffix: '20260115', isClean: true }], 'no erasure waits');
+    t.same(await counts(), [0, 0, 0, 0]);
+    await retire();
+  });
+  await retire();
+  t.same(await detached(), []);
+  t.same(removed, { traces: 0, observations: 0 }, 'its traces are counted once');
 });
 
 t.test('a trace with a late update moves, and its partition is dropped', async (t) => {
