@@ -43,7 +43,7 @@ export async function clientListener(
   const { store, close } = await sqlitePlace(t).open();
   const listeners = testListeners(undefined, undefined, { scores_per_trace: scoresPerTrace });
   const [project] = await store.projects.list();
-  const tenant = aTenant({ projectId: project?.id ?? '' });
+  const tenant = aTenant({ projectId: project?.id ?? '', permissions });
   const pipeline = sinkPipeline(createSink(), {
     offers: hasStore ? [offer(STORE, store), ...offers] : offers,
     admitRead(_head, _fallback, permission = 'traces:read') {

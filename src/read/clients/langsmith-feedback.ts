@@ -226,7 +226,13 @@ async function updateFeedback(reading: StoreReading): Promise<void> {
       comment: changedComment(score.comment, given, edited.comment),
     },
   });
-  answerStored(reading, traceId, stored);
+  const mayRead = reading.tenant.permissions.includes('traces:read');
+  if (stored instanceof Refusal || mayRead) return answerStored(reading, traceId, stored);
+  // The rest is stored data, and clients do not read it here.
+  answer(exchange, {
+    ...{ status: 200, contentType: 'application/json' },
+    body: JSON.stringify({ id: uuidOf(score.id) }),
+  });
 }
 
 function textOrNull(value: unknown): string | null {

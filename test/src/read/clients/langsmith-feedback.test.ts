@@ -74,6 +74,15 @@ t.test('keeps values of every form, and the members that an update does not give
   t.match(await scores(), [{ value: 0.25, name: 'k' }]);
 });
 
+t.test('only a key that may read gets stored feedback in the answer to a change', async (t) => {
+  const { call, scores } = await withRuns(t, { permissions: ['ingest:write'] });
+  const base = { id: FEEDBACK, run_id: ROOT, key: 'k', score: 1, comment: 'secret' };
+  t.equal((await call('POST', '/feedback', base)).status, 200);
+  const changed = await call('PATCH', `/feedback/${FEEDBACK}`, { score: 0 });
+  t.same(changed, { status: 200, json: { id: FEEDBACK } });
+  t.match(await scores(), [{ name: 'k', value: 0, comment: 'secret' }]);
+});
+
 t.test('feedback about a run that is not stored belongs to the trace with its id', async (t) => {
   const { call, store, projectId } = await withRuns(t);
   t.match(await call('POST', '/feedback', { run_id: CHILD, key: 'k', score: 1 }), {
