@@ -101,6 +101,7 @@ export function traceRemoval(db: DatabaseSync): (trace: number, limit: number) =
      SELECT ?1 WHERE NOT EXISTS (SELECT 1 FROM batch_traces WHERE batch = ?1)`,
   );
   const share = sharedNoting(db);
+  const unshare = db.prepare('DELETE FROM partly_expired WHERE seq = ?');
   const removeScores = scoreRemoval(db);
   const postings = postingTable(db);
   const texts = textMarks(db);
@@ -111,8 +112,8 @@ export function traceRemoval(db: DatabaseSync): (trace: number, limit: number) =
     const batches = batchesOf.all(n);
     pairs.run(n);
     for (const { batch } of batches) {
-      free.run(batch);
-      share(batch);
+      if (Number(free.run(batch).changes) > 0) unshare.run(batch);
+      else share(batch);
     }
     removeScores(n);
     postings.remove(n);

@@ -68,6 +68,26 @@ t.test('a trace that is too large for one step leaves its project at once', (t) 
   t.end();
 });
 
+t.test('a batch is noted as partly expired until its last trace expires', (t) => {
+  const { write, store, all } = rig(t);
+  const shared = store({ id: 'a', traceId: 'a' }, { id: 'b', traceId: 'b' });
+  store({ id: 'later', traceId: 'b' });
+  store({ id: 'alone', traceId: 'a' });
+  const seqs = (table: string) =>
+    all(`SELECT seq FROM ${table} ORDER BY seq`).map(({ seq }) => seq);
+  const keys = () => all('SELECT key FROM traces').map(({ key }) => key);
+  const run = all("SELECT n FROM traces WHERE key = 'b'")[0]?.['n'];
+  all(`UPDATE traces SET updated_at = ${AT + 5} WHERE n = ${run}`);
+  write['purge.traces'](P, AT + 1);
+  t.same(keys(), ['b']);
+  t.same(seqs('partly_expired'), [shared]);
+  t.same(seqs('free_batches'), [shared + 2]);
+  write['purge.traces'](P, AT + 6);
+  t.same(seqs('partly_expired'), []);
+  t.same(seqs('free_batches'), [shared, shared + 1, shared + 2]);
+  t.end();
+});
+
 t.test('a free batch stays while a trace, an update, an entry or a dead letter needs it', (t) => {
   const { write, store, run, all } = rig(t);
   const traced = store({});
