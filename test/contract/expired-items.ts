@@ -90,6 +90,34 @@ export function expiredItems(t: Test, open: OpenForErasures): void {
     t.notMatch(body, /gone|doomed/);
   });
 
+  t.test('items of kept traces stay whatever their ids are', async (t) => {
+    const odd = [
+      'a\\b',
+      ':colon',
+      'é',
+      'x'.repeat(200),
+      '\\x41',
+      '%',
+      '\ufffd',
+      '\u{1f600}',
+      'a b',
+    ];
+    const events = [event('gone', 'doomed'), ...odd.map((id) => event(id, 'other'))];
+    const { store, clock, finish } = await open(t);
+    const project = await projectOf(store);
+    const source = batchOf(events, project, clock.now());
+    await store.traces.write(observed(source));
+    clock.set(clock.now() + 9 * DAY_MS);
+    const later = odd.map((id) => event(id, 'other', 1));
+    await store.traces.write(observed(batchOf(later, project, clock.now())));
+    for (let day = 0; day < 3; day++) {
+      clock.set(clock.now() + DAY_MS);
+      await finish();
+    }
+    const [batch] = await store.traces.getBatches(project, [source.id]);
+    t.match(batch, { items: odd.length, gaps: [0] });
+  });
+
   t.test('an erasure of another project leaves the batch', async (t) => {
     const { store, finish, project, source } = await withSharedBatch(t);
     const other = await store.projects.create('other');
