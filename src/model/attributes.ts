@@ -138,14 +138,8 @@ const NO_RULES: readonly AttributeRule[] = [];
 const FAMILIES: { prefix: string; rule: AttributeRule }[] = [];
 const EXACT = buildRules();
 
-/** By attribute, what finds the quoted names of its members with rules. */
-const MEMBERS: ReadonlyMap<string, RegExp> = new Map(
-  MEMBER_KEYS.map((key) => {
-    const paths = [...EXACT.keys()].filter((known) => known.startsWith(`${key}:`));
-    const names = paths.map((path) => path.slice(key.length + 1).replace(/^.*\./, ''));
-    return [key, new RegExp(`"(?:${names.join('|')})"`)];
-  }),
-);
+/** By attribute whose object has members with rules. */
+const MEMBERS = membersByKey();
 
 /** A cache: an application has few keys, and sends the same ones with every span. */
 const known = new Map<string, AttributeKey>();
@@ -240,22 +234,36 @@ export function memberRules(key: string, path: string): readonly AttributeRule[]
   return EXACT.get(`${key}:${path}`) ?? NO_RULES;
 }
 
-const WITH_INNER: ReadonlySet<string> = new Set(
-  MEMBER_KEYS.filter((key) =>
-    [...EXACT.keys()].some(
-      (known) => known.startsWith(`${key}:`) && known.includes('.', key.length),
-    ),
-  ),
-);
-
 /** Whether members of the members of an attribute's object have rules. */
 export function hasInnerMembers(key: string): boolean {
-  return WITH_INNER.has(key);
+  return MEMBERS.get(key)?.hasInner === true;
 }
 
 /** Finds out without reading the JSON whether the object of an attribute may have a member with rules. */
 export function mayHaveMembers(key: string, text: string): boolean {
-  return MEMBERS.get(key)?.test(text) === true;
+  return MEMBERS.get(key)?.names.test(text) === true;
+}
+
+type Members = {
+  /** Finds the quoted name of any of them. */
+  readonly names: RegExp;
+  /** Some are members of members. */
+  readonly hasInner: boolean;
+};
+
+function membersByKey(): ReadonlyMap<string, Members> {
+  const known = [...EXACT.keys()];
+  return new Map(
+    MEMBER_KEYS.map((key) => {
+      const start = `${key}:`;
+      const paths = known
+        .filter((each) => each.startsWith(start))
+        .map((each) => each.slice(start.length));
+      const names = paths.map((path) => path.replace(/^.*\./, '')).join('|');
+      const hasInner = paths.some((path) => path.includes('.'));
+      return [key, { names: new RegExp(`"(?:${names})"`), hasInner }];
+    }),
+  );
 }
 
 /** The rank of a status message: after every attribute and event. */
