@@ -3,7 +3,7 @@ import type { RefusalCode } from '../../src/model/errors.ts';
 import { REFUSAL_STATUS } from '../../src/model/errors.ts';
 import { INGESTION } from './ingestion-schemas.ts';
 import type { Json } from './json-schema.ts';
-import { contentOf, reference } from './json-schema.ts';
+import { contentOf, reference, refusalHeadersOf } from './json-schema.ts';
 import type { ReadingRequest } from './reading-requests.ts';
 import { parameterCodes, READING_REQUESTS } from './reading-requests.ts';
 
@@ -15,7 +15,11 @@ export function ingestionPaths(): Json {
   const run = { requestBody: bodyOf(oneRun), codes: RUN_CODES };
   const create = ingest('createRun', { summary: 'Create a run', ...run });
   const idOfRun = [pathParameter('id')];
-  const patch = ingest('updateRun', { summary: 'Update a run', ...run, parameters: idOfRun });
+  const patch = ingest('updateRun', {
+    ...{ summary: 'Update a run', ...run, parameters: idOfRun },
+    // An id that is too long, or empty.
+    codes: [...RUN_CODES, 'not_found'],
+  });
   const summary = 'Create and update runs';
   const runs = ingest('sendRuns', {
     ...{ summary, requestBody: bodyOf(runBatch), codes: BATCH_CODES },
@@ -192,7 +196,11 @@ function refusalsOf(
   return Object.fromEntries(
     Object.entries(byStatus).map(([status, these = []]) => [
       status,
-      { description: these.map((code) => `\`${code}\``).join(', '), content },
+      {
+        description: these.map((code) => `\`${code}\``).join(', '),
+        ...refusalHeadersOf(these),
+        content,
+      },
     ]),
   );
 }

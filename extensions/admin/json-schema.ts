@@ -17,6 +17,22 @@ export function contentOf(
   return Object.fromEntries(media.map((type) => [type, { schema: reference(schema) }]));
 }
 
+const WWW_AUTHENTICATE: Json = { schema: { type: 'string' } };
+const RETRY_AFTER: Json = { description: 'Seconds', schema: { type: 'integer', minimum: 1 } };
+/** Codes of requests that a client may repeat after a while. */
+const RETRIED: ReadonlySet<string> = new Set([
+  ...['monthly_limit', 'hourly_limit', 'rate_limited', 'idempotency_in_progress', 'unavailable'],
+]);
+
+/** The headers of an answer that refuses a request with one of the codes. */
+export function refusalHeadersOf(codes: readonly string[]): { readonly headers?: Json } {
+  const headers = {
+    ...(codes.includes('unauthorized') ? { 'WWW-Authenticate': WWW_AUTHENTICATE } : {}),
+    ...(codes.some((code) => RETRIED.has(code)) ? { 'Retry-After': RETRY_AFTER } : {}),
+  };
+  return Object.keys(headers).length === 0 ? {} : { headers };
+}
+
 /** The components of a document: JSON Schema by id, each referring to the others. */
 export function componentsOf(all: readonly z.ZodType[]): Json {
   const registry = z.registry<{ id: string }>();

@@ -3,7 +3,7 @@ import { API_CODES, type ApiCode } from './errors.ts';
 import { ingestionPaths } from './ingestion.ts';
 import { INGESTION } from './ingestion-schemas.ts';
 import type { Json } from './json-schema.ts';
-import { componentsOf, contentOf, fieldsOf, reference } from './json-schema.ts';
+import { componentsOf, contentOf, fieldsOf, reference, refusalHeadersOf } from './json-schema.ts';
 import type { Operation } from './operation.ts';
 import { RUNNING_SCHEMAS } from './running-schemas.ts';
 import { SCHEMAS } from './schemas.ts';
@@ -12,7 +12,11 @@ import { UI_SCHEMAS } from './ui-schemas.ts';
 const TITLE = 'tracectl';
 const ABOUT = `Two listeners: management, with the admin token, and ingestion and reading, with the key of a project.
 
-Every management error is \`{"code","message"}\`. Beside the answers listed for each operation: 403 \`foreign_site\` for the \`Origin\` of another site, 421 \`misdirected\` for the \`Host\` of another one, 404 \`not_found\` for a path that is not served, 405 \`method_not_allowed\` with \`Allow\`, 408 \`request_timeout\` and 431 \`headers_too_large\`. A request with the cookie of a session may get 503 \`unavailable\`. HEAD is answered as GET is, without a body. Times are ISO 8601 in UTC.`;
+Every management error is \`{"code","message"}\`. Beside the answers listed for each operation: 403 \`foreign_site\` for the \`Origin\` of another site, 421 \`misdirected\` for the \`Host\` of another one, 404 \`not_found\` for a path that is not served, 405 \`method_not_allowed\` with \`Allow\`, 408 \`request_timeout\` and 431 \`headers_too_large\`. A request with the cookie of a session may get 503 \`unavailable\`.
+
+The ingestion listener answers in the form of the path, and beside the listed answers: 404 \`not_found\` for a path that is not served, 405 \`method_not_allowed\` with \`Allow\`, 408 \`request_timeout\`, and 431 \`invalid_request\` for headers above 32 KiB.
+
+HEAD is answered as GET is, without a body. Times are ISO 8601 in UTC.`;
 
 /** The OpenAPI 3.1 document of both listeners, generated from the schemas that validate requests. */
 export function openApiDocument(operations: readonly Operation[]): Json {
@@ -65,14 +69,17 @@ const WITH_STORE = ['unavailable', 'query_timeout'] as const;
 
 /** The codes that an operation may answer: its own and the common ones. */
 function codesOf(operation: Operation): ApiCode[] {
-  const { isOpen, body, usesStore, codes } = operation;
-  return [
+  const { isOpen, path, body, usesStore, codes } = operation;
+  const all: ApiCode[] = [
     'invalid_request',
+    // An id that is too long, or empty.
+    ...(path.includes(':') ? (['not_found'] as const) : []),
     ...(body === undefined ? [] : WITH_BODY),
     ...(isOpen === true ? [] : WITH_CREDENTIAL),
     ...(usesStore === false ? [] : WITH_STORE),
     ...codes,
   ];
+  return [...new Set(all)];
 }
 
 function managementPaths(operations: readonly Operation[]): Json {
@@ -128,10 +135,10 @@ function refusals(operation: Operation): Json {
     byStatus.set(status, [...(byStatus.get(status) ?? []), code]);
   }
   const entries = [...byStatus].sort(([a], [b]) => a - b);
-  return Object.fromEntries(entries.map(([status, codes]) => [status, refusal(status, codes)]));
+  return Object.fromEntries(entries.map(([status, codes]) => [status, refusal(codes)]));
 }
 
-function refusal(status: number, codes: readonly ApiCode[]): Json {
+function refusal(codes: readonly ApiCode[]): Json {
   const description = codes.map((code) => `\`${code}\`: ${API_CODES[code].meaning}`).join(' ');
   const schema = {
     allOf: [
@@ -139,11 +146,9 @@ function refusal(status: number, codes: readonly ApiCode[]): Json {
       { type: 'object', properties: { code: { enum: [...codes] } } },
     ],
   };
-  const retries = status === 429 || status === 503;
-  const seconds = { description: 'Seconds', schema: { type: 'integer', minimum: 1 } };
   return {
     description,
-    ...(retries ? { headers: { 'Retry-After': seconds } } : {}),
+    ...refusalHeadersOf(codes),
     content: { 'application/json': { schema } },
   };
 }

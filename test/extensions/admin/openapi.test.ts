@@ -5,6 +5,7 @@ import t from 'tap';
 import { ControlError } from '../../../src/control/protocol.ts';
 import { rawEventId } from '../../../src/model/batch.ts';
 import { RetryableError } from '../../../src/model/errors.ts';
+import { MAX_ID_BYTES } from '../../../src/model/json/id.ts';
 import { EXPORT_PARAMETERS } from '../../../src/read/export/request.ts';
 import { nativeBatch } from '../../helper/batches.ts';
 import { ATTACHMENT } from '../../helper/fake-attachments.ts';
@@ -31,7 +32,11 @@ type Operation = {
   readonly requestBody?: { content: Record<string, { schema: AnySchemaObject }> };
   readonly responses: Record<
     string,
-    { description: string; content?: Record<string, { schema: AnySchemaObject }> }
+    {
+      description: string;
+      headers?: Record<string, object>;
+      content?: Record<string, { schema: AnySchemaObject }>;
+    }
   >;
 };
 type PathItem = Record<string, Operation> & { readonly servers?: readonly object[] };
@@ -221,6 +226,8 @@ async function sceneFor(rig: Rig, method: string, path: string): Promise<Scene> 
   };
 }
 
+const OF_REFUSALS = ['WWW-Authenticate', 'Retry-After'];
+
 t.test('every operation answers each documented status in its documented shape', async (t) => {
   const first = await described(t);
   const operations = managed(first.document);
@@ -240,7 +247,12 @@ t.test('every operation answers each documented status in its documented shape',
       scene.store.fail(undefined);
       scene.failControl(undefined);
       t.equal(String(answer.status), status, `${what} ${answer.text}`);
-      const { content } = operation.responses[status] ?? {};
+      const { headers = {}, content } = operation.responses[status] ?? {};
+      t.same(
+        OF_REFUSALS.filter((name) => answer.headers.has(name)),
+        OF_REFUSALS.filter((name) => Object.hasOwn(headers, name)),
+        `${what} headers`,
+      );
       if (content === undefined) {
         t.equal(answer.text, '', `${what} has no body`);
         continue;
@@ -281,6 +293,35 @@ t.test('every answered code is documented', async (t) => {
     const validate = schemaAt(...at, 'content', 'application/json', 'schema');
     t.ok(validate(answer.json), `${path}: ${answer.text}`);
   }
+});
+
+t.test('an id of a path that is too long is refused with a documented code', async (t) => {
+  const { document, schemaAt, ask } = await described(t);
+  for (const { path, method, operation } of managed(document)) {
+    if (!path.includes('{')) continue;
+    const asked = path.replaceAll(/\{\w+\}/g, 'x'.repeat(MAX_ID_BYTES + 1));
+    const answer = await ask(method.toUpperCase(), asked);
+    t.equal(answer.status, 404, path);
+    const at = ['paths', path, method, 'responses', '404', 'content', 'application/json', 'schema'];
+    t.ok(schemaAt(...at)(answer.json), `${operation.operationId} ${answer.text}`);
+  }
+});
+
+t.test('the document has the headers of refusals by the ingestion listener', async (t) => {
+  const { document } = await described(t);
+  const headersOf = (path: string, method: string, status: string): string[] =>
+    Object.keys(document.paths[path]?.[method]?.responses[status]?.headers ?? {});
+  for (const path of ['/api/v1/runs/batch', '/v1/traces']) {
+    t.same(headersOf(path, 'post', '401'), ['WWW-Authenticate'], path);
+    for (const status of ['402', '409', '429', '503']) {
+      t.same(headersOf(path, 'post', status), ['Retry-After'], `${path} ${status}`);
+    }
+    t.same(headersOf(path, 'post', '413'), [], path);
+  }
+  t.same(headersOf('/api/v1/traces', 'get', '503'), ['Retry-After']);
+  t.same(headersOf('/api/v1/traces/{trace_id}/scores', 'post', '409'), [], 'of too many scores');
+  const ofRun = document.paths['/api/v1/runs/{id}']?.patch?.responses['404'];
+  t.match(ofRun?.description, '`not_found`');
 });
 
 t.test('an operation documents the codes that it can answer, and no other', async (t) => {
