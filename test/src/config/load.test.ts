@@ -250,11 +250,15 @@ service: {pipelines: {traces: {receivers: [web/two]}}}`;
     const files = { 'a.yaml': SOUND, 'b.yaml': 'extensions:\n' };
     const text = textOf(loadThese({ files }));
     t.match(text, /b\.yaml:1:1: warning: extensions: an empty value replaces .*\(sqlite\)/);
+    const nothing = { 'a.yaml': `${SOUND}connectors: {}\n`, 'b.yaml': 'connectors:\n' };
+    t.same(loadThese({ files: nothing }).issues, [], 'of nothing');
   });
   await t.test('places a problem in the file that has it', async (t) => {
     const files = { 'a.yaml': SOUND, 'b.yaml': '\n\nreceivers:\n  web:\n    proyect: x\n' };
     const text = textOf(loadThese({ files }));
     t.match(text, /^b\.yaml:5:5: error: receivers\.web\.proyect: .*did you mean "project"/);
+    const set = textOf(loadThese({ files, sets: ['receivers.web.proyect=y'] }));
+    t.match(set, /^b\.yaml:5:5: error: receivers\.web\.proyect: /, 'whose value --set replaces');
   });
   await t.test('--set wins over all files and is read as YAML', async (t) => {
     const { config } = loadThese({
@@ -402,6 +406,43 @@ service: {pipelines: {traces: {exporters: [sqlite, otlphttp]}}}`,
   const second = loadThese({ files: { 'a.yaml': printed } });
   t.same(second.issues, []);
   t.equal(toYaml(second.printable), printed);
+});
+
+t.test('shows no part of a value from outside', async (t) => {
+  const over = 'receivers: {web: "${env:WEB}"}\n';
+  const env = { WEB: '{endpoint: "10.1.2.3:4318", read_timeout: 5s}' };
+  const whole = loadThese({ files: { 'a.yaml': SOUND, 'b.yaml': over }, env });
+  t.same(whole.issues, []);
+  t.match(whole.printable, {
+    receivers: { web: { endpoint: '[REDACTED]', read_timeout: '[REDACTED]' } },
+  });
+  const pattern = 'processors.redaction.patterns=[{name: a, pattern: "${env:PATTERN}"}]';
+  const wrong = loadThese({ sets: [pattern], env: { PATTERN: '(?<=hush)' } });
+  t.match(textOf(wrong), 'invalid named capture: `[REDACTED]` (got "[REDACTED]")');
+});
+
+t.test('cuts a long value in a message', async (t) => {
+  // 60 characters with the quotes.
+  const value = 'v'.repeat(58);
+  t.match(textOf(loadThese({ sets: [`receivers.web.read_timeout=${value}`] })), `(got "${value}")`);
+  const cut = textOf(loadThese({ sets: [`receivers.web.read_timeout=${value}v`] }));
+  t.match(cut, `(got "${value}v…)`);
+});
+
+t.test('expands defaults within defaults to a depth', async (t) => {
+  const nested = (levels: number, text: string): string =>
+    levels === 0 ? text : nested(levels - 1, `\${env:NONE:-${text}}`);
+  t.equal(webWith(`project: "${nested(11, 'inner')}"`).web.project, 'inner');
+  t.equal(webWith(`project: "${nested(12, 'inner')}"`).web.project, nested(1, 'inner'));
+});
+
+t.test('takes a name of a pipeline with 255 characters, and none with 256', async (t) => {
+  const named = (length: number) => {
+    const text = SOUND.replace('traces:', `traces/${'n'.repeat(length)}:`);
+    return textOf(loadThese({ files: { 'a.yaml': text } }));
+  };
+  t.equal(named(255), '');
+  t.match(named(256), "is not a pipeline's id");
 });
 
 t.test('prints no credentials of a URL', async (t) => {
