@@ -104,9 +104,11 @@ t.test('masks credentials in every part of a log line', async (t) => {
       { note: 'authorization: bearer hunter2', url: 'redis://me:p@hunter2@db:6379?a@b' },
       'Three.',
     );
+    logger.warn({ queue: 'redis://:hunter2@queue:6379' }, 'Of a password alone.');
     logger.error({ error: new Error(`refused ${key}`, { cause: new Error(key) }) }, 'Four.');
-    t.equal(lines.length, 4);
+    t.equal(lines.length, 5);
     t.notMatch(lines.join(''), 'hunter2');
+    t.match(lines.join(''), 'redis://:[REDACTED]@queue:6379');
     t.notMatch(lines.join(''), key);
     t.match(lines.join(''), 'redis://me:[REDACTED]@db:6379?a@b');
   }
