@@ -59,7 +59,7 @@ async function running(t: Test, more: Record<string, unknown> = {}, clock = fake
   };
   t.teardown(stop);
   const inDelivery = (count: number) => until(() => gates.length === count);
-  return { exporter, stop, settings, clock, health, send, gates, inDelivery };
+  return { connector, exporter, stop, settings, clock, health, send, gates, inDelivery };
 }
 
 t.test('refuses a project whose oldest waiting batch is older than the limit', async (t) => {
@@ -95,6 +95,16 @@ t.test('does not refuse another project', async (t) => {
   await send('quiet');
   clock.advance(1);
   await t.rejects(send('quiet'), REFUSED, 'its own batch waits too');
+});
+
+t.test('takes a batch without items, of which only the answer is kept', async (t) => {
+  const { connector, clock, send, inDelivery } = await running(t);
+  await send();
+  await inDelivery(1);
+  await send();
+  clock.advance(MAX_AGE + 1);
+  await t.rejects(send(), REFUSED);
+  await connector.consume(nativeBatch(0, { tenant: aTenant({ projectId: 'loud' }) }));
 });
 
 t.test('has no limit by default, and with 0', async (t) => {
