@@ -181,6 +181,16 @@ t.test('a listener that closes during a look at its files looks no more', async 
   t.equal(clock.pending(), 0);
 });
 
+t.test('looks at no file again with a reload_interval of 0', async (t) => {
+  const clock = fakeClock();
+  const serving = await openTls(serverTls().parse({ ...SERVER, reload_interval: '0s' }), {
+    ...{ clock, logger: recordingLogger(), metrics: recordingMetrics(), endpoint: 'here' },
+    ...{ handshakeTimeout: 1000, protocols: ['http/1.1'] },
+  });
+  t.equal(clock.pending(), 0);
+  serving.close();
+});
+
 t.test('forgets a connection that ends during its handshake', async (t) => {
   const server = createServer();
   const gate = tlsGateOf(server, () => {});
@@ -311,6 +321,22 @@ t.test('TLS 1.2 has no suite in CBC mode unless cipher_suites names it', async (
   await t.rejects(get(old.url, gcm), { message: /handshake failure/i });
   t.equal((await get(old.url, { minVersion: 'TLSv1.3' })).status, 200);
   t.notOk(serverTls().safeParse({ ...SERVER, cipher_suites: ['NULL-MD5'] }).success);
+});
+
+t.test('the order of cipher_suites precedes that of the client', async (t) => {
+  const [aes128, aes256] = ['ECDHE-ECDSA-AES128-GCM-SHA256', 'ECDHE-ECDSA-AES256-GCM-SHA384'];
+  const { url } = await listening(t, {
+    ...SERVER,
+    cipher_suites: [
+      'TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384',
+      'TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256',
+    ],
+  });
+  const wanted = { maxVersion: 'TLSv1.2', ciphers: `${aes128}:${aes256}`, ca: CA } as const;
+  const socket = connectTls({ host: '127.0.0.1', port: portOf(url), ...wanted });
+  await once(socket, 'secureConnect');
+  t.equal(socket.getCipher().name, aes256);
+  socket.destroy();
 });
 
 t.test('names the file that cannot be used', async (t) => {
