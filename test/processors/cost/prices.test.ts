@@ -62,6 +62,8 @@ t.test('guesses no price of another provider', async (t) => {
   t.equal(pricing(call({ model: 'deepseek-chat' })), 'unknown_price');
   t.equal(pricing(call({ model: 'no such model', provider: undefined })), 'unknown_price');
   t.equal(pricing(call({ model: '/', provider: undefined })), 'unknown_price');
+  const routed = { model: 'a-router/gpt-4o', provider: 'anthropic' };
+  t.equal(pricing(call(routed)), 'unknown_price', 'whose vendor is unknown');
 });
 
 t.test('prices no usage without input and output', async (t) => {

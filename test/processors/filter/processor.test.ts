@@ -394,8 +394,13 @@ t.test('an observation has the trace that its first item with a trace names', as
     { ...run, name: 'noise', trace_id: 'one' },
     { ...run, name: 'kept', trace_id: 'two' },
   ];
-  const batch = rawBatch('runs', Buffer.from(JSON.stringify({ patch })), patch.length);
-  t.equal((await filtered({ exclude: [{ name: 'noise' }] }, batch)).items, 1);
+  const keptRuns = async (runs: readonly object[]) => {
+    const batch = rawBatch('runs', Buffer.from(JSON.stringify({ patch: runs })), runs.length);
+    return (await filtered({ exclude: [{ name: 'noise' }] }, batch)).items;
+  };
+  t.equal(await keptRuns(patch), 1);
+  const end = { id: 'a', trace_id: 'one', end_time: '2026-01-15T11:59:59.000Z' };
+  t.equal(await keptRuns([{ ...run, name: 'noise' }, end]), 0, 'the first item names no trace');
 });
 
 t.test('passes over rejected items', async (t) => {

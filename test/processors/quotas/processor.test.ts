@@ -218,6 +218,12 @@ t.test('requests of a key', async (t) => {
     );
   });
 
+  t.test('have a burst of two seconds by default', async (t) => {
+    const q = await quotas({ edge: { requests_per_second: 1.5 } });
+    for (let i = 0; i < 3; i++) await admit(q);
+    t.equal((await refusalOf(() => admit(q))).code, 'rate_limited');
+  });
+
   t.test('are limited in flight', async (t) => {
     const q = await quotas({ edge: { max_in_flight: 2 } });
     const releases = [await admit(q), await admit(q)];
