@@ -186,8 +186,11 @@ t.test('a read of payloads is in the audit log, once a minute for each trace', a
   clock.advance(1);
   await get('/observations/o-1');
   t.match(store.entries[2], { at: at + 60_000, details: { trace: 'trace-1' } });
+  clock.set(at - 60_000);
+  await get('/observations/o-1');
+  t.match(store.entries[3], { at: at - 60_000 }, 'the clock went back');
   await get(`/attachments/${ATTACHMENT}`);
-  t.same(store.entries[3]?.details, { attachment: ATTACHMENT });
+  t.same(store.entries[4]?.details, { attachment: ATTACHMENT });
 });
 
 t.test('no payload is sent if its read cannot be recorded', async (t) => {

@@ -23,7 +23,7 @@ t.test('creates a token with mode 0600 at the first start', async (t) => {
   t.notMatch(JSON.stringify(first.settings.logger.lines), token);
   await first.admin.shutdown(NO_DEADLINE);
 
-  chmodSync(file, 0o644);
+  chmodSync(file, 0o640);
   const second = await serving(t, { config: { token: '' }, directory });
   t.equal(
     (await second.ask('GET', '/api/v1/projects', { token })).status,
