@@ -2,7 +2,7 @@ import type { ReceivedBatch } from './batch.ts';
 import type { BatchIndex } from './batch-index.ts';
 import type { BatchChanges } from './changes.ts';
 import { DROPPED, EDITED, REJECTED } from './changes.ts';
-import { itemId, STORED_LIMITS, scan, spliced } from './formats.ts';
+import { itemId, spliced } from './formats.ts';
 import { BACKSLASH } from './json/grammar.ts';
 import { isJsonIndex } from './json/read.ts';
 import type { Rejection, RejectionCode } from './rejection.ts';
@@ -247,10 +247,4 @@ export function adopt(batch: ReceivedBatch, index: BatchIndex): void {
   draft.index = index;
   changesOf(batch).isIndexStale = false;
   keepBytes(batch, index.bytes);
-}
-
-/** Applies the edits of a processor to a small batch, as the engine does after `process`. */
-export function applyEdits(batch: ReceivedBatch): void {
-  const bytes = takeEditedBytes(batch);
-  if (bytes !== undefined) adopt(batch, scan(batch.format, bytes, STORED_LIMITS));
 }

@@ -13,8 +13,9 @@ import { observe } from '../../../src/model/formats.ts';
 import type { Observation, ObservationKind } from '../../../src/model/observation.ts';
 import { requestContext } from '../../../src/model/request-context.ts';
 import { seal } from '../../../src/model/seal.ts';
-import { applyEdits, isOpen, reject, takeDropped } from '../../../src/model/verbs.ts';
+import { isOpen, reject, takeDropped } from '../../../src/model/verbs.ts';
 import { nativeBatch, nativeEvent, otlpBatch, rawBatch, received } from '../../helper/batches.ts';
+import { applyEdits } from '../../helper/edits.ts';
 import { testSettings } from '../../helper/settings.ts';
 
 const FORMATS: readonly Format[] = ['native', 'runs', 'otlp_proto', 'otlp_json'];

@@ -2,8 +2,8 @@ import { config } from '../../../processors/redaction/config.ts';
 import { Redactor } from '../../../processors/redaction/redactor.ts';
 import type { Format, ReceivedBatch } from '../../../src/model/batch.ts';
 import { STORED_LIMITS, scan } from '../../../src/model/formats.ts';
-import { applyEdits } from '../../../src/model/verbs.ts';
 import { rawBatch, received } from '../../helper/batches.ts';
+import { applyEdits } from '../../helper/edits.ts';
 
 /** A received batch of a body, redacted at once. */
 export function redactedBatch(

@@ -18,7 +18,6 @@ import { seal } from '../../../src/model/seal.ts';
 import { Mark, type TextPlace } from '../../../src/model/texts.ts';
 import type { EditedRange } from '../../../src/model/verbs.ts';
 import {
-  applyEdits,
   drop,
   isOpen,
   mask,
@@ -29,6 +28,7 @@ import {
   takeEdited,
 } from '../../../src/model/verbs.ts';
 import { nativeBatch, nativeEvent, otlpBatch, rawBatch, received } from '../../helper/batches.ts';
+import { applyEdits } from '../../helper/edits.ts';
 import { attributesOf, encodeRequest, requestOf, spanOf } from '../../helper/otlp-proto.ts';
 
 const FORMATS: readonly Format[] = ['native', 'runs', 'otlp_proto', 'otlp_json'];
