@@ -49,6 +49,16 @@ t.test('writes a use soon, and a later one a minute after the earlier write', as
   t.equal(clock.pending(), 0, 'nothing is left to write');
 });
 
+t.test('writes a use soon after the clock went back by an hour', async (t) => {
+  const { written, clock, use, wait } = noting();
+  use('key_1');
+  await wait(5);
+  clock.set(clock.now() - 3600 * SECOND);
+  use('key_1');
+  await wait(5);
+  t.same(written, ['5: key_1 0', '-3590: key_1 -3595']);
+});
+
 t.test('writes a use again a minute after its write failed', async (t) => {
   const { written, clock, use, wait, fail } = noting();
   fail(new Error('the store is away'));

@@ -35,6 +35,8 @@ t.test('failed attempts count as one, and the first one is logged', async (t) =>
   t.ok(watch.isLate());
   await watch.attempt(async () => {});
   t.notOk(watch.isLate());
+  const sinceFirst = { milliseconds: 1_500 };
+  t.match(logger.lines.at(-1), { level: 'info', fields: sinceFirst });
   await t.rejects(fail(), { message: 'away' });
   t.equal(logger.lines.at(-1)?.level, 'warn', 'the next loss is logged again');
   watch.close();
