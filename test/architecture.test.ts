@@ -215,6 +215,20 @@ t.test('every file that a page names exists', async (t) => {
   }
 });
 
+t.test('every function that the architecture names beside a file is in that file', async (t) => {
+  let found = 0;
+  for (const line of readFileSync('docs/architecture.md', 'utf8').split('\n')) {
+    const files = [...line.matchAll(/[\w/-]+\/[\w/-]+\.ts/g)].map(([file]) => file);
+    const text = files.filter(existsSync).map(codeOf).join('\n');
+    for (const [, name = ''] of line.matchAll(/ ([a-z]\w+)\(/g)) {
+      if (text === '') continue;
+      found++;
+      t.match(text, new RegExp(`\\b${name}\\b`), `${name} of ${files.join(', ')}`);
+    }
+  }
+  t.ok(found > 10);
+});
+
 t.test('every component folder has the same files', async (t) => {
   for (const kind of KINDS) {
     const role = `${kind.slice(0, -1)}.ts`;
