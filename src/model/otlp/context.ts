@@ -108,10 +108,10 @@ function attributeTexts(
   attributes: readonly OtlpKeyValue[] | null | undefined,
 ): ReadonlyMap<string, string> {
   const texts = new Map<string, string>();
-  for (const { key = '', value } of attributes ?? []) {
+  for (const { key, value } of attributes ?? []) {
     const text = textOfValue(value);
-    if (text === undefined) texts.delete(key);
-    else texts.set(key, text);
+    if (text === undefined) texts.delete(key ?? '');
+    else texts.set(key ?? '', text);
   }
   return texts;
 }

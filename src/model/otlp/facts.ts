@@ -545,7 +545,7 @@ function isNumber(value: unknown): boolean {
 function within(value: OtlpValue | undefined, path: readonly string[]): OtlpValue | undefined {
   let found = value;
   for (const key of path) {
-    found = found?.kvlistValue?.values?.findLast((entry) => entry.key === key)?.value;
+    found = found?.kvlistValue?.values?.findLast((entry) => entry.key === key)?.value ?? undefined;
   }
   return found;
 }

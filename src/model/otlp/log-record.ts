@@ -42,8 +42,8 @@ export function logRecordAt(index: OtlpIndex, position: number, scope: string | 
       ? decodeLogRecord(index.bytes, start, end)
       : (parseJson(index, start, end) as OtlpLogRecord);
   const attributes = new Map<string, OtlpValue>();
-  for (const { key = '', value } of record.attributes ?? []) {
-    if (value !== undefined && hasValue(value)) attributes.set(key, value);
+  for (const { key, value } of record.attributes ?? []) {
+    if (hasValue(value)) attributes.set(key ?? '', value);
   }
   const body = hasValue(record.body) ? record.body : undefined;
   const traceId = idAt(index, spanField(index, position, OtlpField.TRACE_ID), 16);

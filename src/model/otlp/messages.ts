@@ -19,7 +19,7 @@ type Node = { text: string | undefined; children: Map<string, Node> | undefined 
 export function unflatten(attributes: readonly OtlpKeyValue[], prefix: string): string {
   const root: Node = { text: undefined, children: new Map() };
   for (const { key, value } of attributes) {
-    if (key === undefined || !key.startsWith(prefix) || !hasValue(value)) continue;
+    if (!key?.startsWith(prefix) || !hasValue(value)) continue;
     insert(root, stepsOf(key.slice(prefix.length)), contentOfMessage(key, value));
   }
   return textOf(root);

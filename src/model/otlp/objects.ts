@@ -69,12 +69,12 @@ const EMPTY = 2;
 /** In place of an object or array of no known meaning. It is no object of counts. */
 const UNREAD = [null];
 
-function membersOfList(value: OtlpValue | undefined): Members | undefined {
+function membersOfList(value: OtlpValue | null | undefined): Members | undefined {
   return value?.kvlistValue?.values?.map(memberOf);
 }
 
-function memberOf({ key = '', value }: OtlpKeyValue): readonly [string, unknown] {
-  return [key, membersOfList(value) ?? scalarOf(value)];
+function memberOf({ key, value }: OtlpKeyValue): readonly [string, unknown] {
+  return [key ?? '', membersOfList(value) ?? scalarOf(value)];
 }
 
 /** The members of a decoded object; undefined for any other value. */

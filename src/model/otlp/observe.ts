@@ -147,7 +147,7 @@ export function factsOfAttributes(
 
 export function takeAttributes(facts: SpanFacts, attributes: readonly OtlpKeyValue[]): void {
   for (const { key, value } of attributes) {
-    if (value !== undefined && hasValue(value)) facts.take(attributeKey(key ?? ''), value);
+    if (hasValue(value)) facts.take(attributeKey(key ?? ''), value);
   }
 }
 
@@ -155,7 +155,7 @@ function takeEvent(facts: SpanFacts, event: OtlpEvent): void {
   switch (attributeKey(event.name ?? '').event) {
     case 'exception':
       for (const { key, value } of event.attributes ?? []) {
-        if (value !== undefined && hasValue(value)) facts.takeFromException(key ?? '', value);
+        if (hasValue(value)) facts.takeFromException(key ?? '', value);
       }
       break;
     case 'input':

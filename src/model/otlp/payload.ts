@@ -146,8 +146,9 @@ function familyInstead(span: OtlpSpan, key: string): string | undefined {
     : undefined;
 }
 
-function isOfFamily({ key = '', value }: OtlpKeyValue, family: string): boolean {
-  return key.startsWith(family) && attributeKey(key).rules.length > 0 && hasValue(value);
+function isOfFamily({ key, value }: OtlpKeyValue, family: string): boolean {
+  if (!key?.startsWith(family)) return false;
+  return attributeKey(key).rules.length > 0 && hasValue(value);
 }
 
 function isPrintedMessage(
@@ -253,7 +254,7 @@ type OwnAttributes = ReadonlyMap<string, OtlpValue | undefined>;
 /** The attributes of a span by key; the last value of a repeated one. */
 export function ownAttributes(span: OtlpSpan): OwnAttributes {
   const own = new Map<string, OtlpValue | undefined>();
-  for (const { key = '', value } of span.attributes ?? []) own.set(key, value ?? undefined);
+  for (const { key, value } of span.attributes ?? []) own.set(key ?? '', value ?? undefined);
   return own;
 }
 
@@ -291,8 +292,9 @@ export function resourceEntries(resource: OtlpResource): ReadonlyMap<string, str
   const known = ofResources.get(resource);
   if (known !== undefined) return known;
   const entries = new Map<string, string>();
-  for (const { key = '', value } of resource.attributes ?? []) {
-    entries.set(key, metadataText(key, value));
+  for (const { key, value } of resource.attributes ?? []) {
+    const name = key ?? '';
+    entries.set(name, metadataText(name, value));
   }
   ofResources.set(resource, entries);
   return entries;

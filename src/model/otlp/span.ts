@@ -46,7 +46,8 @@ export type OtlpScope = {
   droppedAttributesCount?: number;
 };
 
-export type OtlpKeyValue = { key?: string; value?: OtlpValue };
+/** JSON may have a null in the place of an absent member. */
+export type OtlpKeyValue = { key?: string | null; value?: OtlpValue | null };
 
 /** At most one member is set; none is set for a null. */
 export type OtlpValue = {

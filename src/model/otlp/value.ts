@@ -84,7 +84,7 @@ function isJson(text: string): boolean {
 }
 
 /** The value is neither absent nor null nor an empty string. */
-export function hasValue(value: OtlpValue | null | undefined): boolean {
+export function hasValue(value: OtlpValue | null | undefined): value is OtlpValue {
   return isNonNull(value) && value?.stringValue !== '';
 }
 

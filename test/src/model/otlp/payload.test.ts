@@ -1,4 +1,5 @@
 import t from 'tap';
+import { PAYLOAD_FIELDS } from '../../../../src/model/observation.ts';
 import { otlpJson, otlpProto } from '../../../../src/model/otlp/format.ts';
 import { attributesOf, encodeRequest, requestOf, spanOf } from '../../../helper/otlp-proto.ts';
 import { jsonIndex, LIMITS, read, withAttributes } from './reading.ts';
@@ -330,4 +331,29 @@ t.test('payloads', async (t) => {
     t.same(payload.context_metadata, { env: 'prod' });
     t.same(payload.metadata, { 'otel.span.kind': 'INTERNAL' });
   });
+});
+
+t.test('a null key or value in JSON is an absent one', async (t) => {
+  const unnamed = { key: null, value: { stringValue: '{"a":1}' } };
+  const attributes = [
+    ...[unnamed, { key: 'input', value: null }, { key: 'm', value: null }],
+    { key: 'metadata', value: { kvlistValue: { values: [unnamed, { key: 'v', value: null }] } } },
+    { key: 'llm.input_messages.0.message.content', value: { stringValue: 'hi' } },
+  ];
+  const span = spanOf(0, {
+    attributes,
+    events: [{ name: 'exception', attributes }],
+    links: [{ traceId: '01'.repeat(16), spanId: '02'.repeat(8), attributes }],
+  });
+  const around = { resource: { attributes }, scope: { name: 's', attributes } };
+  const text = JSON.stringify(requestOf([span], around));
+  const absent = text.replaceAll('"key":null,', '').replaceAll(',"value":null', '');
+  const [found, wanted] = [text, absent].map((each) => {
+    const index = jsonIndex(each);
+    const payload = otlpJson.payload(index, 0, PAYLOAD_FIELDS);
+    for (const json of Object.values(payload)) JSON.parse(json);
+    return { payload, observation: otlpJson.observe(index, 0, 0) };
+  });
+  t.match(wanted?.payload.metadata, '"":');
+  t.same(found, wanted);
 });
