@@ -1,0 +1,132 @@
+import t from 'tap';
+import { attributesOf, spanOf } from '../../../../helper/otlp-proto.ts';
+import { read, withAttributes } from '../reading.ts';
+
+/** Attributes of gateways and servers of models. */
+
+t.test('AI Gateway of Cloudflare: messages, provider and cost', async (t) => {
+  const messages = [{ role: 'user', content: 'hi' }];
+  const { observation, payload } = withAttributes({
+    'gen_ai.request.model': 'gpt-4o',
+    'gen_ai.model.provider': 'openai',
+    'gen_ai.usage.input_tokens': 21,
+    'gen_ai.usage.output_tokens': 9,
+    'gen_ai.usage.cost': 0.5,
+    'gen_ai.prompt_json': JSON.stringify(messages),
+    'gen_ai.completion_json': '{"role":"assistant","content":"yo"}',
+  });
+  t.match(observation, {
+    kind: 'generation',
+    usage: { input_tokens: 21, output_tokens: 9, total_tokens: 30 },
+    details: { provider: 'openai', cost: { total: 500_000_000 } },
+  });
+  t.match(payload, { inputs: messages, outputs: { role: 'assistant', content: 'yo' } });
+});
+
+t.test('Amazon Bedrock: the input excludes the tokens of its cache', async (t) => {
+  const sent = {
+    ...{ 'gen_ai.usage.input_tokens': 13, 'gen_ai.usage.output_tokens': 9 },
+    'gen_ai.usage.cache_read.input_tokens': 5,
+    'gen_ai.usage.cache_creation.input_tokens': 3,
+  };
+  const usageIn = (name: string, values: Record<string, unknown>) =>
+    read(spanOf(0, { attributes: attributesOf(values) }), { scope: { name } }).observation.usage;
+  const parts = { cached_tokens: 5, cache_write_tokens: 3 };
+  const whole = { input_tokens: 21, output_tokens: 9, total_tokens: 30, ...parts };
+  const botocore = 'opentelemetry.instrumentation.botocore.bedrock-runtime';
+  const openllmetry = 'opentelemetry.instrumentation.bedrock';
+  t.same(usageIn(botocore, sent), whole);
+  for (const language of ['openlit.instrumentation.', '@openlit/instrumentation-']) {
+    for (const provider of ['anthropic', 'bedrock']) {
+      t.same(usageIn(`${language}${provider}`, sent), whole, 'OpenLIT');
+    }
+  }
+  for (const total of [22, 30]) {
+    t.same(usageIn(openllmetry, { ...sent, 'gen_ai.usage.total_tokens': total }), whole);
+  }
+  t.same(usageIn('strands.telemetry.tracer', { ...sent, 'gen_ai.usage.total_tokens': 30 }), whole);
+  t.same(usageIn('another', sent), {
+    ...{ input_tokens: 13, output_tokens: 9, total_tokens: 22, ...parts },
+  });
+  const { 'gen_ai.usage.input_tokens': _, ...withoutInput } = sent;
+  t.match(usageIn(botocore, withoutInput), { output_tokens: 9, ...parts });
+});
+
+t.test('LiteLLM: the usage that Python prints', async (t) => {
+  const of = (printed: string) => {
+    const sums = { 'gen_ai.usage.input_tokens': 21, 'gen_ai.usage.output_tokens': 9 };
+    return withAttributes({ ...sums, 'metadata.usage_object': printed }).observation;
+  };
+  const printed =
+    "{'completion_tokens': 9, 'prompt_tokens': 21, 'total_tokens': 30, 'cost': 0.5, 'service_tier': 'None', " +
+    "'completion_tokens_details': {'reasoning_tokens': 4, 'audio_tokens': None}, " +
+    "'prompt_tokens_details': {'cached_tokens': 8}, 'inference_geo': None, 'fast': False}";
+  const { usage, details } = of(printed);
+  t.same(usage, {
+    ...{ input_tokens: 21, output_tokens: 9, total_tokens: 30 },
+    ...{ cached_tokens: 8, reasoning_tokens: 4 },
+  });
+  t.equal(details?.ignored, undefined);
+  for (const a of [
+    '1.2e-05',
+    '-1',
+    "{'b': {'c': {}, 'd': None}}",
+    '[1, {}]',
+    '"it\'s"',
+    "'None'",
+  ]) {
+    const { usage, details } = of(`{'a': ${a}, 'prompt_tokens_details': {'cached_tokens': 8}}`);
+    t.equal(usage?.cached_tokens, 8, a);
+    t.equal(details?.ignored, undefined, a);
+  }
+  for (const text of [
+    "{'cached_tokens': 8, 'a': Details(b=1)}",
+    "{'cached_tokens': 8, 'a': Nonet}",
+    "{'cached_tokens': 8, 'a': {'b': 1}",
+    "{'cached_tokens': 8, 'a': 'it\\'s'}",
+    "{'cached_tokens': 8, 'a': 'a\"b'}",
+    "{'cached_tokens': 8, }",
+  ]) {
+    t.same(of(text).usage, { input_tokens: 21, output_tokens: 9, total_tokens: 30 }, text);
+  }
+});
+
+t.test('LiteLLM: an embedding that it also calls a generation', async (t) => {
+  const kindOf = (values: Record<string, string>) => withAttributes(values).observation.kind;
+  const generation = { 'langfuse.observation.type': 'generation' };
+  const embedding = { 'openinference.span.kind': 'EMBEDDING' };
+  t.equal(kindOf({ ...generation, ...embedding }), 'embedding');
+  t.equal(kindOf({ ...embedding, ...generation }), 'embedding', 'in any order');
+  t.equal(kindOf({ ...generation, 'openinference.span.kind': 'TOOL' }), 'generation');
+  t.equal(kindOf({ 'langfuse.observation.type': 'chain', ...embedding }), 'chain');
+});
+
+t.test('LiteLLM: the cost with its parts', async (t) => {
+  const { details } = withAttributes({
+    'gen_ai.cost.input_cost': 0.1,
+    'gen_ai.cost.output_cost': 0.2,
+    'gen_ai.cost.total_cost': 0.4,
+  }).observation;
+  t.same(details?.cost, {
+    ...{ input: 100_000_000, output: 200_000_000, total: 400_000_000 },
+    source: 'sent',
+  });
+});
+
+t.test("LiteLLM's proxy: the user of a request", async (t) => {
+  const ofKey = { 'metadata.user_api_key_user_id': 'default_user_id' };
+  const { observation } = withAttributes({ ...ofKey, 'metadata.user_api_key_end_user_id': 'u-1' });
+  t.equal(observation.userId, 'u-1');
+  t.equal(withAttributes(ofKey).observation.userId, null);
+});
+
+t.test('vLLM: the time to the first token', async (t) => {
+  const { observation } = withAttributes({
+    ...{ 'gen_ai.response.model': 'm', 'gen_ai.latency.time_to_first_token': 0.25 },
+    ...{ 'gen_ai.usage.prompt_tokens': 21, 'gen_ai.usage.completion_tokens': 9 },
+  });
+  t.match(observation, {
+    ...{ kind: 'generation', usage: { input_tokens: 21, output_tokens: 9 } },
+    details: { ttftMs: 250 },
+  });
+});
