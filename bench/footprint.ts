@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
-import { freePorts } from '../test/e2e/daemon.ts';
+import { freePorts } from '../test/helper/free-ports.ts';
 import { bodyMaker, httpRequest } from './collector/bodies.ts';
 import { builtEntry } from './collector/built.ts';
 import { pause } from './collector/compared-hop.ts';

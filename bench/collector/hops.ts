@@ -1,5 +1,5 @@
 import { join } from 'node:path';
-import { freePorts } from '../../test/e2e/daemon.ts';
+import { freePorts } from '../../test/helper/free-ports.ts';
 import { collector, type Peer, tracectl } from '../../test/interop/peer.ts';
 import { startFloor } from '../servers.ts';
 

@@ -1,7 +1,8 @@
 import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { json, list, record } from '../e2e/client.ts';
-import { type Daemon, freePorts, prepareDaemon, type Sample, total } from '../e2e/daemon.ts';
+import { type Daemon, prepareDaemon, type Sample, total } from '../e2e/daemon.ts';
+import { freePorts } from '../helper/free-ports.ts';
 import { PLAIN } from '../helper/plain-process.ts';
 import { run } from '../interop/toolchain.ts';
 import type { ClientCase } from './client-case.ts';

@@ -1,11 +1,12 @@
 import pg from 'pg';
+import { freePorts } from '../helper/free-ports.ts';
 import type { PostgresServer } from '../helper/postgres-server.ts';
 import { postgresServer } from '../helper/postgres-server.ts';
 import type { RedisServer, Teardown } from '../helper/redis-server.ts';
 import { redisServer } from '../helper/redis-server.ts';
 import { eventually, send } from './client.ts';
 import type { Daemon, Tree } from './daemon.ts';
-import { freePorts, prepareDaemon } from './daemon.ts';
+import { prepareDaemon } from './daemon.ts';
 import type { Target } from './journal.ts';
 import { replaceConfig, shippedConfig, treeAt } from './shipped.ts';
 

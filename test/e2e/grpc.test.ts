@@ -7,9 +7,10 @@ import { resourceFromAttributes } from '@opentelemetry/resources';
 import { BatchSpanProcessor, TracerProvider } from '@opentelemetry/sdk-trace';
 import t, { type Test } from 'tap';
 import { otlpProtoBody } from '../helper/batches.ts';
+import { freePorts } from '../helper/free-ports.ts';
 import { bareClient, framed, GZIP, grpcClient } from '../helper/grpc.ts';
 import { eventually, json, list, record } from './client.ts';
-import { type Daemon, freePorts, startDaemon, type Tree } from './daemon.ts';
+import { type Daemon, startDaemon, type Tree } from './daemon.ts';
 
 t.setTimeout(60_000);
 

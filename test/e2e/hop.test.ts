@@ -1,12 +1,13 @@
 import { gzipSync } from 'node:zlib';
 import t, { type Test } from 'tap';
 import { otlpProtoBody } from '../helper/batches.ts';
+import { freePorts } from '../helper/free-ports.ts';
 import { grpcClient } from '../helper/grpc.ts';
 import type { OtlpServer } from '../helper/otlp-server.ts';
 import { ACCEPTED, startOtlpServer } from '../helper/otlp-server.ts';
 import { type Answer, eventually } from './client.ts';
 import type { Daemon, Tree } from './daemon.ts';
-import { freePorts, prepareDaemon, total } from './daemon.ts';
+import { prepareDaemon, total } from './daemon.ts';
 import { replaceConfig, shippedConfig, treeAt } from './shipped.ts';
 
 /** Runs config/hop.yaml as a process, in front of a scripted collector. */

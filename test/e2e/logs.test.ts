@@ -5,10 +5,11 @@ import { JsonLogsSerializer, ProtobufLogsSerializer } from '@opentelemetry/otlp-
 import { resourceFromAttributes } from '@opentelemetry/resources';
 import t, { type Test } from 'tap';
 import { otlpJsonBody } from '../helper/batches.ts';
+import { freePorts } from '../helper/free-ports.ts';
 import { EXPORT_LOGS, grpcClient } from '../helper/grpc.ts';
 import { attributesOf, encodeRequest, requestOf, spanOf } from '../helper/otlp-proto.ts';
 import { type Answer, eventually, json, list, record } from './client.ts';
-import { type Daemon, freePorts, prepareDaemon, startDaemon, total } from './daemon.ts';
+import { type Daemon, prepareDaemon, startDaemon, total } from './daemon.ts';
 import { replaceConfig, shippedConfig, treeAt } from './shipped.ts';
 
 /** Log records as OpenTelemetry's own serializers write them, sent to the real daemon. */

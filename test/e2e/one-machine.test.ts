@@ -5,11 +5,11 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import t, { type Test } from 'tap';
 import { daemonEntry } from '../helper/daemon-bundle.ts';
+import { freePorts } from '../helper/free-ports.ts';
 import { PLAIN } from '../helper/plain-process.ts';
 import { postgresServer } from '../helper/postgres-server.ts';
 import { redisServer } from '../helper/redis-server.ts';
 import { eventually, send } from './client.ts';
-import { freePorts } from './daemon.ts';
 
 /** Follows the last section of docs/gateways-and-workers.md, with every port moved by one offset. */
 

@@ -3,12 +3,13 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
 import { makeToken } from '../../src/tenancy/token.ts';
+import { freePorts } from '../helper/free-ports.ts';
 import { EXPORT, EXPORT_LOGS, grpcClient } from '../helper/grpc.ts';
 import { servedRoutes } from '../helper/served-routes.ts';
 import type { Answer, Call } from './client.ts';
 import { eventually, json, list, record, send } from './client.ts';
 import type { Daemon } from './daemon.ts';
-import { freePorts, startDaemon, total } from './daemon.ts';
+import { startDaemon, total } from './daemon.ts';
 
 /**
  * Every request of every listener, with every kind of credential. The requests are those that the code serves and those

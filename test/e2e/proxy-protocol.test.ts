@@ -6,10 +6,11 @@ import { credentials } from '@grpc/grpc-js';
 import t, { type Test } from 'tap';
 import { makeToken } from '../../src/tenancy/token.ts';
 import { otlpProtoBody } from '../helper/batches.ts';
+import { freePorts } from '../helper/free-ports.ts';
 import { grpcClient } from '../helper/grpc.ts';
 import { until } from '../helper/until.ts';
 import { send } from './client.ts';
-import { type Daemon, freePorts, startDaemon } from './daemon.ts';
+import { type Daemon, startDaemon } from './daemon.ts';
 import { treeAt } from './shipped.ts';
 
 /**

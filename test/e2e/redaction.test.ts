@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { gzipSync } from 'node:zlib';
 import t, { type Test } from 'tap';
 import { config as redaction } from '../../processors/redaction/config.ts';
+import { freePorts } from '../helper/free-ports.ts';
 import { GZIP, grpcClient } from '../helper/grpc.ts';
 import { attributesOf, encodeRequest } from '../helper/otlp-proto.ts';
 import { startOtlpServer } from '../helper/otlp-server.ts';
@@ -18,7 +19,7 @@ import {
 } from './canaries.ts';
 import { type Answer, eventually } from './client.ts';
 import { redisValues, sql, startCluster } from './cluster.ts';
-import { type Daemon, freePorts, startDaemon, type Tree } from './daemon.ts';
+import { type Daemon, startDaemon, type Tree } from './daemon.ts';
 import { treeAt } from './shipped.ts';
 
 /**

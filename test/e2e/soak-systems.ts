@@ -1,12 +1,13 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { freePorts } from '../helper/free-ports.ts';
 import type { Attacked } from './attacks/attacks.ts';
 import { victimKey } from './attacks/victim.ts';
 import { eventually, list, record, send } from './client.ts';
 import { noticeDeathSoon, startCluster } from './cluster.ts';
 import { oracle } from './cluster-oracle.ts';
 import type { Daemon, Tree } from './daemon.ts';
-import { freePorts, startDaemon, total } from './daemon.ts';
+import { startDaemon, total } from './daemon.ts';
 import { compare, type Entry, type Target } from './journal.ts';
 import { storedOnce } from './kill.ts';
 import { treeAt } from './shipped.ts';

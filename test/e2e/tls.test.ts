@@ -5,8 +5,9 @@ import { join } from 'node:path';
 import { credentials } from '@grpc/grpc-js';
 import t from 'tap';
 import { nativeEvent, otlpProtoBody } from '../helper/batches.ts';
+import { freePorts } from '../helper/free-ports.ts';
 import { grpcClient } from '../helper/grpc.ts';
-import { freePorts, prepareDaemon } from './daemon.ts';
+import { prepareDaemon } from './daemon.ts';
 import { treeAt } from './shipped.ts';
 
 /** The daemon with TLS and client certificates on every listener. */

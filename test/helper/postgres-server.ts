@@ -17,7 +17,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import pg from 'pg';
-import { freePort, type Teardown } from './redis-server.ts';
+import { freePort } from './free-ports.ts';
+import type { Teardown } from './redis-server.ts';
 import { givenServer, serverBinaries, spawnServer } from './server-binaries.ts';
 
 /** A Postgres server of one test file. */

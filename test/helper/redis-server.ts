@@ -1,10 +1,10 @@
 import type { ChildProcess } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
-import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Redis } from 'ioredis';
+import { freePort } from './free-ports.ts';
 import { givenServer, serverBinaries, spawnServer } from './server-binaries.ts';
 
 /** A test, or another owner of the clean-up. */
@@ -106,7 +106,9 @@ export async function redisServer(
 /** A Cluster of one node, which refuses commands and scripts whose keys are in several slots. */
 export async function redisCluster(t: Teardown): Promise<RedisServer> {
   const announced = ['--cluster-announce-ip', '127.0.0.1'];
-  const server = await redisServer(t, ['--cluster-enabled', 'yes', ...announced]);
+  // The default is the port of clients and 10,000, which may be in use.
+  const bus = ['--cluster-port', `${await freePort()}`];
+  const server = await redisServer(t, ['--cluster-enabled', 'yes', ...announced, ...bus]);
   await server.client.call('CLUSTER', 'ADDSLOTSRANGE', '0', '16383');
   while (!String(await server.client.cluster('INFO')).includes('cluster_state:ok'));
   return server;
@@ -175,16 +177,4 @@ export function redisProcess(
     thaw: () => void child?.kill('SIGCONT'),
     pid: () => child?.pid ?? 0,
   };
-}
-
-export function freePort(): Promise<number> {
-  return new Promise((resolve, reject) => {
-    const server = createServer();
-    server.once('error', reject);
-    server.listen(0, '127.0.0.1', () => {
-      const address = server.address();
-      const port = typeof address === 'object' && address !== null ? address.port : 0;
-      server.close(() => resolve(port));
-    });
-  });
 }

@@ -2,9 +2,9 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Redis } from 'ioredis';
 import type { Test } from 'tap';
+import { freePort } from './free-ports.ts';
 import type { RedisAccess, RedisProcess, RedisServer } from './redis-server.ts';
 import {
-  freePort,
   lookingClient,
   ownDirectory,
   redisProcess,

@@ -1,7 +1,7 @@
 import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { freePorts } from '../e2e/daemon.ts';
+import { freePorts } from '../helper/free-ports.ts';
 import { type CanonicalSpan, spansOfFile } from './canonical.ts';
 import { collector, type Peer, type PeerConfig, tracectl } from './peer.ts';
 import type { Toolchain } from './toolchain.ts';

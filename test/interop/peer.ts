@@ -3,7 +3,7 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { send } from '../e2e/client.ts';
-import { freePorts } from '../e2e/daemon.ts';
+import { freePorts } from '../helper/free-ports.ts';
 
 /** A process: tracectl or the OpenTelemetry Collector. */
 export type Peer = {

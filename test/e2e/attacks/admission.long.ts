@@ -1,8 +1,9 @@
 import { readFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
+import { freePorts } from '../../helper/free-ports.ts';
 import { eventually, sendRaw } from '../client.ts';
-import { type Daemon, freePorts, startDaemon, total } from '../daemon.ts';
+import { type Daemon, startDaemon, total } from '../daemon.ts';
 import { HOLDING, headOf, largeBody } from './attacks.ts';
 import { beside, holdSlowdown, victimKey, victimOf } from './victim.ts';
 

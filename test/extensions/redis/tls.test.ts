@@ -1,6 +1,7 @@
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
-import { freePort, redisServer } from '../../helper/redis-server.ts';
+import { freePort } from '../../helper/free-ports.ts';
+import { redisServer } from '../../helper/redis-server.ts';
 import { FAILED, startRedis, stateOf } from './starting.ts';
 
 const fixture = (name: string) => join(import.meta.dirname, '../../fixtures/tls', name);

@@ -6,9 +6,9 @@ import { SCORE_EDITOR } from '../../../src/store/scores.ts';
 import { STORE } from '../../../src/store/store.ts';
 import { aTenant } from '../../helper/batches.ts';
 import { clientListener } from '../../helper/client-listener.ts';
+import { freePort } from '../../helper/free-ports.ts';
 import { testListeners, USUAL_LIMITS, urlOf } from '../../helper/http.ts';
 import { sqlitePlace } from '../../helper/places.ts';
-import { freePort } from '../../helper/redis-server.ts';
 import { createSink, sinkPipeline } from '../../helper/sink.ts';
 
 const adding = (end: string, id = `adding${end}`): ScoreEditor => ({
