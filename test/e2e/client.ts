@@ -136,7 +136,7 @@ export async function eventually<T>(
   ask: () => Promise<T>,
   look: (value: T) => boolean,
   what: string,
-  timeoutMs = 10_000,
+  timeoutMs = 60_000,
 ): Promise<T> {
   const end = Date.now() + timeoutMs;
   for (;;) {
