@@ -12,7 +12,7 @@ const server = await postgresDatabases(t);
 async function opened(t: Test, more: object = {}): Promise<{ postgres: Postgres; url: string }> {
   const url = await server.database();
   const postgres = await openPostgres({
-    ...{ url, maxConnections: 2, connectTimeout: 1000, queryTimeout: 5000 },
+    ...{ url, maxConnections: 2, connectTimeout: 5000, queryTimeout: 5000 },
     ...{ tls: undefined, clock: systemClock, logger: recordingLogger(), ...more },
   });
   t.teardown(() => postgres.close());
@@ -124,12 +124,13 @@ t.test('leaves connections that only read from a read-only server, too', async (
 });
 
 t.test('cancels a slow statement, at the server too', async (t) => {
-  const { postgres } = await opened(t, { queryTimeout: 200 });
+  const { postgres } = await opened(t, { queryTimeout: 1000 });
+  const { postgres: other } = await opened(t);
   const slow = postgres.query('WITH slept AS (SELECT pg_sleep(30)) SELECT 7227 FROM slept');
   await t.rejects(slow, { name: 'RetryableError', code: 'statement_timeout' });
   t.equal(postgres.outage(), undefined, 'Postgres is not away');
   for (;;) {
-    const { rows } = await postgres.query(
+    const { rows } = await other.query(
       `SELECT 1 FROM pg_stat_activity
        WHERE state = 'active' AND pid <> pg_backend_pid() AND query LIKE '%7227%'`,
     );
@@ -140,8 +141,8 @@ t.test('cancels a slow statement, at the server too', async (t) => {
 t.test(
   'bounds all statements of a transaction with a deadline together, and keeps none of them',
   async (t) => {
-    const { postgres } = await opened(t, { queryTimeout: 1500 });
-    const sleep = 'SELECT pg_sleep(0.9)';
+    const { postgres } = await opened(t, { queryTimeout: 2500 });
+    const sleep = 'SELECT pg_sleep(1.5)';
     const inTime = postgres.transaction(async (client) => {
       await client.query('INSERT INTO numbers VALUES (1)');
       await client.query(sleep);
@@ -244,7 +245,7 @@ t.test('has committed the last statements when they are answered', async (t) => 
 });
 
 t.test('replaces a connection that breaks under statements sent together', async (t) => {
-  const { postgres } = await opened(t, { maxConnections: 1, queryTimeout: 500 });
+  const { postgres } = await opened(t, { maxConnections: 1, queryTimeout: 2000 });
   const broken = postgres.transaction((client) =>
     client.commit([insert(1), ['SELECT pg_terminate_backend(pg_backend_pid())', []]]),
   );
