@@ -173,7 +173,11 @@ function item(value: Readonly<Record<string, unknown>>): Message | undefined {
 }
 
 /** The members of which a message with a role has at least one. */
-const BODIES = ['content', 'parts', 'tool_calls', 'contents', 'function_call', 'refusal'];
+const BODIES = [
+  ...['content', 'parts', 'tool_calls', 'contents', 'function_call', 'refusal'],
+  // LlamaIndex.
+  'blocks',
+];
 
 function roleMessage(value: Readonly<Record<string, unknown>>): Message | undefined {
   const { role, name } = value;
@@ -182,12 +186,12 @@ function roleMessage(value: Readonly<Record<string, unknown>>): Message | undefi
   }
   const parts = [
     ...contentParts(reasoningOf(value)),
-    ...contentParts(value['content'] ?? value['parts'] ?? value['contents']),
+    ...contentParts(value['content'] ?? value['parts'] ?? value['contents'] ?? value['blocks']),
     ...contentParts(value['refusal']),
     ...calledTools(value),
   ];
   const isResult = roleOf(role) === 'tool';
-  const id = value['tool_call_id'] ?? value['toolCallId'];
+  const id = value['tool_call_id'] ?? value['toolCallId'] ?? idInMore(value);
   const shown: readonly MessagePart[] =
     isResult && !parts.some(({ type }) => type === 'tool_result')
       ? [{ type: 'tool_result', id: textOf(id), name: textOf(name), parts }]
@@ -206,8 +210,16 @@ function reasoningOf(value: Readonly<Record<string, unknown>>): unknown {
   return typeof text === 'string' && text !== '' ? [{ type: 'reasoning', text }] : undefined;
 }
 
+function idInMore({ additional_kwargs: more }: Readonly<Record<string, unknown>>): unknown {
+  return isRecord(more) ? more['tool_call_id'] : undefined;
+}
+
 function calledTools(value: Readonly<Record<string, unknown>>): MessagePart[] {
-  const { tool_calls: calls, additional_kwargs: more, function_call: legacy } = value;
+  const { tool_calls: calls, additional_kwargs: more, function_call: legacy, blocks } = value;
+  // LlamaIndex has its calls as blocks, too.
+  if (Array.isArray(blocks) && blocks.some((block) => isRecord(block) && 'tool_name' in block)) {
+    return [];
+  }
   const own = Array.isArray(calls) ? calls : [];
   const given =
     own.length === 0 && isRecord(more) && Array.isArray(more['tool_calls'])

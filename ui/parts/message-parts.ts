@@ -52,11 +52,18 @@ function partsOf(value: unknown): MessagePart[] {
   // OpenInference.
   if (isRecord(inner)) return partsOf(inner);
   if (isRecord(call)) return partsOf({ ...call, type: 'tool_call' });
+  if (typeof value['block_type'] === 'string') return partsOf(withType(value));
   const found =
     toolCall(value) ?? toolResult(value) ?? image(value) ?? reasoning(value) ?? text(value);
   if (found !== undefined) return [found];
   const label = textOf(value['type']) ?? 'Part';
   return [{ type: 'data', label, value }];
+}
+
+/** A block of LlamaIndex, whose type and tool have other names. */
+function withType({ block_type: type, tool_name, tool_call_id, tool_kwargs, ...rest }: JsonRecord) {
+  if (type !== 'tool_call') return { ...rest, type };
+  return { ...rest, type, name: tool_name, call_id: tool_call_id, arguments: tool_kwargs };
 }
 
 const TEXT_TYPES = new Set(['text', 'input_text', 'output_text', 'refusal', 'summary_text']);

@@ -37,6 +37,40 @@ const lc = (name: string, kwargs: object) => ({
 
 /** Inputs and outputs as the daemon has them of requests that real clients sent. */
 const CAPTURED: Readonly<Record<string, [inputs: unknown, outputs: unknown, brief: string[]]>> = {
+  'LlamaIndex, a call of a tool': [
+    [
+      { role: 'user', additional_kwargs: {}, blocks: [{ block_type: 'text', text: 'Weather?' }] },
+      {
+        role: 'assistant',
+        additional_kwargs: {
+          tool_calls: [
+            {
+              ...{ index: 0, id: 'call_29', type: 'function' },
+              function: { arguments: '{"city":"Oslo"}', name: 'get_weather' },
+            },
+          ],
+        },
+        blocks: [
+          { block_type: 'text', text: '' },
+          {
+            ...{ block_type: 'tool_call', tool_call_id: 'call_29', tool_name: 'get_weather' },
+            tool_kwargs: '{"city":"Oslo"}',
+          },
+        ],
+      },
+      {
+        role: 'tool',
+        additional_kwargs: { tool_call_id: 'call_29' },
+        blocks: [{ block_type: 'text', text: '4 degrees' }],
+      },
+    ],
+    { role: 'assistant', blocks: [{ block_type: 'text', text: 'It is 4 degrees.' }] },
+    [
+      'user: Weather?',
+      'assistant:  get_weather({"city":"Oslo"}) = 4 degrees',
+      '*assistant: It is 4 degrees.',
+    ],
+  ],
   'OpenInference, a call of a tool': [
     {
       model: 'gpt-4.1-mini',
