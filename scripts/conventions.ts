@@ -1,4 +1,5 @@
 import * as amounts from '../src/model/amount-conventions.ts';
+import { CALL_EVENTS, type CallEvent } from '../src/model/call-events.ts';
 import * as data from '../src/model/conventions.ts';
 import * as json from '../src/model/json-conventions.ts';
 import * as tokens from '../src/model/token-conventions.ts';
@@ -65,8 +66,27 @@ export function conventionTables(): string {
       ['event', 'meaning'],
       Object.entries(data.EVENTS).map(([name, role]) => [`\`${name}\``, EVENT_MEANINGS[role]]),
     ),
+    section(
+      'Events with fields of a call',
+      ['event', 'attributes of the event'],
+      [...CALL_EVENTS].map(callEventRow),
+    ),
     ...jsonTables(),
   ].join('\n\n');
+}
+
+function callEventRow([name, event]: readonly [string, CallEvent]): Row {
+  const { operation, attributes = {}, usage = [], inputs = [], outputs = [] } = event;
+  const fields: readonly (readonly [keys: readonly string[], field: string])[] = [
+    ...Object.entries(attributes).map(([from, to]) => [[from], `\`${to}\``] as const),
+    [usage.map((beginning) => `${beginning}*`), 'tokens'],
+    [inputs, '`inputs`'],
+    [outputs, '`outputs`'],
+  ];
+  const given = fields
+    .filter(([keys]) => keys.length > 0)
+    .map(([keys, field]) => `${listed(keys)} → ${field}`);
+  return [`\`${name}\``, [`\`gen_ai.operation.name\` = \`${operation}\``, ...given].join('; ')];
 }
 
 /** The attributes whose texts are read as JSON. */
@@ -111,6 +131,7 @@ const EVENT_MEANINGS: Readonly<Record<data.EventRole, string>> = {
   output: 'a message of the outputs',
   both: 'inputs and outputs',
   token: 'the time of the first token',
+  call: 'fields of the call of the span',
 };
 
 function tokenRows(): Row[] {

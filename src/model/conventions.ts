@@ -1,11 +1,12 @@
+import { CALL_EVENTS } from './call-events.ts';
 import type { ObservationKind } from './observation.ts';
 import { OBSERVATION_KINDS } from './observation.ts';
 
 /**
  * The mapping of the conventions, as data: from span attributes and the counts of clients to the fields of an
  * observation. Every list is in order of precedence: the first attribute with a non-empty value gives the field. The counts
- * of tokens are in token-conventions.ts, costs and times to the first token in amount-conventions.ts, and the attributes with JSON in
- * json-conventions.ts. docs/conventions.md is generated from the four files.
+ * of tokens are in token-conventions.ts, costs and times to the first token in amount-conventions.ts, the attributes with JSON in
+ * json-conventions.ts, and the events of a call in call-events.ts. docs/conventions.md is generated from the five files.
  *
  * The conventions: tracectl's own six attributes, OpenTelemetry GenAI (current, deprecated, and its events),
  * OpenInference, OpenLLMetry (Traceloop), Vercel AI SDK, MLflow, Langfuse, LangSmith, Logfire (pydantic-ai), LiteLLM, Laminar,
@@ -467,11 +468,11 @@ export const USAGE_RECORDS = [
   { key: 'gen_ai.agent.name', value: 'gemini-cli' },
 ] as const;
 
-export type EventRole = 'exception' | 'input' | 'output' | 'both' | 'token';
+export type EventRole = 'exception' | 'input' | 'output' | 'both' | 'token' | 'call';
 
 /**
- * Events of a span that hold its inputs or outputs if no attribute does, its error, or the time of its first token
- * (`token`).
+ * Events of a span that hold its inputs or outputs if no attribute does, its error, the time of its first token
+ * (`token`), or several fields (`call`).
  */
 export const EVENTS: Readonly<Record<string, EventRole>> = {
   exception: 'exception',
@@ -489,6 +490,7 @@ export const EVENTS: Readonly<Record<string, EventRole>> = {
   'llm.content.completion.chunk': 'token',
   'ai.stream.firstChunk': 'token',
   new_token: 'token',
+  ...Object.fromEntries([...CALL_EVENTS.keys()].map((name) => [name, 'call' as const])),
 };
 
 /** The name of a trace whose root may never arrive, of spans that are made of log records. */

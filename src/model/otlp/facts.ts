@@ -21,7 +21,13 @@ import { IgnoredValues, ignoredNotesIn } from '../ignored.ts';
 import type { Instant, ObservationError, ObservationKind, TokenUsage } from '../observation.ts';
 import type { TracingVariables } from '../sent-twice.ts';
 import { CACHE_APART, CACHE_APART_OF, LANGFUSE_USAGE } from '../token-conventions.ts';
-import { completeUsage, type TokenKind, UsageCounts, withCacheInInput } from '../usage.ts';
+import {
+  completeUsage,
+  type SentCount,
+  type TokenKind,
+  UsageCounts,
+  withCacheInInput,
+} from '../usage.ts';
 import { type CallOutput, callOutputIn } from './call-output.ts';
 import { DetailFacts } from './detail-facts.ts';
 import { decodeEmbedded, type EmbeddedFields } from './embedded-observation.ts';
@@ -29,7 +35,9 @@ import {
   membersOfValue,
   type NoteIgnored,
   nestedMembers,
+  type ObjectMembers,
   takeAttributeCounts,
+  takeMemberCounts,
   unquoted,
 } from './objects.ts';
 import type { OtlpValue } from './span.ts';
@@ -328,10 +336,22 @@ export class SpanFacts {
     takeAttributeCounts(sent, value, within, countOf, (reason, member) =>
       this.#ignore(key, reason, member),
     );
-    const counts = sent.counts(key === LANGFUSE_USAGE ? 'langfuse' : 'included');
+    this.#takeSent(sent.counts(key === LANGFUSE_USAGE ? 'langfuse' : 'included'), rank, key);
+  }
+
+  #takeSent(counts: readonly SentCount[], rank: number, key: string | undefined): void {
     for (const { kind, count, isWhole } of counts) {
       this.#takeTokens(kind as TokenKind, OBJECT_RANK + rank, key, count, true, isWhole);
     }
+  }
+
+  /** Takes the members of an object of counts that an event has, as the provider sent them. */
+  takeCounts(name: string, members: ObjectMembers): void {
+    const sent = new UsageCounts();
+    takeMemberCounts(sent, members, countOf, (reason, member) =>
+      this.#ignore(name, reason, member),
+    );
+    this.#takeSent(sent.counts('anthropic'), 0, name);
   }
 
   /** Takes the time of an event that marks a token of the output. */

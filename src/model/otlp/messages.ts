@@ -1,3 +1,4 @@
+import { CALL_EVENTS } from '../call-events.ts';
 import { decodeCheckedText } from '../json/checked.ts';
 import type { OtlpEvent, OtlpKeyValue } from './span.ts';
 import { contentText, hasValue, membersText, objectText, valueText } from './value.ts';
@@ -121,9 +122,27 @@ export function contentOfEvents(
       legacy = hasValue(value) ? contentText(value) : objectText(event.attributes);
     } else if (role === 'input' ? INPUT_MESSAGE.test(name) : name === 'gen_ai.choice') {
       messages.push(messageText(event, INPUT_MESSAGE.exec(name)?.[1]));
+    } else {
+      legacy = contentOfCall(event, role) ?? legacy;
     }
   }
   return messages.length === 0 ? legacy : `[${messages.join(',')}]`;
+}
+
+/** The input or output in an event that describes the call of its span. */
+function contentOfCall(event: OtlpEvent, role: 'input' | 'output'): string | undefined {
+  const call = CALL_EVENTS.get(event.name ?? '');
+  const attributes = event.attributes ?? [];
+  for (const key of call?.[`${role}s`] ?? []) {
+    const beginning = key.endsWith('.*') ? key.slice(0, -1) : undefined;
+    const value = attributeOf(event, key);
+    if (beginning === undefined && hasValue(value)) return contentText(value);
+    const isFound = ({ key: of, value: own }: OtlpKeyValue) =>
+      beginning !== undefined && of?.startsWith(beginning) === true && hasValue(own);
+    if (beginning !== undefined && attributes.some(isFound))
+      return unflatten(attributes, beginning);
+  }
+  return undefined;
 }
 
 /** Messages with the instructions in the same event, or in another one; they can precede a list only. */

@@ -12,13 +12,13 @@ import { scalarOf } from './value.ts';
 /** Objects in attributes: JSON in a text, or a kvlist. */
 
 /** The members of an object; a member that is an object is read by `nestedMembers`. */
-type Members = readonly (readonly [name: string, value: unknown])[];
+export type ObjectMembers = readonly (readonly [name: string, value: unknown])[];
 
 /** A longer text gives no members, counts, amounts or tags: to read one as long as a body would hold the event loop up. */
 export const MAX_OBJECT_TEXT = 1_048_576;
 
 /** The members of an attribute's object; undefined for any other value. */
-export function membersOfValue(value: OtlpValue | undefined): Members | undefined {
+export function membersOfValue(value: OtlpValue | undefined): ObjectMembers | undefined {
   const text = value?.stringValue;
   if (typeof text !== 'string') return membersOfList(value);
   if (text.length > MAX_OBJECT_TEXT) return undefined;
@@ -30,7 +30,7 @@ const SHORT_TEXT = 512;
 /** The most members of an object in a longer text. */
 const MAX_MEMBERS = 256;
 
-function membersOfText(text: string): Members | undefined {
+function membersOfText(text: string): ObjectMembers | undefined {
   if (text.length <= SHORT_TEXT) return membersOfJson(decodeCheckedText(text));
   const bytes = checkedBytes(text);
   return bytes && jsonMembersAt(bytes, spaceFrom(textOf(bytes), 0));
@@ -48,12 +48,12 @@ export function checkedBytes(text: string): Buffer | undefined {
 }
 
 /** The first members of the object at `start`; undefined for any other value. */
-export function jsonMembersAt(bytes: Buffer, start: number): Members | undefined {
+export function jsonMembersAt(bytes: Buffer, start: number): ObjectMembers | undefined {
   return bytes[start] === OPEN_BRACE ? membersIn(bytes, start, true) : undefined;
 }
 
 /** The first members of the object at `start`. Only objects whose counts are known are read within it. */
-function membersIn(bytes: Buffer, start: number, mayNest: boolean): Members {
+function membersIn(bytes: Buffer, start: number, mayNest: boolean): ObjectMembers {
   const members = new Map<string, unknown>();
   for (const { key, start: at, end } of firstMembersOf(bytes, start, MAX_MEMBERS)) {
     const isNested = mayNest && bytes[at] === OPEN_BRACE && nestedKinds(key) !== undefined;
@@ -69,7 +69,7 @@ const EMPTY = 2;
 /** In place of an object or array of no known meaning. It is no object of counts. */
 const UNREAD = [null];
 
-function membersOfList(value: OtlpValue | null | undefined): Members | undefined {
+function membersOfList(value: OtlpValue | null | undefined): ObjectMembers | undefined {
   return value?.kvlistValue?.values?.map(memberOf);
 }
 
@@ -78,19 +78,19 @@ function memberOf({ key, value }: OtlpKeyValue): readonly [string, unknown] {
 }
 
 /** The members of a decoded object; undefined for any other value. */
-function membersOfJson(value: unknown): Members | undefined {
+function membersOfJson(value: unknown): ObjectMembers | undefined {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return undefined;
   return Object.entries(value);
 }
 
 /** The members of a member; undefined for a scalar. */
-export function nestedMembers(member: unknown): Members | undefined {
+export function nestedMembers(member: unknown): ObjectMembers | undefined {
   if (typeof member !== 'object') return undefined;
   return isMembers(member) ? member : membersOfJson(member);
 }
 
 /** An object as Python prints it: `{'prompt_tokens': 21, 'cost': 2e-05, 'prompt_tokens_details': {'cached_tokens': None}}`. */
-function membersOfPython(value: OtlpValue | undefined): Members | undefined {
+function membersOfPython(value: OtlpValue | undefined): ObjectMembers | undefined {
   const text = value?.stringValue;
   if (typeof text !== 'string' || text.length > MAX_OBJECT_TEXT) return undefined;
   // Nothing but words and texts differs from JSON, so the rest shows whether the whole is an object.
@@ -120,7 +120,7 @@ export function takeAttributeCounts(
   note: NoteIgnored,
 ): void {
   const sent = membersOfValue(value) ?? membersOfPython(value);
-  const members: Members | undefined =
+  const members: ObjectMembers | undefined =
     within === undefined || sent === undefined ? sent : [[within, sent]];
   if (members === undefined) note('counts');
   takeMemberCounts(counts, members ?? [], countOf, note);
@@ -129,7 +129,7 @@ export function takeAttributeCounts(
 /** Adds the known counts among members and in the objects in them. */
 export function takeMemberCounts(
   counts: UsageCounts,
-  members: Members,
+  members: ObjectMembers,
   countOf: (value: unknown) => number | undefined,
   note: NoteIgnored,
 ): void {
@@ -152,7 +152,7 @@ export function takeMemberCounts(
   }
 }
 
-function isMembers(value: unknown): value is Members {
+function isMembers(value: unknown): value is ObjectMembers {
   return Array.isArray(value) && value.every((member) => Array.isArray(member));
 }
 

@@ -2,13 +2,14 @@ import type { OtlpIndex } from '../batch-index.ts';
 import { instantFromUnixNanos } from '../instant.ts';
 import type { Instant, Observation } from '../observation.ts';
 import { isAt, repeatedTextAt } from '../repeated-text.ts';
+import { takeCallEvent } from './call-event.ts';
 import { resourceFacts, scopeName } from './context.ts';
 import { decodeValue } from './decode.ts';
 import { SpanFacts } from './facts.ts';
 import { OTLP_STRIDE, OtlpField } from './fields.ts';
 import { keyAt } from './keys.ts';
 import { observationOfSpan } from './observe.ts';
-import type { OtlpValue } from './span.ts';
+import type { OtlpKeyValue, OtlpValue } from './span.ts';
 import { hasValue, textOfValue } from './value.ts';
 import { WireReader } from './wire.ts';
 
@@ -230,9 +231,10 @@ function takeEvent(facts: SpanFacts, bytes: Buffer, start: number, end: number):
       p = skip(bytes, tag, next);
     }
   }
-  const role = keyAt(bytes, nameStart, nameEnd).event;
+  const { event: role, text: name } = keyAt(bytes, nameStart, nameEnd);
   if (role === undefined) return;
-  if (role === 'input') facts.input.inEvents = true;
+  if (role === 'call') takeCallEvent(facts, name, eventAttributes(bytes, start, end));
+  else if (role === 'input') facts.input.inEvents = true;
   else if (role === 'output') facts.output.inEvents = true;
   else if (role === 'token') facts.takeToken(time);
   else takeEventAttributes(facts, bytes, start, end, role);
@@ -263,6 +265,24 @@ function takeEventAttributes(
     else if (key === 'gen_ai.input.messages') facts.input.inEvents = true;
     else if (key === 'gen_ai.output.messages') facts.output.inEvents = true;
   }
+}
+
+function eventAttributes(bytes: Buffer, start: number, end: number): OtlpKeyValue[] {
+  const attributes: OtlpKeyValue[] = [];
+  let p = start;
+  while (p < end) {
+    const tag = varintAt(bytes, p);
+    if (tag !== 26) {
+      p = skip(bytes, tag, next);
+      continue;
+    }
+    const length = varintAt(bytes, next);
+    p = next + length;
+    findKeyValue(bytes, next, p);
+    const key = bytes.toString('utf8', keyStart, keyEnd);
+    attributes.push({ key, value: valueAt(bytes, valueStart, valueEnd) });
+  }
+  return attributes;
 }
 
 function takeStatus(facts: SpanFacts, bytes: Buffer, start: number, end: number): 0 | 1 | 2 {

@@ -8,6 +8,7 @@ import type {
 } from '../observation.ts';
 import { PAYLOAD_FIELDS } from '../observation.ts';
 import { isSentTwice, LANGSMITH_SCOPE } from '../sent-twice.ts';
+import { takeCallEvent } from './call-event.ts';
 import { DetailFacts } from './detail-facts.ts';
 import type { EmbeddedFields } from './embedded-observation.ts';
 import { SpanFacts } from './facts.ts';
@@ -166,6 +167,9 @@ function takeEvent(facts: SpanFacts, event: OtlpEvent): void {
       break;
     case 'token':
       facts.takeToken(instantOfNanos(event.timeUnixNano));
+      break;
+    case 'call':
+      takeCallEvent(facts, event.name ?? '', event.attributes ?? []);
       break;
     case 'both':
       for (const { key, value } of event.attributes ?? []) {

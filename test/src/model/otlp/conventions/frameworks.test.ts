@@ -342,3 +342,143 @@ t.test('Copilot Chat in VS Code: the time to the first token', async (t) => {
   const attributes = { 'gen_ai.operation.name': 'chat', 'copilot_chat.time_to_first_token': 450 };
   t.match(withAttributes(attributes).observation, { details: { ttftMs: 450 } });
 });
+
+/** Events as `llama-index-observability-otel` sends them: objects as attributes with dots, and nulls as JSON. */
+const llamaIndex = (...events: readonly (readonly [string, Record<string, unknown>])[]) =>
+  read(
+    spanOf(0, {
+      events: events.map(([name, values]) => ({
+        name,
+        attributes: attributesOf({ ...values, class_name: name }),
+      })),
+    }),
+    { scope: { name: 'llamaindex.opentelemetry.tracer' } },
+  );
+
+const MESSAGES = '[{"role": "user", "blocks": [{"block_type": "text", "text": "Hi"}]}]';
+const STARTED = {
+  messages: MESSAGES,
+  'model_dict.class_name': 'OpenAILike',
+  'model_dict.model_name': 'gpt-4o-mini',
+} as const;
+
+t.test(
+  'LlamaIndex: the events of a call have its model, tokens, messages and response',
+  async (t) => {
+    const { observation, payload } = llamaIndex(
+      ['LLMChatStartEvent', STARTED],
+      [
+        'LLMChatEndEvent',
+        {
+          messages: MESSAGES,
+          'response.message.role': 'assistant',
+          'response.message.blocks': '[{"block_type": "text", "text": "4 degrees"}]',
+          'response.raw.id': 'chatcmpl-3',
+          'response.raw.model': 'gpt-4o-mini-2024-07-18',
+          'response.raw.usage.completion_tokens': 9,
+          'response.raw.usage.prompt_tokens': 21,
+          'response.raw.usage.total_tokens': 30,
+          'response.raw.usage.completion_tokens_details.audio_tokens': 'null',
+          'response.raw.usage.completion_tokens_details.reasoning_tokens': 4,
+          'response.raw.usage.prompt_tokens_details.cached_tokens': 8,
+          'response.raw.system_fingerprint': 'null',
+          'response.delta': 'null',
+        },
+      ],
+    );
+    t.match(observation, {
+      kind: 'generation',
+      model: 'gpt-4o-mini-2024-07-18',
+      details: { responseId: 'chatcmpl-3', ignored: undefined },
+    });
+    t.same(observation.usage, {
+      ...{ input_tokens: 21, output_tokens: 9, total_tokens: 30 },
+      ...{ cached_tokens: 8, reasoning_tokens: 4 },
+    });
+    t.same(payload.inputs, JSON.parse(MESSAGES));
+    t.same(payload.outputs, {
+      role: 'assistant',
+      blocks: [{ block_type: 'text', text: '4 degrees' }],
+    });
+  },
+);
+
+t.test('LlamaIndex: a stream has its first event only', async (t) => {
+  const { observation, payload } = llamaIndex(['LLMChatStartEvent', STARTED]);
+  t.match(observation, { kind: 'generation', model: 'gpt-4o-mini', usage: null });
+  t.same(payload.inputs, JSON.parse(MESSAGES));
+  t.notOk('outputs' in payload);
+});
+
+t.test(
+  "LlamaIndex: Anthropic's cache is beside the input, and Google's counts have other names",
+  async (t) => {
+    const usage = (counts: Record<string, unknown>) =>
+      llamaIndex(['LLMChatEndEvent', counts]).observation.usage;
+    t.same(
+      usage({
+        'response.raw.usage.input_tokens': 5,
+        'response.raw.usage.output_tokens': 7,
+        'response.raw.usage.cache_read_input_tokens': 100,
+        'response.raw.usage.cache_creation.ephemeral_1h_input_tokens': 10,
+      }),
+      {
+        ...{ input_tokens: 115, output_tokens: 7, total_tokens: 122, cached_tokens: 100 },
+        ...{ cache_write_tokens: 10, cache_write_1h_tokens: 10 },
+      },
+    );
+    t.match(
+      usage({
+        'response.raw.usage_metadata.prompt_token_count': 5,
+        'response.raw.usage_metadata.candidates_token_count': 7,
+      }),
+      { input_tokens: 5, output_tokens: 7 },
+    );
+  },
+);
+
+t.test('LlamaIndex: completions, embeddings, searches and queries', async (t) => {
+  const completion = llamaIndex(
+    ['LLMCompletionStartEvent', { prompt: 'Hi', 'model_dict.model': 'gpt-4o-mini' }],
+    ['LLMCompletionEndEvent', { prompt: 'Hi', 'response.text': '4 degrees' }],
+  );
+  t.match(completion.observation, { kind: 'generation', model: 'gpt-4o-mini' });
+  t.match(completion.payload, { inputs: 'Hi', outputs: '4 degrees' });
+  const embedding = llamaIndex(
+    ['EmbeddingStartEvent', { 'model_dict.model_name': 'small' }],
+    ['EmbeddingEndEvent', { chunks: ['a', 'b'], embeddings: '[[0.5], [0.5]]' }],
+  );
+  t.match(embedding.observation, { kind: 'embedding', model: 'small' });
+  t.same(embedding.payload.inputs, ['a', 'b']);
+  const search = llamaIndex(
+    ['RetrievalStartEvent', { 'str_or_query_bundle.query_str': 'q' }],
+    ['RetrievalEndEvent', { 'str_or_query_bundle.query_str': 'q', nodes: '[{"score": 1}]' }],
+  );
+  t.match(search.observation, { kind: 'retriever', model: null });
+  t.match(search.payload, { inputs: 'q', outputs: [{ score: 1 }] });
+  const query = llamaIndex(
+    ['QueryStartEvent', { query: 'q' }],
+    ['QueryEndEvent', { 'query.query_str': 'q', 'response.response': '4 degrees' }],
+  );
+  t.match(query.observation, { kind: 'chain', model: null });
+  t.match(query.payload, { inputs: 'q', outputs: '4 degrees' });
+});
+
+t.test(
+  'LlamaIndex: a malformed count of an event costs its field, and attributes precede',
+  async (t) => {
+    const { observation } = llamaIndex([
+      'LLMChatEndEvent',
+      { 'response.raw.usage.prompt_tokens': 'many', 'response.raw.usage.completion_tokens': 9 },
+    ]);
+    t.same(observation.usage, { output_tokens: 9, total_tokens: 9 });
+    t.match(observation.details?.ignored, [
+      { path: 'attributes.response.raw.usage.prompt_tokens', reason: 'count' },
+    ]);
+    const attributes = { 'gen_ai.usage.input_tokens': 3, 'gen_ai.input.messages': '[]' };
+    const event = { name: 'LLMChatEndEvent', attributes: attributesOf({ messages: MESSAGES }) };
+    const both = withAttributes(attributes, { events: [event] });
+    t.match(both.observation, { kind: 'generation', usage: { input_tokens: 3 } });
+    t.same(both.payload.inputs, []);
+  },
+);
