@@ -189,6 +189,8 @@ export const SESSIONS = [
   'langsmith.metadata.thread_id',
   'langsmith.metadata.conversation_id',
   'traceloop.association.properties.session_id',
+  // A thread of LangGraph, of which LangChain makes metadata.
+  'traceloop.association.properties.thread_id',
   'lmnr.association.properties.session_id',
   'mlflow.trace.session',
   'gcp.vertex.agent.session_id',

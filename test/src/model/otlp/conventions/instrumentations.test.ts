@@ -25,6 +25,13 @@ t.test('Traceloop: inputs and outputs of an entity are JSON', async (t) => {
   t.equal(plain.payload.outputs, 'an "answer"');
 });
 
+t.test('Traceloop: a thread of LangGraph is the session, after a session of its own', async (t) => {
+  const thread = { 'traceloop.association.properties.thread_id': 't' };
+  const session = { 'traceloop.association.properties.session_id': 's' };
+  t.equal(withAttributes(thread).observation.sessionId, 't');
+  t.equal(withAttributes({ ...thread, ...session }).observation.sessionId, 's');
+});
+
 t.test('OpenInference: the parameters of a failed call name its model', async (t) => {
   const of = (more: object, parameters: unknown = { model: 'no-such-model' }) => {
     const sent = { 'llm.invocation_parameters': JSON.stringify(parameters), ...more };
