@@ -148,9 +148,11 @@ const WRONG_METHODS: readonly WrongMethod[] = [
     hint: ' Statistics are read with GET /api/v1/stats, and runs with read_run and list_runs, or readRun and listRuns.',
   },
   {
-    // `create_project` of LangSmith's clients.
+    // `create_project` of LangSmith's clients, which `evaluate` calls for its experiment.
     pattern: /^(?:\/api\/v1)?\/sessions$/,
-    hint: ' The key of a request decides its project. `tracectl projects create` makes projects, and `tracectl keys create` their keys.',
+    hint:
+      ' The key of a request decides its project. `tracectl projects create` makes projects, and `tracectl keys create` their keys. ' +
+      'Experiments of `evaluate` are not served here.',
   },
   {
     // `create_presigned_feedback_token` of LangSmith's clients.

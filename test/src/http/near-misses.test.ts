@@ -92,6 +92,7 @@ t.test('names the request to send to a client whose method is not served', async
   }
   for (const base of ['', '/api/v1']) {
     t.match(wrongMethodHint('POST', `${base}/sessions`), /tracectl projects create/, base);
+    t.match(wrongMethodHint('POST', `${base}/sessions`), /Experiments of `evaluate`/, base);
     t.match(wrongMethodHint('POST', `${base}/feedback/tokens`), /are not served here/, base);
     for (const method of ['DELETE', 'PATCH']) {
       t.match(wrongMethodHint(method, `${base}/sessions/x`), /tracectl projects/, method);
