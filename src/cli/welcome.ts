@@ -19,7 +19,7 @@ type WelcomeFacts = {
 
 /** The text that a start prints: the endpoints, a link to the web UI, and on the first start the key and requests to try. */
 export function welcome(
-  { endpoints, managed }: Shown,
+  { endpoints, managed, hasStore }: Shown,
   { keys, link, metrics, version, workers = 1 }: WelcomeFacts,
 ): string {
   const many = workers === 1 ? '' : ` with ${workers} workers`;
@@ -39,9 +39,9 @@ export function welcome(
   const url = endpoints.find(({ routes }) => routes.includes(NATIVE))?.url;
   for (const key of keys) lines.push('', ...keyLines(key));
   const [key] = keys;
-  if (key === undefined) {
+  if (key === undefined && hasStore) {
     lines.push('', 'Manage keys: tracectl keys list|create|revoke, with the same --config.');
-  } else if (key.store === undefined && url !== undefined) {
+  } else if (key !== undefined && key.store === undefined && url !== undefined) {
     // With several stores, the endpoint may take keys of another one.
     lines.push(...firstSteps(reachable(url), key));
   }
@@ -77,16 +77,16 @@ function uiLines(link: string | undefined): string[] {
 
 /** The facts of a running service that the welcome text shows. */
 export function shownOf(service: Pick<Service, 'endpoints' | 'offers'>): Shown {
+  const stores = service.offers(BOOTSTRAP);
   return {
     endpoints: service.endpoints(),
     managed: service
       .offers(ADMIN_API)
       .flatMap(({ offer: { url, tokenFile } }) => (url === undefined ? [] : [{ url, tokenFile }])),
-    firsts: service
-      .offers(BOOTSTRAP)
-      .flatMap(({ id, offer }) =>
-        offer.first === undefined ? [] : [{ ...offer.first, store: id }],
-      ),
+    firsts: stores.flatMap(({ id, offer }) =>
+      offer.first === undefined ? [] : [{ ...offer.first, store: id }],
+    ),
+    hasStore: stores.length > 0,
   };
 }
 

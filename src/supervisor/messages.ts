@@ -35,6 +35,8 @@ export type Shown = {
   readonly managed: readonly { readonly url: string; readonly tokenFile: string | undefined }[];
   /** The projects and keys of stores whose first key no user has seen yet, one for each store. */
   readonly firsts: readonly FirstInStore[];
+  /** A store has keys that commands can manage. */
+  readonly hasStore: boolean;
 };
 
 /** `store` is the id of the store's extension. */

@@ -116,6 +116,7 @@ export function createSupervisor(options: {
         endpoints: all[0]?.endpoints ?? [],
         managed: all.flatMap(({ managed }) => managed),
         firsts: firstsOf(all.flatMap(({ firsts }) => firsts)),
+        hasStore: all.some(({ hasStore }) => hasStore),
       };
     },
     async metricPages() {

@@ -59,7 +59,12 @@ export function fakeProcess(): FakeProcess {
       const url = 'http://127.0.0.1:4318';
       onMessage({
         type: 'ready',
-        shown: { endpoints: [{ url, routes: ['POST /v1/traces'] }], managed: [], firsts: [] },
+        shown: {
+          endpoints: [{ url, routes: ['POST /v1/traces'] }],
+          managed: [],
+          firsts: [],
+          hasStore: false,
+        },
       });
     },
     answer: (result) => respond({ result }),

@@ -94,11 +94,12 @@ t.test('start resolves when all workers are ready', async (t) => {
 
 t.test('the first key is that of the worker that created the store', async (t) => {
   const { supervisor, now } = await running(3);
-  t.same(supervisor.shown().firsts, []);
-  const shown = { endpoints: [], managed: [] };
+  t.match(supervisor.shown(), { firsts: [], hasStore: false });
+  const shown = { endpoints: [], managed: [], hasStore: true };
   const tell = (index: number, isRecovered: boolean) =>
     now(index).tell({ type: 'ready', shown: { ...shown, firsts: [{ ...FIRST, isRecovered }] } });
   tell(2, true);
+  t.equal(supervisor.shown().hasStore, true, 'a worker has a store');
   const shownFirsts = () => supervisor.shown().firsts.map(({ isRecovered }) => isRecovered);
   t.same(shownFirsts(), [true]);
   tell(3, false);
