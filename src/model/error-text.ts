@@ -4,6 +4,7 @@ import type { ObservationError } from './observation.ts';
  * The parts of the text with which LangSmith's clients and LangChain send an error:
  *
  *   Python           ValueError('x')\n\nTraceback (most recent call last):\n…   LangChain leaves out the empty line
+ *   Python, async    ValueError('x')\n\nNoneType: None\n                        the client formats it outside of the handler
  *   JS               TypeError: x
  *   LangChain JS     x\n\nTypeError: x\n    at …
  *
@@ -17,13 +18,33 @@ function messageOnly(message: string): ObservationError {
   return { message, type: null, stacktrace: null };
 }
 
-export const TRACEBACK = 'Traceback (most recent call last):';
+const TRACEBACK = 'Traceback (most recent call last):';
+/** Python prints this line in place of the traceback of no error. */
+const NO_TRACEBACK = '\nNoneType: None';
 /** The beginning of the traceback of a group. */
 const GROUP = '+ Exception Group ';
 /** Longer beginnings are not taken apart. */
 const MAX_HEAD = 32_768;
 
+/** Whether the message of an error is a whole text of Python, with a traceback or the line in its place. */
+export function isPythonText(message: string): boolean {
+  return message.includes(TRACEBACK) || headOfAsync(message) !== undefined;
+}
+
+/** The text before the line in place of a traceback. */
+function headOfAsync(text: string): string | undefined {
+  const trimmed = text.slice(-NO_TRACEBACK.length - 1).trimEnd();
+  if (!trimmed.endsWith(NO_TRACEBACK)) return undefined;
+  return text.trimEnd().slice(0, -NO_TRACEBACK.length).trimEnd() || undefined;
+}
+
 function pythonError(text: string): ObservationError | undefined {
+  const head = headOfAsync(text);
+  if (head === undefined || head.length > MAX_HEAD) return errorWithTraceback(text);
+  return raisedError(head, null) ?? namedError(head) ?? messageOnly(head);
+}
+
+function errorWithTraceback(text: string): ObservationError | undefined {
   const at = tracebackIn(text);
   const before = at === -1 ? text : text.slice(0, at);
   if (before.length > MAX_HEAD) return undefined;
@@ -32,13 +53,16 @@ function pythonError(text: string): ObservationError | undefined {
   const head = (isGroup ? trimmed.slice(0, -GROUP.length + 1) : trimmed).trim();
   const stacktrace = at === -1 ? null : text.slice(isGroup ? before.lastIndexOf(GROUP) : at);
   if (head === '' && stacktrace !== null) return { ...lastLine(stacktrace), stacktrace };
-  const raised = /^([A-Za-z_][\w.]{0,255})\(([\s\S]*)\)$/.exec(head);
-  if (raised !== null && (stacktrace !== null || isErrorName(raised[1] ?? ''))) {
-    return { message: argumentText(raised[2] ?? ''), type: raised[1] ?? null, stacktrace };
-  }
-  return stacktrace === null
-    ? undefined
-    : { ...(namedError(head) ?? messageOnly(head)), stacktrace };
+  const raised = raisedError(head, stacktrace);
+  if (stacktrace === null) return isErrorName(raised?.type ?? '') ? raised : undefined;
+  return raised ?? { ...(namedError(head) ?? messageOnly(head)), stacktrace };
+}
+
+/** An error as Python prints it: its type, and its arguments in parentheses. */
+function raisedError(text: string, stacktrace: string | null): ObservationError | undefined {
+  const raised = /^([A-Za-z_][\w.]{0,255})\(([\s\S]*)\)$/.exec(text);
+  if (raised === null) return undefined;
+  return { message: argumentText(raised[2] ?? ''), type: raised[1] ?? null, stacktrace };
 }
 
 /** Further places are not looked at. */

@@ -15,7 +15,7 @@ import {
 import { ABSENT_MODEL, FAILURE } from '../conventions.ts';
 import { mergeCustomFields } from '../custom-fields.ts';
 import type { DetailRule } from '../detail-attributes.ts';
-import { errorOfText, TRACEBACK } from '../error-text.ts';
+import { errorOfText, isPythonText } from '../error-text.ts';
 import type { IgnoredReason, IgnoredValue } from '../ignored.ts';
 import { IgnoredValues, ignoredNotesIn } from '../ignored.ts';
 import type { Instant, ObservationError, ObservationKind, TokenUsage } from '../observation.ts';
@@ -501,7 +501,7 @@ export class SpanFacts {
     const type = this.type?.text ?? null;
     const stacktrace = this.stacktrace?.text ?? null;
     // LangSmith's Python client sends the text of a run's error as the message of an `Exception`.
-    if (message?.includes(TRACEBACK) === true) {
+    if (message !== null && isPythonText(message)) {
       const parts = errorOfText(message);
       return { ...parts, type: parts.type ?? type, stacktrace: parts.stacktrace ?? stacktrace };
     }

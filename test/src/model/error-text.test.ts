@@ -17,6 +17,28 @@ t.test('takes the error of Python apart, with and without an empty line', async 
   t.match(errorOfText(`${TRACE}  broken`), { message: '  broken', type: null });
 });
 
+t.test(
+  'takes the error of an async function of Python apart, which has no traceback',
+  async (t) => {
+    const of = (head: string) => errorOfText(`${head}\n\nNoneType: None\n`);
+    t.same(of("RuntimeError('tool broke')"), {
+      ...{ message: 'tool broke', type: 'RuntimeError', stacktrace: null },
+    });
+    t.same(of('CancelledError()'), { message: '', type: 'CancelledError', stacktrace: null });
+    t.match(of("Custom('x')"), { message: 'x', type: 'Custom' });
+    t.match(of('KeyError: x'), { message: 'x', type: 'KeyError' });
+    t.match(of('no repr'), { message: 'no repr', type: null });
+    for (const text of [
+      'NoneType: None',
+      'a NoneType: None',
+      '\n\nNoneType: None',
+      'x\n\nNoneType: None of it',
+    ]) {
+      t.match(errorOfText(text), { message: text, type: null });
+    }
+  },
+);
+
 t.test('takes a traceback in the message of an error of Python as a part of it', async (t) => {
   const inner = 'code failed: Traceback (most recent call last):\\n  File "b.py"\\nKeyError: 1';
   const message = inner.replaceAll('\\n', '\n');

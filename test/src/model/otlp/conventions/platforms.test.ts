@@ -132,6 +132,13 @@ t.test('LangSmith over OpenTelemetry: the error of a run in an exception event',
   t.same(withAttributes({}, span).observation.error, {
     ...{ message: 'x', type: 'ValueError', stacktrace: stack },
   });
+  const ofAsync = attributesOf({
+    'exception.type': 'Exception',
+    'exception.message': "ValueError('x')\n\nNoneType: None\n",
+    'exception.stacktrace': 'Exception: of the client',
+  });
+  const asyncSpan = { status: { code: 2 }, events: [{ name: 'exception', attributes: ofAsync }] };
+  t.match(withAttributes({}, asyncSpan).observation.error, { message: 'x', type: 'ValueError' });
 });
 
 t.test('MLflow: every attribute is JSON', async (t) => {
