@@ -299,8 +299,9 @@ export const KINDS: readonly KindRule[] = [
     },
   },
   {
+    // OpenLLMetry calls every step of LlamaIndex a `task`, its model calls too: their other attributes decide.
     key: 'traceloop.span.kind',
-    values: { ...SAME, workflow: 'chain', task: 'span', llm: 'generation' },
+    values: { ...SAME, workflow: 'chain', llm: 'generation' },
   },
   {
     key: 'mlflow.spanType',

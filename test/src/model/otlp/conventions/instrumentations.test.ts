@@ -25,6 +25,21 @@ t.test('Traceloop: inputs and outputs of an entity are JSON', async (t) => {
   t.equal(plain.payload.outputs, 'an "answer"');
 });
 
+t.test('Traceloop: a task of LlamaIndex that is a model call is a generation', async (t) => {
+  const task = { 'traceloop.span.kind': 'task' };
+  t.equal(withAttributes(task).observation.kind, 'span');
+  for (const [operation, kind] of [
+    ['execute_task', 'span'],
+    ['chat', 'generation'],
+    ['embeddings', 'embedding'],
+  ] as const) {
+    const { observation } = withAttributes({ ...task, 'gen_ai.operation.name': operation });
+    t.equal(observation.kind, kind, operation);
+  }
+  const response = { ...task, 'gen_ai.response.model': 'gpt-4o-mini' };
+  t.equal(withAttributes(response).observation.kind, 'generation');
+});
+
 t.test('Traceloop: a thread of LangGraph is the session, after a session of its own', async (t) => {
   const thread = { 'traceloop.association.properties.thread_id': 't' };
   const session = { 'traceloop.association.properties.session_id': 's' };
