@@ -3,7 +3,7 @@ import type { Instant } from '../../model/observation.ts';
 import type { PayloadTexts } from '../../store/observation-json.ts';
 import { usdOf } from '../../store/observation-json.ts';
 import type { StoredObservation } from '../../store/store.ts';
-import { uuidOf, uuidOfRun, uuidOfTrace } from './uuid.ts';
+import { UUID, uuidOf, uuidOfRun, uuidOfTrace } from './uuid.ts';
 
 /** The kinds of LangSmith for those of this service; any other one is a chain. */
 const RUN_TYPES: Readonly<Record<string, string>> = {
@@ -47,7 +47,8 @@ function runMembers(stored: StoredObservation, ancestors: readonly StoredObserva
     start_time: formatted(stored.startTime) ?? new Date(stored.createdAt).toISOString(),
     end_time: formatted(stored.endTime),
     status: statusOf(stored),
-    error: error === null ? null : (error.stacktrace ?? error.message ?? error.type ?? ''),
+    // An error without an argument has an empty message.
+    error: error === null ? null : error.stacktrace || error.message || error.type || '',
     tags: details?.tags ?? [],
     prompt_tokens: usage?.input_tokens ?? null,
     completion_tokens: usage?.output_tokens ?? null,
@@ -55,7 +56,8 @@ function runMembers(stored: StoredObservation, ancestors: readonly StoredObserva
     prompt_cost: usdOf(cost?.input ?? null),
     completion_cost: usdOf(cost?.output ?? null),
     total_cost: usdOf(cost?.total ?? null),
-    ...{ first_token_time: null, serialized: null, reference_example_id: null, app_path: null },
+    reference_example_id: exampleOf(stored),
+    ...{ first_token_time: null, serialized: null, app_path: null },
     ...{ child_run_ids: null, feedback_stats: null, s3_urls: null },
   };
 }
@@ -63,6 +65,12 @@ function runMembers(stored: StoredObservation, ancestors: readonly StoredObserva
 /** The type that the client sent, or the one for the kind. */
 export function runTypeOf({ external, kind }: StoredObservation): string {
   return external?.run_type ?? RUN_TYPES[kind ?? ''] ?? 'chain';
+}
+
+/** The example of a dataset that the run evaluates. The clients read it as a UUID. */
+function exampleOf({ external }: StoredObservation): string | null {
+  const example = external?.reference_example_id;
+  return example !== undefined && UUID.test(example) ? example : null;
 }
 
 function statusOf({ state, status }: StoredObservation): string {

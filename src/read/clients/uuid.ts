@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto';
 
-const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
+export const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
 const OTLP_TRACE = /^[0-9a-f]{32}$/;
 const OTLP_SPAN = /^([0-9a-f]{32}):([0-9a-f]{16})$/;
 const NO_HALF = '0'.repeat(16);

@@ -57,6 +57,24 @@ t.test('the SDK reads a run with its payloads', async (t) => {
   await t.rejects(client.readRun(uuid(99)), /404/);
 });
 
+t.test('the SDK reads the example and the error of a run of evaluate', async (t) => {
+  const { store, client, projectId } = await withTraces(t, 0);
+  const [ids, traceId] = [[10, 11].map(uuid), uuid(10)] as const;
+  const events = ids.map((id) => ({ id, trace_id: traceId, operation: 'finish', status: 'error' }));
+  const source = nativeBatch(events, { tenant: aTenant({ projectId }) });
+  const error = { message: '', type: 'CancelledError', stacktrace: null };
+  const observations = [uuid(7), 'no UUID'].map((example, index) =>
+    anObservation({
+      ...{ id: ids[index] ?? '', index, traceId, error, status: 'error' },
+      external: { reference_example_id: example },
+    }),
+  );
+  await store.traces.write({ kind: 'observations', source, observations });
+  const evaluated = { error: 'CancelledError', reference_example_id: uuid(7) };
+  t.match(await client.readRun(uuid(10)), evaluated);
+  t.match(await client.readRun(uuid(11)), { ...evaluated, reference_example_id: null });
+});
+
 t.test('the SDK lists the runs of a trace, each with its path from the root', async (t) => {
   const { client, list } = await withTraces(t, 2);
   const runs = await list({ traceId: uuid(20) });
