@@ -79,22 +79,26 @@ export async function openPostgres(
   // The server cancels first: its connection then goes on, and the error says that the statement was slow.
   const patience =
     queryTimeout + Math.min(GRACE_MS.most, Math.max(GRACE_MS.least, queryTimeout / 10));
+  const bounds = boundsOf(queryTimeout);
   const pool = new driver.Pool({
     connectionString: settings.url,
     max: settings.maxConnections,
     connectionTimeoutMillis: settings.connectTimeout,
     query_timeout: patience,
-    statement_timeout: queryTimeout,
-    idle_in_transaction_session_timeout: Math.min(LONGEST_IDLE_MS, 2 * queryTimeout),
     application_name: APPLICATION,
     keepAlive: true,
     types: driver.types,
-    // A server that does not know the parameters keeps its own. A broken connection fails its first statement.
     onConnect: async (client) => {
-      for (const text of [LIVENESS, ...(session === undefined ? [] : [session])]) {
+      const set = (text: string): Promise<unknown> => {
         const query = { text, query_timeout: settings.connectTimeout };
-        await client.query(query).catch(() => {});
-      }
+        return client.query(query);
+      };
+      // A server that does not know the parameters of liveness keeps its own, and has the time-outs nevertheless. A
+      // broken connection fails its first statement.
+      await set(`${bounds}; ${LIVENESS}`).catch((error: unknown) =>
+        isUsableAfter(error) ? set(bounds) : undefined,
+      );
+      if (session !== undefined) await set(session).catch(() => {});
     },
     ...(settings.tls === undefined ? {} : { ssl: settings.tls }),
   });
@@ -125,6 +129,12 @@ export async function openPostgres(
     outage: connections.outage,
     close: () => pool.end(),
   };
+}
+
+/** Time-outs of the server as statements: a pooler refuses a connection that names them when it begins. */
+function boundsOf(queryTimeout: number): string {
+  const idle = Math.min(LONGEST_IDLE_MS, 2 * queryTimeout);
+  return `SET statement_timeout = ${queryTimeout}; SET idle_in_transaction_session_timeout = ${idle}`;
 }
 
 /** The rest of a period that begins now, in milliseconds; at least 1, because the driver takes 0 for no limit. */

@@ -1,3 +1,4 @@
+import { type AddressInfo, connect, createServer } from 'node:net';
 import pg from 'pg';
 import t, { type Test } from 'tap';
 import type { Postgres } from '../../../../extensions/postgres/connection/pool.ts';
@@ -158,6 +159,65 @@ t.test(
     t.same(await numbers(postgres), [1], 'without a deadline each statement has the whole time');
   },
 );
+
+/** Parameters of a new connection that PgBouncer takes without a setting of its own. */
+const POOLED = ['user', 'database', 'application_name', 'client_encoding'];
+
+type Front = { readonly url: string; readonly parameters: string[] };
+
+/** An address in front of the server, which notes the parameters that connections begin with; `change` changes what is sent. */
+async function front(t: Test, url: string, change = (sent: string) => sent): Promise<Front> {
+  const { port, hostname } = new URL(url);
+  const parameters: string[] = [];
+  const listener = createServer((client) => {
+    const server = connect(Number(port), hostname);
+    for (const socket of [client, server]) socket.on('error', () => client.destroy());
+    // The length and the version have 8 bytes; then a name and its value follow each other.
+    client.once('data', (bytes: Buffer) => {
+      const texts = bytes.subarray(8).toString().split('\0');
+      parameters.push(...texts.filter((text, i) => i % 2 === 0 && text !== ''));
+    });
+    client.on('data', (bytes: Buffer) => server.write(change(bytes.toString('latin1')), 'latin1'));
+    client.on('close', () => server.destroy());
+    server.pipe(client);
+  });
+  await new Promise<void>((resolve) => listener.listen(0, '127.0.0.1', resolve));
+  t.teardown(() => listener.close());
+  const through = new URL(url);
+  through.port = `${(listener.address() as AddressInfo).port}`;
+  return { url: through.href, parameters };
+}
+
+/** The server's time-outs of a connection, in milliseconds. */
+async function timeoutsAt(url: string): Promise<Record<string, unknown>> {
+  const postgres = await openPostgres({
+    ...{ url, maxConnections: 1, connectTimeout: 1000, queryTimeout: 1500 },
+    ...{ tls: undefined, clock: systemClock, logger: recordingLogger() },
+  });
+  const { rows } = await postgres.query(
+    `SELECT name, setting FROM pg_settings
+     WHERE name IN ('statement_timeout', 'idle_in_transaction_session_timeout')`,
+  );
+  await postgres.close();
+  return Object.fromEntries(rows.map(({ name, setting }) => [String(name), setting]));
+}
+
+const TIMEOUTS = { statement_timeout: '1500', idle_in_transaction_session_timeout: '3000' };
+
+t.test('begins a connection as a pooler takes it, and has its time-outs', async (t) => {
+  const { url } = await opened(t);
+  const { url: through, parameters } = await front(t, url);
+  t.same(await timeoutsAt(through), TIMEOUTS);
+  const refused = parameters.filter((name) => !POOLED.includes(name));
+  t.same(refused, []);
+});
+
+t.test('has its time-outs at a server that does not know a parameter of liveness', async (t) => {
+  const { url } = await opened(t);
+  const change = (sent: string) => sent.replace('tcp_user_timeout', 'tcp_else_timeout');
+  const { url: through } = await front(t, url, change);
+  t.same(await timeoutsAt(through), TIMEOUTS);
+});
 
 t.test('rejects a caller that finds no free connection in time', async (t) => {
   const { postgres } = await opened(t, { maxConnections: 1, connectTimeout: 100 });
