@@ -1,5 +1,6 @@
 import type { Metrics } from '../component/component.ts';
 import { RetryableError } from '../model/errors.ts';
+import { AccessWatch } from './access-watch.ts';
 import type { DatabaseOptions } from './database.ts';
 import type { DiskHealth, OwnedDirectory } from './directory.ts';
 import { identitiesOf } from './file-identity.ts';
@@ -7,7 +8,6 @@ import type { FileWatch } from './file-watch.ts';
 import { watchFiles } from './file-watch.ts';
 import type { Opening, ThreadAccess } from './operation.ts';
 import type { ThreadEvents } from './thread-client.ts';
-import { WriteWatch } from './write-watch.ts';
 
 /** The health of a database: the disk's, and that of its files. */
 export type DatabaseHealth = {
@@ -24,7 +24,8 @@ export type DatabaseHealth = {
 export class FileCondition implements ThreadEvents {
   readonly #options: DatabaseOptions;
   readonly #directory: OwnedDirectory;
-  readonly #writes: WriteWatch;
+  readonly #writes: AccessWatch;
+  readonly #reads: AccessWatch;
   #files: FileWatch | undefined;
   #damage: string | undefined;
   /** The damage is in the file that is in use. */
@@ -36,19 +37,22 @@ export class FileCondition implements ThreadEvents {
     this.#options = options;
     this.#directory = directory;
     const { clock, logger } = options;
-    this.#writes = new WriteWatch({ file: directory.databaseFile, clock, logger });
+    const watched = { file: directory.databaseFile, clock, logger };
+    this.#writes = new AccessWatch({ ...watched, access: 'write' });
+    this.#reads = new AccessWatch({ ...watched, access: 'read' });
   }
 
   get isDamaged(): boolean {
     return this.#damage !== undefined;
   }
 
-  /** Starts to watch the files. `probe` writes to the database. */
-  watch(probe: () => Promise<unknown>): void {
+  /** Starts to watch the files. The probes write to the database, and read what every request needs. */
+  watch(probes: Readonly<Record<ThreadAccess, () => Promise<unknown>>>): void {
     const { clock, logger, onRemoved = () => undefined } = this.#options;
     const identities = identitiesOf(this.#directory.watched);
     this.#files = watchFiles({ identities, clock, logger, onRemoved });
-    this.#writes.watch(probe);
+    this.#writes.watch(probes.write);
+    this.#reads.watch(probes.read);
   }
 
   /** Logs what the opening found and changed. */
@@ -99,8 +103,8 @@ export class FileCondition implements ThreadEvents {
     this.#writes.failed(message);
   }
 
-  unreadable(message: string): void {
-    this.#writes.suspect(message);
+  unreadable(access: ThreadAccess, message: string): void {
+    (access === 'write' ? this.#writes : this.#reads).suspect(message);
   }
 
   unsynced(message: string): void {
@@ -128,11 +132,12 @@ export class FileCondition implements ThreadEvents {
 
   health(): DatabaseHealth {
     const { ready, message, details } = this.#directory.health();
-    const unwritable = this.#files?.removed ?? this.#ended?.message ?? this.#writes.trouble;
-    const shown = unwritable ?? message ?? this.#damage;
+    const unusable =
+      this.#files?.removed ?? this.#ended?.message ?? this.#writes.trouble ?? this.#reads.trouble;
+    const shown = unusable ?? message ?? this.#damage;
     return {
-      ready: ready && unwritable === undefined,
-      healthy: unwritable === undefined && !this.#isUnsound,
+      ready: ready && unusable === undefined,
+      healthy: unusable === undefined && !this.#isUnsound,
       ...(shown === undefined ? {} : { message: shown }),
       details: { ...details, damage: this.#damage ?? null },
     };
@@ -140,6 +145,7 @@ export class FileCondition implements ThreadEvents {
 
   async close(): Promise<void> {
     this.#writes.close();
+    this.#reads.close();
     await this.#files?.close();
   }
 }

@@ -3,7 +3,7 @@ import type { DatabaseHealth } from './condition.ts';
 import { FileCondition } from './condition.ts';
 import type { OwnedDirectory } from './directory.ts';
 import { markFilled, openDirectory } from './directory.ts';
-import { keepShrinking, PROBE, SHRINK, TRUNCATE_LOG } from './maintenance.ts';
+import { keepShrinking, PROBE, READ_PROBE, SHRINK, TRUNCATE_LOG } from './maintenance.ts';
 import type {
   Call,
   NameIn,
@@ -98,11 +98,19 @@ export async function openDatabase<Module extends OperationModule>(
     writer = await start('write');
     condition.opened(writer.opening);
     const { clock, idleMs = IDLE_MS } = options;
-    const reader = new ReadingThread(() => start('read'), clock, idleMs);
-    const searcher = new ReadingThread(() => start('read'), clock, idleMs);
+    const startReading = () =>
+      start('read').catch((error: unknown) => {
+        condition.unreadable('read', error instanceof Error ? error.message : String(error));
+        throw error;
+      });
+    const reader = new ReadingThread(startReading, clock, idleMs);
+    const searcher = new ReadingThread(startReading, clock, idleMs);
     await reader.start();
     const threads = { writer, reader, searcher };
-    condition.watch(() => threads.writer.call([PROBE]));
+    condition.watch({
+      write: () => threads.writer.call([PROBE]),
+      read: () => threads.reader.call([READ_PROBE]),
+    });
     return database(options, directory, condition, threads);
   } catch (error) {
     await writer?.close();

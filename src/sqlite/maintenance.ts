@@ -8,6 +8,8 @@ export const TRUNCATE_LOG = 'sqlite.truncate_log';
 
 /** Writes a page, to find whether the file takes writes. */
 export const PROBE = 'sqlite.probe';
+/** An operation of reading threads: reads what every request needs, to find whether the disk reads the file. */
+export const READ_PROBE = 'sqlite.read_probe';
 
 /** Free pages of 8 KiB that stay in the file for later growth, and the pages that one step gives back. */
 const KEPT_PAGES = 4096;
@@ -31,6 +33,15 @@ export function shrinkOperation(db: DatabaseSync): () => boolean {
 export function probeOperation(db: DatabaseSync): () => void {
   const version = db.prepare('PRAGMA user_version');
   return () => db.exec(`PRAGMA user_version = ${Number(version.get()?.user_version)}`);
+}
+
+/** Returns an operation that reads the tables without which the file must not be used. */
+export function readProbeOperation(db: DatabaseSync, essential: readonly string[]): () => void {
+  return () => {
+    for (const table of ['sqlite_schema', ...essential]) {
+      db.prepare(`SELECT count(*) FROM ${table}`).get();
+    }
+  };
 }
 
 export function returnPages(db: DatabaseSync): void {

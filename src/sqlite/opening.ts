@@ -5,7 +5,15 @@ import { DamagedDataError } from '../model/errors.ts';
 import type { FileIdentities } from './file-identity.ts';
 import { identitiesOf } from './file-identity.ts';
 import { logDamageIn } from './log-damage.ts';
-import { PROBE, probeOperation, SHRINK, shrinkOperation, TRUNCATE_LOG } from './maintenance.ts';
+import {
+  PROBE,
+  probeOperation,
+  READ_PROBE,
+  readProbeOperation,
+  SHRINK,
+  shrinkOperation,
+  TRUNCATE_LOG,
+} from './maintenance.ts';
 import type { MigratedFile } from './migrate.ts';
 import { mendVersion, migrateFile, refuseNewer } from './migrate.ts';
 import type {
@@ -164,7 +172,10 @@ function connect(module: OperationModule, data: FileData): Connected {
     const migrated = isWriting ? migrateFile(db, module.migrations) : undefined;
     const operations = isWriting
       ? { ...module.writeOperations(db), ...ownOperations(db) }
-      : module.readOperations(db);
+      : {
+          ...module.readOperations(db),
+          [READ_PROBE]: readProbeOperation(db, module.essential ?? []),
+        };
     const connection = {
       db,
       begin: prepareWide(db, isWriting ? 'BEGIN IMMEDIATE' : 'BEGIN'),

@@ -64,8 +64,8 @@ export type ThreadEvents = {
   moved?(path: string): void;
   /** A write failed because the file system refused it. */
   unwritable?(message: string): void;
-  /** A call of the thread that writes failed because the file system could not read a part of the file. */
-  unreadable?(message: string): void;
+  /** A call failed because the file system could not read a part of the file. */
+  unreadable?(access: ThreadAccess, message: string): void;
   /** A sync failed: the thread writes no more. */
   unsynced?(message: string): void;
   /** The thread ended without `close` or `kill`. */
@@ -205,6 +205,7 @@ class GroupingClient implements ThreadClient {
     const damage = message.failures?.find((failure) => isDamage(failure?.errcode));
     if (damage !== undefined) this.#events.damaged?.(damage.message);
     if (this.#access === 'write') this.#tellOfWrites(message);
+    if (message.moved === undefined && message.unsynced === undefined) this.#tellOfReads(message);
     for (let i = 0; i < group.length; i++) {
       const failure = message.failures?.[i];
       if (failure === undefined) group[i]?.resolve(message.results[i]);
@@ -222,11 +223,14 @@ class GroupingClient implements ThreadClient {
     }
     const refused = failures?.find((failure) => isUnwritable(failure?.errcode));
     if (refused !== undefined) this.#events.unwritable?.(refused.message);
+  }
+
+  #tellOfReads({ failures }: ThreadMessage & { type: 'done' }): void {
     // SQLite reports most parts of a disk that cannot be read as damage.
     const unread = failures?.find(
       (failure) => isUnreadable(failure?.errcode) || isDamage(failure?.errcode),
     );
-    if (unread !== undefined) this.#events.unreadable?.(unread.message);
+    if (unread !== undefined) this.#events.unreadable?.(this.#access, unread.message);
   }
 
   /** Rejects every call without an answer. Whether the group in flight was written is unknown. */

@@ -1,4 +1,5 @@
 /** A file of operations, for the tests of the threads that run it. */
+import { existsSync } from 'node:fs';
 import type { DatabaseSync } from 'node:sqlite';
 import type { FileMigration } from '../../../src/sqlite/migrate.ts';
 import { cell, rows } from '../../../src/sqlite/rows.ts';
@@ -10,12 +11,27 @@ export const migrations: readonly FileMigration[] = [
   },
 ];
 
+/** A file with this ending beside the database: the disk reads it for no new connection. */
+export const REFUSED = '.refused';
+
 export function readOperations(db: DatabaseSync) {
+  if (existsSync(`${db.location()}${REFUSED}`)) throw new Error('refused by the disk');
+  const prepare = db.prepare.bind(db);
   const all = rows<{ value: number }>(db, 'SELECT value FROM numbers ORDER BY value');
   return {
     all: (): number[] => all.all().map(({ value }) => value),
     blob: (size: number): { bytes: Uint8Array } => ({ bytes: new Uint8Array(size).fill(7) }),
     end: (): void => process.exit(1),
+    failWith: (errcode: number): void => {
+      throw Object.assign(new Error(`it fails with ${errcode}`), { errcode });
+    },
+    /** Fails every statement that is prepared from now on; 0 ends it. */
+    refuseReads: (errcode: number): void => {
+      db.prepare = (sql) => {
+        if (errcode === 0) return prepare(sql);
+        throw Object.assign(new Error('refused by the disk'), { errcode });
+      };
+    },
     insert: (): void => db.exec('INSERT INTO numbers VALUES (1)'),
   };
 }

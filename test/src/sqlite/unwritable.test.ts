@@ -1,11 +1,14 @@
+import { rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import type { Test } from 'tap';
 import t from 'tap';
 import { openDatabase } from '../../../src/sqlite/database.ts';
 import { fakeClock } from '../../helper/clock.ts';
 import { recordingLogger } from '../../helper/settings.ts';
-import { advanceUntil } from '../../helper/until.ts';
+import { advanceUntil, until } from '../../helper/until.ts';
+import { REFUSED } from './statements.ts';
 
-/** A disk that takes no writes for another reason than a lack of room: the health of the database names it. */
+/** A disk that takes no writes for another reason than a lack of room, or that reads nothing: the health of the database names it. */
 
 /** SQLite's extended result codes. */
 const READONLY = 8;
@@ -17,10 +20,13 @@ const IOERR_FSYNC = 1034;
 const IOERR_SHMSIZE = 4874;
 const FULL = 13;
 
+const IDLE_MS = 15_000;
+
 async function open(t: Test) {
   const [clock, logger] = [fakeClock(), recordingLogger()];
+  const directory = t.testdir({});
   const database = await openDatabase<typeof import('./statements.ts')>({
-    directory: t.testdir({}),
+    directory,
     name: 'test',
     createDirectory: true,
     minFreeBytes: 0,
@@ -30,7 +36,7 @@ async function open(t: Test) {
   });
   t.teardown(() => database.close());
   const logged = (message: string) => logger.lines.filter((line) => line.message === message);
-  return { database, clock, logged };
+  return { database, clock, logged, file: join(directory, 'test.db') };
 }
 
 for (const [name, errcode] of Object.entries({ IOERR_WRITE, READONLY })) {
@@ -162,4 +168,53 @@ t.test('asks for a restart after a failed sync', async (t) => {
   t.match(database.shortage(), { code: 'storage_failed', retryAfterMs: 5000 });
   t.equal(logged('Sync of the database failed; restart the daemon').length, 1);
   t.same(await database.read('all', []), [1], 'it can be read');
+});
+
+for (const [name, errcode] of Object.entries({ CORRUPT, IOERR_READ })) {
+  t.test(`is not ready while every read fails with ${name}`, async (t) => {
+    const { database, clock, logged } = await open(t);
+    await database.read('refuseReads', [errcode]);
+    for (let i = 0; i < 3; i++) {
+      await t.rejects(database.read('failWith', [errcode]), { code: 'storage_failed' });
+    }
+    await advanceUntil(clock, 0, () => !database.health().ready);
+    const message = /^The files cannot be read: (refused by the disk|it fails with \d+)\.$/;
+    t.match(database.health(), { healthy: false, message });
+    clock.advance(1000);
+    await database.read('all', []);
+    t.equal(database.health().ready, false, 'a probe that fails is repeated');
+    t.equal(logged('Database cannot be read; retrying').length, 1);
+    await database.read('refuseReads', [0]);
+    await advanceUntil(clock, 1000, () => database.health().ready);
+    t.equal(logged('Database can be read again').length, 1);
+  });
+
+  t.test(`is ready beside a read that fails with ${name}`, async (t) => {
+    const { database } = await open(t);
+    for (let i = 0; i < 3; i++) {
+      await t.rejects(database.read('failWith', [errcode]), { code: 'storage_failed' });
+      await database.read('all', []);
+      t.equal(database.health().ready, true);
+    }
+  });
+}
+
+const isNoError = () => false;
+const isOfDisk = (error: Error) => /refused by the disk/.test(error.message);
+
+t.test('is not ready while no connection can read the file', async (t) => {
+  const { database, clock, file } = await open(t);
+  writeFileSync(`${file}${REFUSED}`, '');
+  await t.rejects(database.search('all', []), { message: /refused by the disk/ });
+  t.equal(database.health().ready, true, 'another connection reads it');
+  const isRefused = () => database.read('all', []).then(isNoError, isOfDisk);
+  await until(() => {
+    for (let i = 0; i < 2; i++) clock.advance(IDLE_MS);
+    return isRefused();
+  });
+  await advanceUntil(clock, 0, () => !database.health().ready);
+  t.match(database.health(), { message: /^The files cannot be read: .*refused by the disk/ });
+  rmSync(`${file}${REFUSED}`);
+  await advanceUntil(clock, 1000, () => database.health().ready);
+  t.same(await database.read('all', []), []);
 });

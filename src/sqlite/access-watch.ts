@@ -1,22 +1,37 @@
 import type { Clock, Logger } from '../component/component.ts';
 import { RetryableError } from '../model/errors.ts';
+import type { ThreadAccess } from './operation.ts';
 
-/** The pause between two probes of a file whose writes fail. */
+/** The pause between two probes of a file whose writes, or reads, fail. */
 const PROBE_MS = 1000;
+const WORDS = {
+  write: {
+    trouble: 'The files cannot be written',
+    failed: 'Database cannot be written; retrying',
+    succeeded: 'Database can be written again',
+  },
+  read: {
+    trouble: 'The files cannot be read',
+    failed: 'Database cannot be read; retrying',
+    succeeded: 'Database can be read again',
+  },
+} as const;
 
-type WriteWatchOptions = {
+type AccessWatchOptions = {
   readonly file: string;
+  readonly access: ThreadAccess;
   readonly clock: Clock;
   readonly logger: Logger;
 };
 
 /**
- * Knows whether the writes of a database reach its files. A file that takes no writes is probed until it does: a service that is not ready
- * gets no requests, so no other write may come.
+ * Knows whether the writes, or the reads, of a database reach its files. A file that refuses them is probed until it takes them: a service
+ * that is not ready gets no requests, so no other write or read may come.
  */
-export class WriteWatch {
-  readonly #options: WriteWatchOptions;
-  /** Writes a page and syncs it. */
+export class AccessWatch {
+  readonly #options: AccessWatchOptions;
+  readonly #words: (typeof WORDS)[ThreadAccess];
+  /** Writes a page and syncs it, or reads what every request needs. */
   #probe: (() => Promise<unknown>) | undefined;
   #failure: string | undefined;
   #unsynced: string | undefined;
@@ -24,16 +39,17 @@ export class WriteWatch {
   #isClosed = false;
   #cancel = (): void => {};
 
-  constructor(options: WriteWatchOptions) {
+  constructor(options: AccessWatchOptions) {
     this.#options = options;
+    this.#words = WORDS[options.access];
   }
 
-  /** A sentence on the failure; undefined while writes succeed. */
+  /** A sentence on the failure; undefined while the file takes them. */
   get trouble(): string | undefined {
     if (this.#unsynced !== undefined) {
       return `A sync of the files failed (${this.#unsynced}): restart the daemon.`;
     }
-    return this.#failure && `The files cannot be written: ${this.#failure}.`;
+    return this.#failure && `${this.#words.trouble}: ${this.#failure}.`;
   }
 
   /** The reason why no write can succeed in this process. */
@@ -43,7 +59,7 @@ export class WriteWatch {
     return new RetryableError('storage_failed', message, { retryAfterMs: 5000 });
   }
 
-  /** Starts to probe when a write has failed. */
+  /** Starts to probe when one has failed. */
   watch(probe: () => Promise<unknown>): void {
     this.#probe = probe;
     if (this.#failure !== undefined) this.#probeLater();
@@ -53,12 +69,12 @@ export class WriteWatch {
     if (this.#failure !== undefined || this.#isClosed) return;
     this.#failure = message;
     const { file, logger } = this.#options;
-    logger.error({ file, err: message }, 'Database cannot be written; retrying');
+    logger.error({ file, err: message }, this.#words.failed);
     this.#probeLater();
   }
 
   /**
-   * A write failed because the disk could not read a part of the file. A probe tells a failing disk from a part that only some calls need.
+   * A call failed because the disk could not read a part of the file. A probe tells a failing disk from a part that only some calls need.
    */
   suspect(message: string): void {
     const probe = this.#probe;
@@ -97,7 +113,7 @@ export class WriteWatch {
   #succeeded(): void {
     if (this.#isClosed) return;
     this.#failure = undefined;
-    this.#options.logger.info({ file: this.#options.file }, 'Database can be written again');
+    this.#options.logger.info({ file: this.#options.file }, this.#words.succeeded);
   }
 
   close(): void {
