@@ -1,9 +1,11 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import {
+  closeSync,
   existsSync,
   mkdirSync,
   mkdtempSync,
+  openSync,
   readdirSync,
   readFileSync,
   rmSync,
@@ -379,17 +381,19 @@ t.test('a command to a daemon that starts or stops waits for it', async (t) => {
     err: /^error: no daemon runs with/,
   });
 
-  // As daemons that were killed, also in another container, where this process has their number; then one that does not end.
-  for (const killed of [999_999_999, process.pid]) {
+  // As daemons that were killed, also in another container, where this process or its parent has their number; then one that does not end.
+  for (const killed of [999_999_999, process.pid, process.ppid]) {
     writeFileSync(pid, String(killed));
     t.match(await cli(cwd, ['reload']), { status: 1, err: /^error: no daemon runs with/ });
   }
-  writeFileSync(pid, String(process.ppid));
+  const lock = openSync(join(cwd, 'data', 'store.lock'), 'r');
+  const owner = spawn('sleep', ['600'], { stdio: ['ignore', 'ignore', 'ignore', lock] });
+  t.teardown(() => owner.kill());
+  closeSync(lock);
+  writeFileSync(pid, String(owner.pid));
   t.match(await cli(cwd, ['reload']), {
     status: 1,
-    err: new RegExp(
-      `^error: the process ${process.ppid} has the data directory \\S+ and answers no`,
-    ),
+    err: new RegExp(`^error: the process ${owner.pid} has the data directory \\S+ and answers no`),
   });
 });
 
