@@ -15,6 +15,7 @@ import {
   removeProjectStep,
 } from './batches/purge.ts';
 import type { PostgresConfig } from './config.ts';
+import { DATABASE_NOW } from './connection/database-clock.ts';
 import type { Postgres } from './connection/pool.ts';
 import type { PostgresClient } from './connection/statement.ts';
 import { rows } from './connection/statement.ts';
@@ -44,6 +45,8 @@ const ATTACHMENTS_MS = 3_600_000;
  * which costs next to nothing.
  */
 const FREE_MS = 26 * 3_600_000;
+/** A process removes nothing because of its age while its clock is further ahead of the database's: a wrong clock would remove everything. */
+const MOST_AHEAD_MS = 3_600_000;
 /** The pause between two steps, for transactions that clients wait for. */
 const PAUSE_MS = 5;
 /** Rows that one step removes. */
@@ -122,6 +125,7 @@ class Keeper {
   #sweptAttachmentsAt: number | undefined;
   /** Whether expired traces and free batches have time to go with their partition. */
   #waitsForPartitions = true;
+  #wasAhead = false;
 
   constructor(parts: PostgresHousekeepingParts) {
     this.#parts = parts;
@@ -140,6 +144,7 @@ class Keeper {
     yield* repeat(() => counters.endOverdue(database));
     yield* this.#removeDeleted(database);
     const now = clock.now();
+    if (await this.#isAhead(database, now)) return;
     const arePartitionsDue = isDue(this.#partitionedAt, PARTITIONS_MS, now);
     if (arePartitionsDue) {
       // Noted first: a failure must not keep the following steps from running next time.
@@ -162,6 +167,18 @@ class Keeper {
     yield* repeat(() => forgetErasedStep(database, now));
     await database.query('DELETE FROM erasure_blocks WHERE until <= $1', [now]);
     yield* this.#removeFreeBatches(database);
+  }
+
+  /** Whether the time by which data expires is wrong: by the clock of the database, which all processes share, it is in the future. */
+  async #isAhead(database: Database, now: number): Promise<boolean> {
+    const [found] = await rows<{ now: number }>(database, `SELECT ${DATABASE_NOW} AS now`);
+    const aheadMs = now - (found?.now ?? now);
+    const isAhead = aheadMs > MOST_AHEAD_MS;
+    if (isAhead && !this.#wasAhead) {
+      this.#parts.logger.error({ aheadMs }, 'Clock is ahead of that of Postgres; no data expires');
+    }
+    this.#wasAhead = isAhead;
+    return isAhead;
   }
 
   /** Creates partitions, and drops those of which all traces are expired. */

@@ -334,6 +334,8 @@ t.test('removes all data of a deleted project, and no other', async (t) => {
 
 t.test('removes data past its retention, and whole partitions of batches', async (t) => {
   const place = await postgresPlace(t, server);
+  // By the clock of the database no time of this test is in the future.
+  place.clock.set(place.clock.now() - 1000 * DAY);
   const { store, finish, close, postgres } = await place.open();
   t.teardown(close);
   const [project] = await store.projects.list();
@@ -382,5 +384,32 @@ t.test(
     t.equal(await walk(), 3, 'the replayed dead letter is before the place where the walk begins');
     clock.set(clock.now() + DAY);
     t.equal(await walk(), 2, 'the daily walk over all batches finds it');
+  },
+);
+
+t.test(
+  'removes nothing that is old by a clock that is ahead of that of the database',
+  async (t) => {
+    const place = await postgresPlace(t, server);
+    const { clock, logger } = place;
+    const now = Date.now();
+    clock.set(now);
+    const opened = await place.open();
+    t.teardown(() => opened.close());
+    const { projects, traces } = opened.store;
+    const { id: projectId, organizationId } = await projects.create('kept');
+    const tenant = aTenant({ projectId, organizationId });
+    await traces.write(batchWith([anObservation()], at(now - 10 * DAY, { tenant })));
+    const kept = async () => (await traces.listTraces(projectId, { limit: 9 })).items.length;
+    clock.set(now + 500 * DAY);
+    await opened.finish();
+    clock.set(now);
+    t.equal(await kept(), 1);
+    const said = logger.lines.filter(({ message }) => message.startsWith('Clock is ahead'));
+    t.match(said, [{ level: 'error', fields: { aheadMs: Number } }]);
+    await projects.update(projectId, { retentionDays: 9 });
+    await opened.finish();
+    await projects.update(projectId, { retentionDays: 20 });
+    t.equal(await kept(), 0, 'by the right clock it expires');
   },
 );
