@@ -42,8 +42,10 @@ export function GroupList<P extends GroupPage, R extends Row>(props: Props<P, R>
   const hasRange = !isReversed(range, Date.now());
   const isValid = mistakeOf(text) === undefined && hasRange;
   const key = JSON.stringify([title, id, text, rangeKey(range)]);
-  const list = usePages(isValid ? key : undefined, (cursor, signal) =>
-    load(id, { q: text, from, to, limit: PAGE, cursor }, signal),
+  const list = usePages(
+    isValid ? key : undefined,
+    (cursor, signal) => load(id, { q: text, from, to, limit: PAGE, cursor }, signal),
+    { goesOn: (page) => rowsOf(page).length > 0 },
   );
   const rows = hasRange ? list.pages?.flatMap((page) => rowsOf(page)) : undefined;
   const hasRows = (rows?.length ?? 0) > 0 || (rows !== undefined && list.hasMore);

@@ -5,16 +5,19 @@ import type { Pages } from '../state/pages.ts';
 import { Time } from './time.tsx';
 
 type Props = {
-  readonly list: Pick<Pages<unknown>, 'hasMore' | 'isLoading' | 'failure' | 'searchedTo' | 'more'>;
+  readonly list: Pick<
+    Pages<unknown>,
+    'hasMore' | 'isLoading' | 'failure' | 'searchedTo' | 'isPaused' | 'more'
+  >;
   /** The end of the list: `No further traces`. */
   readonly end: string;
 };
 
 /** Below the rows of a list: reads the next page when it comes into view, and says how far a search went. */
 export function ListEnd({ list, end }: Props): JSX.Element {
-  const { hasMore, isLoading, failure, searchedTo, more } = list;
-  // After a failure, and after a search that ended early, a person asks for the next page.
-  const isAutomatic = hasMore && !isLoading && failure === undefined && searchedTo === undefined;
+  const { hasMore, isLoading, failure, searchedTo, isPaused, more } = list;
+  // After a failure, and after a search that found nothing in its time, a person asks for the next page.
+  const isAutomatic = hasMore && !isLoading && failure === undefined && !isPaused;
   const place = useRef<HTMLDivElement>(null);
   useEffect(() => {
     const element = place.current;
@@ -34,7 +37,7 @@ export function ListEnd({ list, end }: Props): JSX.Element {
         </span>
       )}
       <button type="button" disabled={isLoading} onClick={more}>
-        {isLoading ? 'Loading…' : searchedTo === undefined ? 'More' : 'Continue'}
+        {isLoading ? 'Loading…' : isPaused ? 'Continue' : 'More'}
       </button>
     </div>
   );

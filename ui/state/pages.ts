@@ -23,6 +23,8 @@ export type Pages<T> = {
   /** The pages are those of the former key. */
   readonly isStale: boolean;
   readonly searchedTo: string | undefined;
+  /** The search ended early, and goes on when a person asks for the next page. */
+  readonly isPaused: boolean;
   readonly hasMore: boolean;
   more(): void;
   reload(): void;
@@ -34,11 +36,20 @@ export type Pages<T> = {
 type Batch<T> = { readonly pages: readonly T[]; readonly load: Load<T> };
 type Load<T> = (cursor: string | undefined, signal: AbortSignal) => Promise<T>;
 
+type Options<T> = {
+  /** Whether a page that ended early found enough for the next one to follow it without a person. */
+  readonly goesOn?: (page: T) => boolean;
+};
+
 /**
  * Reads a list page by page, and from its beginning when `key` changes. A key of undefined reads nothing. A reload reads as many
  * pages again as there are. Back and Forward show the pages that the entry of the history had.
  */
-export function usePages<T extends Page>(key: string | undefined, load: Load<T>): Pages<T> {
+export function usePages<T extends Page>(
+  key: string | undefined,
+  load: Load<T>,
+  { goesOn }: Options<T> = {},
+): Pages<T> {
   const here = entry.value;
   const name = `pages ${key}`;
   const shown = useRef<{ readonly key: string | undefined; readonly count: number }>(undefined);
@@ -94,6 +105,7 @@ export function usePages<T extends Page>(key: string | undefined, load: Load<T>)
     isLoading: first.isLoading || later.isLoading === true,
     isStale: first.isStale,
     searchedTo: last?.partial === true ? (last.searched_to ?? undefined) : undefined,
+    isPaused: last?.partial === true && goesOn?.(last) !== true,
     hasMore: typeof last?.next_cursor === 'string',
     more: () => void more(),
     reload: first.reload,

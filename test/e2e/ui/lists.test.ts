@@ -835,6 +835,48 @@ t.test('asks for a page that failed only when a person does', async (t) => {
   await ui.check(t, 'the whole list');
 });
 
+t.test('goes on after a page that ended early, until one found nothing', async (t) => {
+  type Page = Record<'traces' | 'sessions', object[]>;
+  const lists = [
+    { path: '/traces?q=name:many*', of: 'traces', request: /\/api\/.*\/traces\?/, row: 'row' },
+    {
+      path: '/sessions?q=name:many*',
+      of: 'sessions',
+      request: /\/api\/.*\/sessions\?/,
+      row: 'link',
+    },
+  ] as const;
+  for (const { path, of, request, row } of lists) {
+    let asked = 0;
+    const early = { partial: true, searched_to: new Date(Date.now() - HOUR).toISOString() };
+    // Two pages with a row and a cursor, then one without a row, then the real rest of the list.
+    await page.route(request, async (route) => {
+      asked += 1;
+      if (asked > 3) return route.continue();
+      const url = new URL(route.request().url());
+      url.searchParams.set('limit', '1');
+      const response = await route.fetch({ url: url.href });
+      const answer = (await response.json()) as Page;
+      const cursor = url.searchParams.get('cursor');
+      const empty = { [of]: [], next_cursor: cursor };
+      return route.fulfill({ json: { ...answer, ...early, ...(asked === 3 ? empty : {}) } });
+    });
+    await ui.open(path);
+    const further = page.locator('.list-end').getByRole('button', { name: 'Continue' });
+    await further.waitFor();
+    await page.getByText('Searched back to').waitFor();
+    // Frames in which an observer of the end of the list would have called back.
+    await page.evaluate(FRAMES);
+    t.equal(asked, 3, 'a page without a row waits for a person');
+    const shown = page.getByRole(row).filter({ hasText: /many/ });
+    t.equal(await shown.count(), 2);
+    await ui.check(t, `${of} of a search that paused`);
+    await further.click();
+    await shown.nth(51).waitFor();
+    await page.unrouteAll();
+  }
+});
+
 t.test('shows the message of the daemon and a retry when it fails', async (t) => {
   await page.route('**/traces?**', (route) => route.fulfill(REFUSAL));
   await ui.open('/traces');

@@ -42,6 +42,7 @@ export function Recent({ of, keys }: Props): JSX.Element | null {
     )
     .filter(isWanted);
   const isFiltered = code !== null || key !== null;
+  const pausedTo = pausedAt(list.pages ?? [], isWanted);
   if (entries === undefined || (entries.length === 0 && !list.hasMore && !isFiltered)) {
     const { failure, retry } = list;
     return failure === undefined ? null : <Failure failure={failure} retry={retry} />;
@@ -106,7 +107,7 @@ export function Recent({ of, keys }: Props): JSX.Element | null {
       />
       {list.failure !== undefined && <Failure failure={list.failure} retry={list.retry} />}
       <ListEnd
-        list={{ ...list, searchedTo: pausedAt(list.pages ?? [], isWanted) }}
+        list={{ ...list, searchedTo: pausedTo, isPaused: pausedTo !== undefined }}
         end="No further rejections"
       />
     </section>

@@ -15,6 +15,16 @@ export type Change = {
   readonly trace: Trace | undefined;
 };
 
+type Listing = { readonly isByTime: boolean; readonly limit: number };
+
+/**
+ * Whether the next page may follow one that ended early with so many traces, without a person. A list by a value is in parts then, and
+ * only the last page of a part is short: the next part begins the order again, and a person should see where.
+ */
+export function goesOn(found: number, { isByTime, limit }: Listing): boolean {
+  return isByTime ? found > 0 : found >= limit;
+}
+
 /** Changes of a list, each trace once, the newest one last. */
 export type Changes = {
   readonly kept: readonly Change[];

@@ -10,7 +10,7 @@ import { isReversed, rangeKey } from '../../state/range.ts';
 import { hasTermOn, mistakeOf } from '../../state/terms.ts';
 import { useIsVisible } from '../../state/visible.ts';
 import type { Change, Changes } from './list.ts';
-import { gathered, joined, NO_CHANGES, withChanged, withoutOlder } from './list.ts';
+import { gathered, goesOn, joined, NO_CHANGES, withChanged, withoutOlder } from './list.ts';
 
 export type Asked = {
   readonly project: string;
@@ -37,12 +37,16 @@ export function useTraces(asked: Asked, isLive: boolean): TraceList {
   const { project, query, range, sort, order } = asked;
   const isValid = mistakeOf(query) === undefined && !isReversed(range, Date.now());
   const key = isValid ? keyOf(asked) : undefined;
-  const { pages, ...list } = usePages(key, async (cursor, signal) => {
-    const { from, to } = range;
-    const since = lastChange;
-    const asked = { q: query, from, to, sort, order, limit: PAGE, cursor };
-    return { ...(await readTraces(project, asked, signal)), since };
-  });
+  const { pages, ...list } = usePages(
+    key,
+    async (cursor, signal) => {
+      const { from, to } = range;
+      const since = lastChange;
+      const asked = { q: query, from, to, sort, order, limit: PAGE, cursor };
+      return { ...(await readTraces(project, asked, signal)), since };
+    },
+    { goesOn: ({ traces }) => goesOn(traces.length, { isByTime: sort === 'start', limit: PAGE }) },
+  );
   const [changes, setChanges] = useState<Changes>(NO_CHANGES);
   const [isBroken, setBroken] = useState(false);
   // The daemon refuses the stream of a list that it refused, too. A retry that succeeds opens the stream again.

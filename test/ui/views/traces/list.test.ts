@@ -15,6 +15,7 @@ import { columnsOf, leastWidth, toggleColumn } from '../../../../ui/views/traces
 import type { Change, Changes } from '../../../../ui/views/traces/list.ts';
 import {
   gathered,
+  goesOn,
   joined,
   NO_CHANGES,
   withChanged,
@@ -264,4 +265,16 @@ t.test('reads the columns of an address, in the order of the table', async (t) =
   t.equal(toggleColumn(columnsOf('name'), 'cost'), 'name,cost');
   t.equal(toggleColumn(columnsOf('name'), 'name'), 'name');
   t.ok(leastWidth(columnsOf('input,output')) >= 200);
+});
+
+t.test('a search that ended early goes on if it found a trace', async (t) => {
+  const byTime = { isByTime: true, limit: 50 };
+  t.equal(goesOn(0, byTime), false);
+  t.equal(goesOn(1, byTime), true);
+});
+
+t.test('a list by a value waits at the end of a part of it', async (t) => {
+  const byValue = { isByTime: false, limit: 50 };
+  t.equal(goesOn(49, byValue), false);
+  t.equal(goesOn(50, byValue), true);
 });
