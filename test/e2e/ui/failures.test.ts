@@ -56,6 +56,35 @@ t.test('says that a change failed whose dialog was closed before', async (t) => 
   t.pass('the failure shows beside the page');
 });
 
+t.test('says that the keys of a project to delete are not counted', async (t) => {
+  await ui.admin('POST', '/projects', { name: 'to delete' });
+  await ui.open('/settings/projects');
+  await page.route('**/api/v1/projects/*/keys', (route) =>
+    route.fulfill({ status: 503, json: { code: 'unavailable', message: 'Not now.' } }),
+  );
+  const row = page.getByRole('row').filter({ hasText: 'to delete' });
+  await row.getByRole('button', { name: 'Delete' }).click();
+  await dialog.getByText('Not now.').waitFor();
+  await page.unrouteAll();
+  await dialog.getByRole('button', { name: 'Retry' }).click();
+  await dialog.getByText('0 API keys').waitFor();
+  t.equal(await dialog.getByRole('alert').count(), 0);
+  await page.keyboard.press('Escape');
+});
+
+t.test('says that the first page cannot see what was refused', async (t) => {
+  ui.provoked.add(403);
+  await page.route(/\/rejections\b/, (route) =>
+    route.fulfill({ status: 403, json: { code: 'forbidden', message: 'Not for you.' } }),
+  );
+  await ui.open('/start');
+  await alert('Not for you.').waitFor();
+  await page.unrouteAll();
+  await alert('Not for you.').getByRole('button', { name: 'Retry' }).click();
+  await alert('Not for you.').waitFor({ state: 'detached' });
+  t.pass('the answer is there after a retry');
+});
+
 t.test('says that the project of a page was deleted', async (t) => {
   const { id } = await ui.admin<Project>('POST', '/projects', { name: 'short-lived' });
   await ui.open(`/settings/keys?project=${id}`);

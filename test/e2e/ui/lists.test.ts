@@ -877,6 +877,38 @@ t.test('goes on after a page that ended early, until one found nothing', async (
   }
 });
 
+t.test('says that counts failed, and counts again', async (t) => {
+  ui.provoked.add(503);
+  await page.route(/\/(stats|facets)\?/, (route) => route.fulfill(REFUSAL));
+  await ui.open('/traces?q=name:beta');
+  await rows().filter({ hasText: 'beta' }).waitFor();
+  const places = [
+    page.getByRole('figure', { name: 'Traces over time' }),
+    page.getByRole('region', { name: 'Filters' }).getByRole('group').filter({ hasText: 'Name' }),
+  ];
+  for (const place of places) await place.getByText('The store is away.').waitFor();
+  await ui.check(t, 'counts that failed');
+  await onPhone(page, () => ui.check(t, 'counts that failed on a phone'));
+  await page.unrouteAll();
+  for (const place of places) await place.getByRole('button', { name: 'Count again' }).click();
+  await places[0]?.locator('figcaption').getByText('1 trace').waitFor();
+  await places[1]?.getByRole('button', { name: 'beta 1' }).waitFor();
+});
+
+t.test('says that the times to the first token failed, and reads them again', async (t) => {
+  ui.provoked.add(503);
+  await page.route(/\/traces\?.*has%3Attft/, (route) => route.fulfill(REFUSAL));
+  await ui.open('/dashboard');
+  const alert = page.getByRole('alert').filter({ hasText: 'The store is away.' });
+  await alert.waitFor();
+  await page.getByRole('heading', { name: 'Time to first token' }).waitFor();
+  await ui.check(t, 'a chart that failed');
+  await page.unrouteAll();
+  await alert.getByRole('button', { name: 'Retry' }).click();
+  await page.getByRole('figure', { name: 'Time to first token by time' }).waitFor();
+  t.equal(await alert.count(), 0);
+});
+
 t.test('shows the message of the daemon and a retry when it fails', async (t) => {
   await page.route('**/traces?**', (route) => route.fulfill(REFUSAL));
   await ui.open('/traces');

@@ -3,6 +3,7 @@ import { useState } from 'preact/hooks';
 import { ApiFailure, at, get, send } from '../../api/client.ts';
 import type { Keys, Project, ProjectChange } from '../../api/types.ts';
 import { Confirm } from '../../parts/confirm.tsx';
+import { Failure } from '../../parts/failure.tsx';
 import { grouped } from '../../parts/format.ts';
 import { chooseProject, loadProjects, project, projects } from '../../state/projects.ts';
 import { useResource } from '../../state/resource.ts';
@@ -129,8 +130,10 @@ function limitOf(text: string, field: string): number | null {
 }
 
 export function DeleteProject({ of, onClose }: OfProject): JSX.Element {
-  const keys = useResource(of.id, (signal) => get<Keys>(at`/projects/${of.id}/keys`, { signal }))
-    .data?.keys;
+  const { data, failure, reload } = useResource(of.id, (signal) =>
+    get<Keys>(at`/projects/${of.id}/keys`, { signal }),
+  );
+  const keys = data?.keys;
   const active = keys?.filter(({ revoked_at }) => revoked_at === null).length;
   const run = async (): Promise<void> => {
     const isCurrent = project.value?.id === of.id;
@@ -154,13 +157,14 @@ export function DeleteProject({ of, onClose }: OfProject): JSX.Element {
       </p>
       <ul class="losses">
         <li>
-          <strong>{keys === undefined ? '…' : counted(keys.length, 'API key')}</strong>
+          <strong>{keys === undefined ? 'All API keys' : counted(keys.length, 'API key')}</strong>
           {active !== undefined && active > 0 && `, ${grouped(active)} of them in use or usable`}
         </li>
         <li>
           <strong>{counted(of.retained_traces, 'retained trace')}</strong> with all payloads
         </li>
       </ul>
+      {failure !== undefined && <Failure failure={failure} retry={reload} />}
       <p class="muted">Its usage of this month stays counted.</p>
     </Confirm>
   );

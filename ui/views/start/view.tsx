@@ -3,6 +3,7 @@ import { useEffect, useRef, useState } from 'preact/hooks';
 import { at, get, send } from '../../api/client.ts';
 import type { CreatedKey, Project, Rejections, Trace } from '../../api/types.ts';
 import { Empty } from '../../parts/empty.tsx';
+import { Failure } from '../../parts/failure.tsx';
 import { Icon } from '../../parts/icon.tsx';
 import { Link } from '../../parts/link.tsx';
 import { NewKey } from '../../parts/new-key.tsx';
@@ -151,7 +152,7 @@ function Waiting({ isFirst, isListening, isOpening, traces }: WaitingProps): JSX
 
 /** A refused request shows no trace: this says why. */
 function Refused({ projectId }: { readonly projectId: string }): JSX.Element | null {
-  const { data } = useResource(
+  const { data, failure, reload } = useResource(
     projectId,
     (signal) =>
       get<Rejections>(at`/projects/${projectId}/rejections`, { query: { limit: 3 }, signal }),
@@ -161,6 +162,7 @@ function Refused({ projectId }: { readonly projectId: string }): JSX.Element | n
   const since = useRef<string | undefined>(undefined);
   if (data !== undefined) since.current ??= data.rejections[0]?.at ?? '';
   const recent = data?.rejections.filter(({ at: time }) => time > (since.current ?? '')) ?? [];
+  if (failure !== undefined) return <Failure failure={failure} retry={reload} />;
   if (recent.length === 0) return null;
   return (
     <div class="start-refused" role="alert">

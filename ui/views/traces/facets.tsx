@@ -7,6 +7,7 @@ import type { Range } from '../../state/range.ts';
 import { isMuchLonger, rangeKey, shortTime } from '../../state/range.ts';
 import { useResource } from '../../state/resource.ts';
 import { toggleValue, valuesIn } from '../../state/terms.ts';
+import { CountFailure } from './count-failure.tsx';
 
 type Props = {
   readonly project: string;
@@ -61,7 +62,7 @@ function Facet(props: FacetProps): JSX.Element {
   const [limit, setLimit] = useState(FEW);
   // The values beside a chosen one count too: a click on one of them adds it.
   const others = [...chosen].reduce((text, value) => toggleValue(text, field, value), query);
-  const { data, failure, isLoading } = useResource(
+  const { data, failure, isLoading, reload } = useResource(
     isOpen ? [project, field, others, rangeKey(range), limit].join(' ') : undefined,
     (signal) => {
       // Without a beginning, the daemon takes the last 30 days.
@@ -77,7 +78,11 @@ function Facet(props: FacetProps): JSX.Element {
       <summary>
         {label} {chosen.size > 0 && <span class="badge">{chosen.size}</span>}
       </summary>
-      {failure !== undefined && <p class="bad">{failure.message}</p>}
+      {failure !== undefined && (
+        <p class="bad">
+          <CountFailure failure={failure} retry={reload} />
+        </p>
+      )}
       {isLoading && data === undefined && <p class="muted">…</p>}
       {data !== undefined && listed.length + missing.length === 0 && <p class="muted">No values</p>}
       <ul>

@@ -10,6 +10,7 @@ import { barsOf, countedIn, rangeKey, STEP_MS, shortTime } from '../../state/ran
 import { useResource } from '../../state/resource.ts';
 import type { Bar } from './bars.ts';
 import { barsIn, selectionOf } from './bars.ts';
+import { CountFailure } from './count-failure.tsx';
 
 type Props = {
   readonly project: string;
@@ -24,7 +25,7 @@ const HEIGHT = 56;
 
 /** Traces by time, failed ones apart. Dragging over the bars, or the keyboard, selects a range. */
 export function Histogram({ project, query, range, every, onSelect }: Props): JSX.Element {
-  const { data, failure, isStale } = useResource(
+  const { data, failure, isStale, reload } = useResource(
     [project, query, rangeKey(range)].join(' '),
     async (signal) => {
       const span = barsOf(range, Date.now());
@@ -45,7 +46,7 @@ export function Histogram({ project, query, range, every, onSelect }: Props): JS
   return (
     <figure class={isStale ? 'histogram is-loading' : 'histogram'} aria-label="Traces over time">
       <figcaption class="muted">
-        {failure?.message}
+        {failure !== undefined && <CountFailure failure={failure} retry={reload} />}
         {failure === undefined && named === undefined && said(data, total, failed)}
         {/* One line, or two that a phone has room for: the bars stay below a pointer that drags. */}
         {failure === undefined && named !== undefined && (
