@@ -15,6 +15,7 @@ import { clientTls } from '../src/schema/client-tls.ts';
 import { serverTls } from '../src/schema/server-tls.ts';
 import { QUEUE_MIGRATIONS } from '../src/sqlite/queue/migrations/index.ts';
 import { plans } from '../src/tenancy/plans.ts';
+import { commandReference, commonOptions } from './cli.ts';
 import { conventionTables } from './conventions.ts';
 import { fieldTable, schemaFields } from './fields.ts';
 import { httpRequests, httpShapes } from './http-api.ts';
@@ -41,6 +42,8 @@ const PARTS: Readonly<Record<string, (file: string) => string>> = {
   'table versions': versionTable,
   'http requests': httpRequests,
   'http shapes': httpShapes,
+  commands: commandReference,
+  'common options': commonOptions,
 };
 
 /** Every file with a generated part, as it is and as it should be. */
