@@ -85,6 +85,19 @@ t.test('says that the first page cannot see what was refused', async (t) => {
   t.pass('the answer is there after a retry');
 });
 
+t.test('says no health of components while the daemon does not answer', async (t) => {
+  const healthy = page.getByText('Every component is healthy.');
+  await ui.open('/pipelines');
+  await healthy.waitFor();
+  await page.route('**/api/v1/pipelines', (route) =>
+    route.fulfill({ status: 503, json: { code: 'unavailable', message: 'Not now.' } }),
+  );
+  await alert('Not now.').waitFor();
+  t.equal(await healthy.count(), 0);
+  await page.unrouteAll();
+  await healthy.waitFor();
+});
+
 t.test('says that the project of a page was deleted', async (t) => {
   const { id } = await ui.admin<Project>('POST', '/projects', { name: 'short-lived' });
   await ui.open(`/settings/keys?project=${id}`);

@@ -49,7 +49,8 @@ export function View(): JSX.Element {
       {data === undefined && failure === undefined && <Loading />}
       {data !== undefined && (
         <div class="pipelines">
-          <Troubles data={data} />
+          {/* What the daemon said before is no health of a daemon that does not answer. */}
+          {failure === undefined && <Troubles data={data} />}
           {data.nodes.length === 0 ? (
             <Empty title="No pipeline runs" />
           ) : (
