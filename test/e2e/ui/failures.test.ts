@@ -36,6 +36,31 @@ t.test('a page whose code cannot load keeps the address until the daemon answers
   t.match(page.url(), /\/users$/);
 });
 
+t.test('a page whose scripts are on their way says that it loads', async (t) => {
+  // Those of the test whose daemon was away.
+  ui.errors.length = 0;
+  let answer = (): void => {};
+  const arrived = new Promise<void>((resolve) => {
+    answer = resolve;
+  });
+  await page.route('**/assets/*.js', async (route) => {
+    await arrived;
+    await route.continue();
+  });
+  await page.goto(`${ui.daemon.adminBase}/users`, { waitUntil: 'commit' });
+  const loading = page.getByRole('status').filter({ hasText: 'Loading' });
+  await loading.waitFor();
+  answer();
+  await heading('Users').waitFor();
+  await loading.waitFor({ state: 'detached' });
+  const parts = page.locator('#app > *');
+  t.same(await parts.evaluateAll((all) => all.map(({ className }) => className)), [
+    'frame',
+    'toasts',
+  ]);
+  await ui.check(t, 'a page that was slow to load');
+});
+
 t.test('says that a change failed whose dialog was closed before', async (t) => {
   await ui.open('/settings/keys');
   let answer = (): void => {};
