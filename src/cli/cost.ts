@@ -35,6 +35,7 @@ export function addCost(program: Command, terminal: Terminal) {
       'after',
       `
 The running daemon does the work in the background, in small steps, and goes on if this command ends.
+The amounts are the sums of the observations whose cost changes, in USD.
 
 Examples:
   tracectl cost recompute --config config/embedded.yaml --from 2026-01-01 --dry-run
@@ -56,19 +57,38 @@ async function recompute(options: RecomputeOptions, terminal: Terminal): Promise
   const args = given({ from, to, project, dry_run: dryRun });
   const answer = await carryOut('cost.recompute', args, options, terminal, repeats);
   const { observations, changed, cost_before, cost_after } = answer as Recomputation;
-  const result = {
+  const result: Result = {
     observations,
     changed,
     cost_before: usd(cost_before),
     cost_after: usd(cost_after),
     dry_run: dryRun === true,
   };
-  print(result, options, terminal, () => {
-    const verb = dryRun === true ? 'would change' : 'changed';
-    const sums = `${result.cost_before} to ${result.cost_after} USD`;
-    const all = observations.toLocaleString('en');
-    return `Priced ${all} observations: ${changed.toLocaleString('en')} ${verb}, from ${sums}.`;
-  });
+  print(result, options, terminal, recomputedText);
+}
+
+type Result = {
+  readonly observations: number;
+  readonly changed: number;
+  /** USD, of the observations that changed. */
+  readonly cost_before: number;
+  readonly cost_after: number;
+  readonly dry_run: boolean;
+};
+
+/** The line of a recomputation that ended. */
+export function recomputedText({
+  observations,
+  changed,
+  cost_before,
+  cost_after,
+  dry_run,
+}: Result): string {
+  const priced = `Priced ${observations.toLocaleString('en')} observations`;
+  const verb = dry_run ? 'would change' : 'changed';
+  if (changed === 0) return `${priced}: no cost ${verb}.`;
+  const sums = `${cost_before} to ${cost_after} USD`;
+  return `${priced}: the cost of ${changed.toLocaleString('en')} ${verb}, together from ${sums}.`;
 }
 
 function usd(nanos: number): number {
