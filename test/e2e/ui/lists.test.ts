@@ -884,7 +884,7 @@ t.test('says that counts failed, and counts again', async (t) => {
   await rows().filter({ hasText: 'beta' }).waitFor();
   const places = [
     page.getByRole('figure', { name: 'Traces over time' }),
-    page.getByRole('region', { name: 'Filters' }).getByRole('group').filter({ hasText: 'Name' }),
+    page.getByRole('region', { name: 'Filters' }).getByRole('group').filter({ hasText: 'State' }),
   ];
   for (const place of places) await place.getByText('The store is away.').waitFor();
   await ui.check(t, 'counts that failed');
@@ -892,7 +892,7 @@ t.test('says that counts failed, and counts again', async (t) => {
   await page.unrouteAll();
   for (const place of places) await place.getByRole('button', { name: 'Count again' }).click();
   await places[0]?.locator('figcaption').getByText('1 trace').waitFor();
-  await places[1]?.getByRole('button', { name: 'beta 1' }).waitFor();
+  await places[1]?.getByRole('button', { name: 'finished 1' }).waitFor();
 });
 
 t.test('says that the times to the first token failed, and reads them again', async (t) => {
