@@ -34,7 +34,7 @@ type RigOptions = { readonly daemon?: DaemonOptions; readonly browser?: BrowserO
 /** Milliseconds until an expected element must show, on a busy machine too. */
 const PATIENCE_MS = 20_000;
 
-/** A search that ends early waits for a person, so the searches of a test have time enough on a busy machine too. */
+/** A search that finds nothing in its time waits for a person, so searches have time enough on a busy machine too. */
 const LIMITS = { page_time: '30s', page_timeout: '60s' };
 
 /** Starts both, signs in by a link, and ends both at the end of the test. */
