@@ -6,6 +6,7 @@ import { copies } from './copies.ts';
 import { costs } from './costs.ts';
 import { erasures } from './erasures.ts';
 import { expiredItems } from './expired-items.ts';
+import { expiredMixes } from './expired-mixes.ts';
 import { exports } from './exports.ts';
 import { groups } from './groups.ts';
 import { projectsAndKeys } from './keys.ts';
@@ -37,6 +38,7 @@ const PARTS = {
     copies,
     erasures,
     'items of expired traces': expiredItems,
+    'mixed batches of expired traces': expiredMixes,
   },
   searches: { listings, queries, 'sorted lists': ranks, postings },
   sums: {
