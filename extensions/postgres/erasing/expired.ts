@@ -19,6 +19,8 @@ import type { CleaningParts } from './cleaning.ts';
 
 /** Notes that one step reads. */
 const STEP_NOTES = 1000;
+/** How often a batch is looked at that changes while it is cut. */
+const ATTEMPTS = 3;
 
 type ExpiredItemsParts = Pick<CleaningParts, 'database' | 'cutter' | 'onRemoved'>;
 
@@ -70,8 +72,11 @@ async function* walkNotes(parts: ExpiredItemsParts, { table, oldest, project }: 
     yield;
     for (const batch of batches) {
       if (batch.is_used || (project !== null && batch.project !== project)) continue;
-      await cut(parts, batch.id);
-      yield;
+      for (let attempt = 1; attempt <= ATTEMPTS; attempt++) {
+        const isDone = await cut(parts, batch.id);
+        yield;
+        if (isDone) break;
+      }
     }
     after = noted.length === STEP_NOTES ? ids.at(-1) : undefined;
   }
@@ -81,13 +86,17 @@ async function forget(client: PostgresClient, ids: readonly string[]): Promise<v
   if (ids.length > 0) await client.query('DELETE FROM partly_expired WHERE id = ANY ($1)', [ids]);
 }
 
-async function cut({ database, cutter, onRemoved }: ExpiredItemsParts, id: string): Promise<void> {
+/** Resolves with false if the batch changed since it was read. */
+async function cut(
+  { database, cutter, onRemoved }: ExpiredItemsParts,
+  id: string,
+): Promise<boolean> {
   const found = await row<BatchRow>(
     database,
     `SELECT ${RECORD_COLUMNS} FROM batches WHERE id = $1`,
     [id],
   );
-  if (found === undefined) return;
+  if (found === undefined) return true;
   let batch: SealedBatch;
   let items: readonly BatchItem[];
   try {
@@ -95,25 +104,39 @@ async function cut({ database, cutter, onRemoved }: ExpiredItemsParts, id: strin
     items = await cutter.items(batch);
   } catch {
     // Damaged: no reader finds its items.
-    return forget(database, [id]);
+    await forget(database, [id]);
+    return true;
   }
-  const claims = await claimsOf(database, batch, items);
+  const { claims, traces } = await claimsOf(database, batch, items);
   const expired = expiredItems(items, claims);
   // Housekeeping removes a batch without traces as a whole.
   const stays = claims.traces.size > 0 && expired.length < items.length;
-  if (expired.length === 0 || !stays) return forget(database, [id]);
+  if (expired.length === 0 || !stays) {
+    await forget(database, [id]);
+    return true;
+  }
   const rest = await cutter.without(batch, new Set(expired.map(({ position }) => position)));
   const contents = contentsOfErased(items, expired);
-  if (!(await database.transaction((client) => replace(client, batch, rest, contents)))) return;
+  const part = { batch, rest, traces, contents };
+  if (!(await database.transaction((client) => replace(client, part)))) return false;
   onRemoved({ bytes: Math.max(0, batch.body.length - rest.body.length) });
+  return true;
 }
 
-/** Resolves with false if the batch is gone, or has changed since it was read: then it keeps its note. */
+type ExpiredPart = {
+  readonly batch: SealedBatch;
+  /** The batch without the items of expired traces. */
+  readonly rest: SealedBatch;
+  /** The numbers of the traces that had events of the batch. */
+  readonly traces: readonly number[];
+  /** The hashes of attachments that only the cut items of the batch have, in hex. */
+  readonly contents: readonly string[];
+};
+
+/** Resolves with false if the batch is gone, has changed since it was read or got another trace: then it keeps its note. */
 async function replace(
   client: PostgresTransaction,
-  batch: SealedBatch,
-  rest: SealedBatch,
-  contents: readonly string[],
+  { batch, rest, traces, contents }: ExpiredPart,
 ): Promise<boolean> {
   // Waits for writes of the batch that are under way.
   await client.query('SELECT FROM batches WHERE id = $1 FOR UPDATE', [batch.id]);
@@ -121,11 +144,13 @@ async function replace(
   const replaced = await row(
     client,
     `UPDATE batches b SET items = $2, positions = $3, body = $4
-     WHERE id = $1 AND items = $5 AND NOT ${IS_USED} RETURNING 1 AS done`,
+     WHERE id = $1 AND items = $5 AND NOT ${IS_USED} AND NOT EXISTS (
+       SELECT 1 FROM batch_traces p WHERE p.batch = b.id AND p.trace <> ALL ($6::bigint[]))
+     RETURNING 1 AS done`,
     [
       batch.id,
       ...[record[RECORD.ITEMS], record[RECORD.POSITIONS], record[RECORD.BODY]],
-      batch.items,
+      ...[batch.items, traces],
     ],
   );
   if (replaced === undefined) return false;
@@ -141,11 +166,12 @@ async function claimsOf(
   client: PostgresClient,
   { id, tenant: { projectId } }: SealedBatch,
   items: readonly BatchItem[],
-): Promise<BatchClaims> {
-  const traces = await rows<{ key: Buffer }>(
+): Promise<{ readonly claims: BatchClaims; readonly traces: readonly number[] }> {
+  // The key is null for traces that are being removed.
+  const pairs = await rows<{ trace: number; key: Buffer | null }>(
     client,
-    `SELECT t.key FROM batch_traces p JOIN traces t ON t.n = p.trace
-     WHERE p.batch = $1 AND t.project = $2`,
+    `SELECT p.trace, t.key FROM batch_traces p LEFT JOIN traces t ON t.n = p.trace AND t.project = $2
+     WHERE p.batch = $1`,
     [id, projectId],
   );
   const ids = [...new Set(items.flatMap((item) => item.id ?? []))];
@@ -162,9 +188,10 @@ async function claimsOf(
   );
   const names = (found: readonly { readonly key: Buffer }[]): ReadonlySet<string> =>
     new Set(found.map(({ key }) => nameOfKey(keyOfBytes(key))));
-  return {
-    traces: names(traces),
+  const claims = {
+    traces: names(pairs.flatMap(({ key }) => (key === null ? [] : { key }))),
     runs: names(runs),
     copies: new Set(copies.map(({ copy }) => copy)),
   };
+  return { claims, traces: pairs.map(({ trace }) => trace) };
 }

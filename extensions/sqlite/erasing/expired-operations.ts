@@ -8,7 +8,7 @@ import { allBranches } from '../../../src/sqlite/queue/lookups.ts';
 import type { WrittenParts } from '../../../src/sqlite/queue/part-operations.ts';
 import type { ShrunkBatch } from '../../../src/sqlite/queue/removal-operations.ts';
 import { batchReplacing } from '../../../src/sqlite/queue/shrinking.ts';
-import { finds, rows } from '../../../src/sqlite/rows.ts';
+import { cell, finds, rows } from '../../../src/sqlite/rows.ts';
 import type { BatchClaims } from '../../../src/store/erasing/expired.ts';
 import { expiredItems } from '../../../src/store/erasing/expired.ts';
 import type { BatchItem } from '../../../src/store/erasing/items.ts';
@@ -22,11 +22,18 @@ import { attachmentReleasing } from '../attachments/operations.ts';
 const STEP_NOTES = 200;
 const STEP_BYTES = 131_072;
 
+/** The numbers of the traces that had events of a batch before the batch was looked at. */
+type TraceList = string | null;
+
+/** A batch whose note is no longer needed, if its traces are still the same. */
+export type DoneNote = { readonly seq: number; readonly traces: TraceList };
+
 /** A batch, and its rest without the items of expired traces. */
 export type ExpiredPart = {
   readonly seq: number;
   /** The items of the batch that was read. */
   readonly items: number;
+  readonly traces: TraceList;
   readonly record: BatchRecord;
   /** The hashes of attachments that only the cut items of the batch have, in hex. */
   readonly contents: readonly string[];
@@ -37,7 +44,7 @@ export type ExpiredPart = {
 /** One step over the noted batches. */
 export type ExpiredStep = {
   /** Batches whose note is no longer needed: without such an item, gone or damaged. */
-  readonly done: readonly number[];
+  readonly done: readonly DoneNote[];
   /** The first batch with such items, which ends the step. */
   readonly found: ExpiredPart | null;
   /** Where the next step begins; null behind the last note. */
@@ -53,20 +60,24 @@ export function expiredReadOperations(db: DatabaseSync) {
      WHERE e.seq > ? ORDER BY e.seq LIMIT ${STEP_NOTES}`,
   );
   const isInUse = usedBatches(db);
+  const tracesOf = traceLists(db);
   const look = expiredLook(db);
   return {
     /** `project` limits the step to the batches of a project. A batch in use keeps its note. */
     'expired.look': (project: string | null, after: number): ExpiredStep => {
       const page = notes.all(after);
-      const done: number[] = [];
+      const done: DoneNote[] = [];
       let bytes = 0;
       for (const note of page) {
         const { seq } = note;
-        if (note.project === null) done.push(seq);
+        const traces = tracesOf(seq);
+        if (note.project === null) done.push({ seq, traces });
         else if ((project === null || note.project === project) && !isInUse(seq)) {
           const looked = look(seq, note.project);
-          if (looked.found !== null) return { done, found: looked.found, next: seq };
-          done.push(seq);
+          if (looked.found !== null) {
+            return { done, found: { ...looked.found, traces }, next: seq };
+          }
+          done.push({ seq, traces });
           bytes += looked.bytes;
           if (bytes >= STEP_BYTES) return { done, found: null, next: seq };
         }
@@ -91,7 +102,15 @@ function usedBatches(db: DatabaseSync): (seq: number) => boolean {
     branches().some((branch) => isPending(branch, seq)) || isDead(seq) || hasUpdate(seq);
 }
 
-type Looked = { readonly found: ExpiredPart | null; readonly bytes: number };
+function traceLists(db: DatabaseSync): (seq: number) => TraceList {
+  const list = cell<string>(
+    db,
+    `SELECT group_concat(trace) FROM (SELECT trace FROM batch_traces WHERE batch = ? ORDER BY trace)`,
+  );
+  return (seq) => list(seq) ?? null;
+}
+
+type Looked = { readonly found: Omit<ExpiredPart, 'traces'> | null; readonly bytes: number };
 
 function expiredLook(db: DatabaseSync): (seq: number, project: string) => Looked {
   const read = bodyReader(db);
@@ -152,19 +171,21 @@ function claimSearch(
 export function expiredOperations(db: DatabaseSync) {
   const forget = db.prepare('DELETE FROM partly_expired WHERE seq = ?');
   const itemsOf = finds(db, 'SELECT 1 FROM raw_batches WHERE seq = ? AND items = ?');
+  const tracesOf = traceLists(db);
   const isInUse = usedBatches(db);
   const replace = batchReplacing(db);
   const release = attachmentReleasing(db);
   return {
-    'expired.done': (seqs: readonly number[]): void => {
-      for (const seq of seqs) forget.run(seq);
+    /** A batch that lost or got a trace since it was looked at keeps its note. */
+    'expired.done': (notes: readonly DoneNote[]): void => {
+      for (const { seq, traces } of notes) if (tracesOf(seq) === traces) forget.run(seq);
     },
-    /** Replaces a batch by its rest. Null if it is gone, or has changed since it was read: then it keeps its note. */
+    /** Replaces a batch by its rest. Null if it is gone, or it or its traces have changed since it was read: then it keeps its note. */
     'expired.cut': (
-      { seq, items, record, contents }: ExpiredPart,
+      { seq, items, traces, record, contents }: ExpiredPart,
       parts: WrittenParts | null,
     ): ShrunkBatch | null => {
-      if (!itemsOf(seq, items) || isInUse(seq)) return null;
+      if (!itemsOf(seq, items) || tracesOf(seq) !== traces || isInUse(seq)) return null;
       forget.run(seq);
       release(
         record[RECORD.ID],

@@ -8,6 +8,8 @@ import type { RemovedCounters } from '../removed-counters.ts';
 import type { ExpiredPart, ExpiredStep } from './expired-operations.ts';
 
 const NO_BYTES = new Uint8Array(0);
+/** How often a batch is looked at that changes while it is cut. */
+const ATTEMPTS = 3;
 
 type ExpiredItemsParts = {
   readonly database: Database<StoreOperations>;
@@ -21,22 +23,25 @@ type ExpiredItemsParts = {
  */
 export async function* cutExpired(parts: ExpiredItemsParts, project: string | null): Steps {
   const { database } = parts;
+  let attempts = 0;
   for (let after: number | null = 0; after !== null; ) {
     const { done, found, next }: ExpiredStep = await database.search('expired.look', [
       project,
       after,
     ]);
     if (done.length > 0) await database.write('expired.done', [done]);
-    if (found !== null) await cut(parts, found);
-    after = next;
+    const changed: ExpiredPart | null = found !== null && !(await cut(parts, found)) ? found : null;
+    attempts = changed === null ? 0 : attempts + 1;
+    after = changed !== null && attempts < ATTEMPTS ? changed.seq - 1 : next;
     yield;
   }
 }
 
+/** Resolves with false if the batch or its traces changed since it was looked at. */
 async function cut(
   { database, queues, removed }: ExpiredItemsParts,
   part: ExpiredPart,
-): Promise<void> {
+): Promise<boolean> {
   const { largeBodies } = queues;
   const rest = batchOf(part.record);
   let written: WrittenParts | null = null;
@@ -44,14 +49,15 @@ async function cut(
     const isLarge = largeBodies.isLarge(rest);
     if (isLarge) written = await largeBodies.write(rest);
     // The project was deleted.
-    if (isLarge && written === null) return;
+    if (isLarge && written === null) return true;
     const record = written === null ? part.record : recordOf(rest, NO_BYTES);
     const shrunk = await database.write('expired.cut', [{ ...part, record }, written], {
       weight: record[RECORD.BODY].byteLength,
     });
-    if (shrunk === null) return;
+    if (shrunk === null) return false;
     queues.shrink(shrunk);
     removed.add('bytes', part.freed, 'retention');
+    return true;
   } finally {
     if (written !== null) await largeBodies.end(rest.tenant.projectId, written.numbers);
   }

@@ -1,11 +1,13 @@
 import t from 'tap';
 import type { OnRemoved } from '../../../extensions/postgres/batches/batches.ts';
+import { cutAllExpired } from '../../../extensions/postgres/erasing/expired.ts';
+import type { ItemCutter } from '../../../extensions/postgres/erasing/items.ts';
 import { itemCutter } from '../../../extensions/postgres/erasing/items.ts';
 import type { PostgresErasingParts } from '../../../extensions/postgres/erasing/tables.ts';
 import { postgresErasing } from '../../../extensions/postgres/erasing/tables.ts';
 import type { BatchItem } from '../../../src/store/erasing/items.ts';
 import type { ErasureScope } from '../../../src/store/erasing/tables.ts';
-import { anObservation, aTenant } from '../../helper/batches.ts';
+import { anObservation, aTenant, nativeBatch, nativeEvent } from '../../helper/batches.ts';
 import { migratedDatabase } from '../../helper/migrated-database.ts';
 import { postgresDatabases } from '../../helper/postgres-server.ts';
 import { batchWith, traceDatabase } from '../../helper/trace-database.ts';
@@ -98,6 +100,46 @@ t.test('an erasure removes the batches of its project whose traces have expired'
   t.same(await idsIn('batches'), [shared, kept, other].sort());
   t.same(await idsIn('free_batches'), [shared, kept, other].sort(), 'housekeeping looks at others');
   t.equal(removed, expired.length);
+});
+
+t.test('no item is cut out of a batch that gets a trace while it is looked at', async (t) => {
+  const { traces, postgres, database } = await traceDatabase(t, await migratedDatabase(server));
+  const names = ['expired', 'kept', 'other'];
+  const observations = names.map((traceId, index) =>
+    anObservation({ id: traceId, traceId, index }),
+  );
+  const events = names.map((name) => nativeEvent({ id: name, trace_id: name }));
+  const source = nativeBatch(events, { receivedAt: 1 });
+  await traces.write({ kind: 'observations', source, observations });
+  const unpaired = (await postgres.query(
+    `DELETE FROM batch_traces USING traces WHERE trace = n AND key = 'expired'::bytea
+     RETURNING batch, trace`,
+  )) as { rows: { batch: string; trace: number }[] };
+  await postgres.query("DELETE FROM observations WHERE key = 'expired'::bytea");
+  await postgres.query('INSERT INTO partly_expired SELECT id FROM batches');
+  const real = itemCutter();
+  t.teardown(() => real.close());
+  const cutAll = async (onWithout: () => Promise<unknown>) => {
+    const cutter: ItemCutter = {
+      ...real,
+      async without(...args) {
+        await onWithout();
+        return real.without(...args);
+      },
+    };
+    for await (const _ of cutAllExpired({ database, cutter, onRemoved: () => undefined }));
+    const { rows } = await postgres.query(
+      'SELECT items, (SELECT count(*) FROM partly_expired) AS notes FROM batches',
+    );
+    return rows;
+  };
+  const [pair] = unpaired.rows;
+  const values = [pair?.batch, pair?.trace];
+  const again = () => postgres.query('INSERT INTO batch_traces VALUES ($1, $2)', values);
+  t.same(await cutAll(again), [{ items: 3, notes: 0 }]);
+  await postgres.query('DELETE FROM batch_traces WHERE batch = $1 AND trace = $2', values);
+  await postgres.query('INSERT INTO partly_expired SELECT id FROM batches');
+  t.same(await cutAll(async () => undefined), [{ items: 2, notes: 0 }]);
 });
 
 t.test('an erasure does not deadlock with housekeeping that removes the same batch', async (t) => {

@@ -2,12 +2,12 @@ import { DatabaseSync } from 'node:sqlite';
 import type { Test } from 'tap';
 import t from 'tap';
 import { STORE_MIGRATIONS } from '../../../extensions/sqlite/migrations/index.ts';
-import { writeOperations } from '../../../extensions/sqlite/operations.ts';
+import { readOperations, writeOperations } from '../../../extensions/sqlite/operations.ts';
 import type { Observation } from '../../../src/model/observation.ts';
 import { recordOf } from '../../../src/queue/record.ts';
 import { migrateFile } from '../../../src/sqlite/migrate.ts';
 import { positionsOf, rowsOf } from '../../../src/store/rows/batch-rows.ts';
-import { anObservation, nativeBatch, testProject as P } from '../../helper/batches.ts';
+import { anObservation, nativeBatch, nativeEvent, testProject as P } from '../../helper/batches.ts';
 
 const AT = 1000;
 
@@ -18,12 +18,14 @@ function rig(t: Test) {
   const write = writeOperations(db);
   return {
     write,
+    read: readOperations(db),
     run: (sql: string) => db.exec(sql),
     all: (sql: string) => db.prepare(sql).all(),
     /** Writes observations from one batch, and returns its number. */
     store(...list: readonly Partial<Observation>[]): number {
       const observations = list.map((more, index) => anObservation({ ...more, index }));
-      const source = nativeBatch(list.length, { receivedAt: AT });
+      const events = observations.map(({ id, traceId }) => nativeEvent({ id, trace_id: traceId }));
+      const source = nativeBatch(events, { receivedAt: AT });
       const rows = rowsOf(source, observations, positionsOf(source));
       const about = { project: P, keyId: 'key', batchId: source.id, receivedAt: AT };
       const more = { usageAt: AT, parts: null, namesTraces: false };
@@ -85,6 +87,39 @@ t.test('a batch is noted as partly expired until its last trace expires', (t) =>
   write['purge.traces'](P, AT + 6);
   t.same(seqs('partly_expired'), []);
   t.same(seqs('free_batches'), [shared, shared + 1, shared + 2]);
+  t.end();
+});
+
+t.test('a batch whose traces change while it is looked at keeps its note', (t) => {
+  const { write, read, store, run, all } = rig(t);
+  const traces = ['first', 'second', 'kept'];
+  const shared = store(...traces.map((traceId) => ({ id: traceId, traceId })));
+  for (const [i, trace] of traces.entries()) {
+    run(`UPDATE traces SET updated_at = ${AT + i} WHERE key = '${trace}'`);
+  }
+  const notes = () => all('SELECT seq FROM partly_expired').map(({ seq }) => seq);
+  const look = () => read['expired.look'](null, 0);
+  run(`INSERT INTO partly_expired VALUES (${shared})`);
+  const whole = look();
+  t.match(whole, { done: [{ seq: shared }], found: null });
+  write['purge.traces'](P, AT + 1);
+  write['expired.done'](whole.done);
+  t.same(notes(), [shared], 'a trace expired since');
+  const cut = () => {
+    const { found } = look();
+    return { found, write: () => found && write['expired.cut'](found, null) };
+  };
+  const early = cut();
+  write['purge.traces'](P, AT + 2);
+  t.equal(early.write(), null, 'another trace expired since');
+  const late = cut();
+  run(`INSERT INTO batch_traces VALUES (${shared}, 99)`);
+  t.equal(late.write(), null, 'a trace came back since');
+  t.same(notes(), [shared]);
+  const last = cut();
+  t.match(last.write(), { seq: shared });
+  t.same(notes(), []);
+  t.match(all('SELECT items FROM raw_batches'), [{ items: 1 }]);
   t.end();
 });
 
