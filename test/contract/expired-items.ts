@@ -1,6 +1,6 @@
 import type { Test } from 'tap';
 import type { ObservationBatch, SealedBatch } from '../../src/model/batch.ts';
-import { observe } from '../../src/model/formats.ts';
+import { observe, payload } from '../../src/model/formats.ts';
 import type { Store } from '../../src/store/store.ts';
 import { aTenant, nativeBatch, nativeEvent, rawBatch } from '../helper/batches.ts';
 import { aQuery } from '../helper/query.ts';
@@ -116,6 +116,29 @@ export function expiredItems(t: Test, open: OpenForErasures): void {
     }
     const [batch] = await store.traces.getBatches(project, [source.id]);
     t.match(batch, { items: odd.length, gaps: [0] });
+  });
+
+  t.test('items are cut out of a large batch, also after a crash', async (t) => {
+    const long = (trace: string, i: number) => ({
+      ...event(trace, trace === 'gone' ? 'doomed' : 'other', i),
+      inputs: `input of ${trace}-${i} `.repeat(30_000),
+    });
+    const events = [0, 1, 2, 3].flatMap((i) => [long('gone', i), long('kept', i + 10)]);
+    const { store, clock, finish, reopen, project, source } = await withSharedBatch(t, (id, at) =>
+      batchOf(events, id, at),
+    );
+    const whole = await store.traces.getBatches(project, [source.id]);
+    t.equal(whole[0]?.items, 8);
+    clock.set(clock.now() + DAY_MS);
+    await finish();
+    const after = await reopen('crash');
+    const [batch] = await after.traces.getBatches(project, [source.id]);
+    t.match(batch, { items: 4, gaps: [0, 2, 4, 6] });
+    t.notMatch(batch?.body.toString(), /gone|doomed/);
+    for (const i of [0, 1, 2, 3]) {
+      const { inputs } = batch === undefined ? {} : payload(batch, i);
+      t.equal(inputs, JSON.stringify(long('kept', i + 10).inputs));
+    }
   });
 
   t.test('an erasure of another project leaves the batch', async (t) => {
