@@ -3,6 +3,7 @@ import fc from 'fast-check';
 import type { Test } from 'tap';
 import type { Format, SealedBatch } from '../../src/model/batch.ts';
 import { observe, placeInBody, sourceEvent } from '../../src/model/formats.ts';
+import { ulid } from '../../src/model/ulid.ts';
 import type { EventRef, Store } from '../../src/store/store.ts';
 import type { TestSpan } from '../helper/batches.ts';
 import { aTenant, nativeEvent, otlpJsonBody, otlpProtoBody, rawBatch } from '../helper/batches.ts';
@@ -44,7 +45,7 @@ function batchOf({ format, isGzip, items }: Mix, projectId: string, at: number):
   const encoding = isGzip ? 'gzip' : 'identity';
   const tenant = aTenant({ projectId });
   return rawBatch(format, isGzip ? gzipSync(body) : body, items.length, {
-    ...{ tenant, receivedAt: at, encoding },
+    ...{ id: ulid(at), tenant, receivedAt: at, encoding },
   });
 }
 
