@@ -31,11 +31,17 @@ async function hasOpen(pid: number, file: string): Promise<boolean> {
   try {
     const { dev, ino } = await stat(file);
     for (const fd of await readdir(open)) {
-      const found = await stat(join(open, fd)).catch(() => undefined);
+      const found = await stat(join(open, fd)).catch(undefinedIfClosed);
       if (found?.dev === dev && found.ino === ino) return true;
     }
     return false;
   } catch {
     return true;
   }
+}
+
+/** A process closes files while they are looked at. Root of a container may list the files of another user, and look at none. */
+function undefinedIfClosed(error: unknown): undefined {
+  if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return undefined;
+  throw error;
 }
