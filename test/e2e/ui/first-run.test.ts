@@ -1,6 +1,7 @@
 import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
 import t from 'tap';
+import { until } from '../../helper/until.ts';
 import { HOSTILE, onPhone, startUi } from './rig.ts';
 
 t.setTimeout(240_000);
@@ -111,7 +112,19 @@ t.test('a refused request shows its reason', async (t) => {
     body: JSON.stringify({ events: [{ id: '1' }] }),
   });
   t.equal(answer.status, 400);
-  await page.getByRole('alert').getByText('missing_field').waitFor();
+  const reason = page.getByRole('alert').getByText('missing_field');
+  await reason.waitFor();
+
+  ui.provoked.add(503);
+  let failed = 0;
+  await page.route(/\/rejections\b/, (route) => {
+    failed += 1;
+    return route.fulfill({ status: 503, json: { code: 'unavailable', message: 'Not now.' } });
+  });
+  // The second request follows the answer to the first one.
+  await until(() => failed === 2);
+  t.equal(await reason.count(), 1, 'a reading that fails takes no reason away');
+  await page.unrouteAll();
   await page.getByRole('link', { name: 'How to correct it' }).click();
   await page.getByRole('heading', { name: 'Rejected' }).waitFor();
 });

@@ -162,8 +162,10 @@ function Refused({ projectId }: { readonly projectId: string }): JSX.Element | n
   const since = useRef<string | undefined>(undefined);
   if (data !== undefined) since.current ??= data.rejections[0]?.at ?? '';
   const recent = data?.rejections.filter(({ at: time }) => time > (since.current ?? '')) ?? [];
-  if (failure !== undefined) return <Failure failure={failure} retry={reload} />;
-  if (recent.length === 0) return null;
+  if (recent.length === 0) {
+    return failure === undefined ? null : <Failure failure={failure} retry={reload} />;
+  }
+  // A person may read these reasons: they stay while a later reading fails.
   return (
     <div class="start-refused" role="alert">
       <p class="bad">
