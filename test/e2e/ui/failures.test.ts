@@ -61,6 +61,19 @@ t.test('a page whose scripts are on their way says that it loads', async (t) => 
   await ui.check(t, 'a page that was slow to load');
 });
 
+t.test('a page whose scripts do not come can be loaded again', async (t) => {
+  await page.route('**/assets/*.js', (route) => route.abort());
+  await page.goto(`${ui.daemon.adminBase}/settings/keys?range=all`);
+  const again = page.getByRole('link', { name: 'Load again' });
+  t.equal(await again.count(), 0, 'not at once');
+  await again.waitFor();
+  await page.unrouteAll();
+  await again.click();
+  await heading('API keys').waitFor();
+  t.match(page.url(), /\/settings\/keys\?range=all/);
+  ui.errors.length = 0;
+});
+
 t.test('says that a change failed whose dialog was closed before', async (t) => {
   await ui.open('/settings/keys');
   let answer = (): void => {};
