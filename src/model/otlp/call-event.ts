@@ -3,7 +3,7 @@ import type { CallEvent } from '../call-events.ts';
 import { CALL_EVENTS } from '../call-events.ts';
 import type { SpanFacts } from './facts.ts';
 import type { ObjectMembers } from './objects.ts';
-import type { OtlpKeyValue } from './span.ts';
+import type { OtlpKeyValue, OtlpValue } from './span.ts';
 import { hasValue, scalarOf } from './value.ts';
 
 const OPERATION = attributeKey('gen_ai.operation.name');
@@ -16,11 +16,11 @@ export function takeCallEvent(
 ): void {
   const event = CALL_EVENTS.get(name);
   if (event === undefined) return;
-  facts.take(OPERATION, { stringValue: event.operation });
+  facts.takeFromCall(OPERATION, { stringValue: event.operation });
   const { attributes: targets = {} } = event;
   for (const { key, value } of attributes) {
     const to = Object.hasOwn(targets, key ?? '') ? targets[key ?? ''] : undefined;
-    if (to !== undefined && isGiven(value)) facts.take(attributeKey(to), value ?? undefined);
+    if (to !== undefined && isGiven(value)) facts.takeFromCall(attributeKey(to), value);
   }
   if (hasAny(event.inputs, attributes)) facts.input.inEvents = true;
   if (hasAny(event.outputs, attributes)) facts.output.inEvents = true;
@@ -46,21 +46,23 @@ function membersOf(attributes: readonly OtlpKeyValue[], beginning: string): Obje
   const inner = new Map<string, [name: string, value: unknown][]>();
   for (const { key, value } of attributes) {
     if (key?.startsWith(beginning) !== true || !isGiven(value)) continue;
-    const [name = '', ...rest] = key.slice(beginning.length).split('.');
-    if (rest.length === 0) {
-      members.set(name, scalarOf(value));
+    const path = key.slice(beginning.length);
+    const dot = path.indexOf('.');
+    if (dot === -1) {
+      members.set(path, scalarOf(value));
       continue;
     }
+    const name = path.slice(0, dot);
     const object = inner.get(name) ?? [];
     if (object.length === 0) inner.set(name, object);
-    object.push([rest.join('.'), scalarOf(value)]);
+    object.push([path.slice(dot + 1), scalarOf(value)]);
   }
   return [...members, ...inner];
 }
 
 /** A member without a value is the JSON of null. */
-function isGiven(value: OtlpKeyValue['value']): boolean {
-  return hasValue(value) && value?.stringValue !== 'null';
+function isGiven(value: OtlpKeyValue['value']): value is OtlpValue {
+  return hasValue(value) && value.stringValue !== 'null';
 }
 
 function hasAny(keys: readonly string[] = [], attributes: readonly OtlpKeyValue[]): boolean {

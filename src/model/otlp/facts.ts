@@ -47,6 +47,8 @@ type Scalar = string | number | bigint | boolean | undefined;
 
 const NONE = Number.MAX_SAFE_INTEGER;
 const OBJECT_RANK = 1000;
+/** Events of a call come after all attributes of the span, whatever the order in a body. */
+const EVENT_RANK = 1_000_000;
 
 /** The value with the lowest rank so far for one field. */
 type Best = {
@@ -99,6 +101,8 @@ export class SpanFacts {
   #model: Best | undefined = undefined;
   /** At most one for each kind. */
   #tokens: TokenCount[] | undefined = undefined;
+  /** All counts of one event, for a span without any: tokens of two sources would be added up. */
+  #eventTokens: readonly TokenCount[] | undefined = undefined;
   details: DetailFacts | undefined = undefined;
   hasContextMetadata = false;
   /** An attribute says that the span has failed. */
@@ -141,6 +145,11 @@ export class SpanFacts {
   /** Takes an attribute of an exception event. */
   takeFromException(key: string, value: OtlpValue): void {
     for (const rule of exceptionRules(key)) this.#apply(rule, undefined, value);
+  }
+
+  /** Takes a field that an event gives as if the span had it in this attribute, which stays in the metadata if the span has it, too. */
+  takeFromCall({ rules }: AttributeKey, value: OtlpValue): void {
+    for (const rule of rules) this.#apply(afterAttributes(rule), undefined, value);
   }
 
   takeStatusMessage(text: string): void {
@@ -336,10 +345,7 @@ export class SpanFacts {
     takeAttributeCounts(sent, value, within, countOf, (reason, member) =>
       this.#ignore(key, reason, member),
     );
-    this.#takeSent(sent.counts(key === LANGFUSE_USAGE ? 'langfuse' : 'included'), rank, key);
-  }
-
-  #takeSent(counts: readonly SentCount[], rank: number, key: string | undefined): void {
+    const counts = sent.counts(key === LANGFUSE_USAGE ? 'langfuse' : 'included');
     for (const { kind, count, isWhole } of counts) {
       this.#takeTokens(kind as TokenKind, OBJECT_RANK + rank, key, count, true, isWhole);
     }
@@ -351,7 +357,8 @@ export class SpanFacts {
     takeMemberCounts(sent, members, countOf, (reason, member) =>
       this.#ignore(name, reason, member),
     );
-    this.#takeSent(sent.counts('anthropic'), 0, name);
+    const tokens = sent.counts('anthropic').map((count) => partOf(name, count, EVENT_RANK));
+    if (tokens.length > 0) this.#eventTokens = tokens;
   }
 
   /** Takes the time of an event that marks a token of the output. */
@@ -391,8 +398,9 @@ export class SpanFacts {
 
   get tokens(): readonly TokenCount[] | undefined {
     if (this.#repeatsCall) return undefined;
-    if (this.#outputs?.rule.precedes !== true) return this.#tokens ?? this.#tokensOfOutputs();
-    return this.#withTokensOfOutputs();
+    const isLast = this.#outputs?.rule.precedes !== true;
+    const own = isLast ? (this.#tokens ?? this.#tokensOfOutputs()) : this.#withTokensOfOutputs();
+    return own ?? this.#eventTokens;
   }
 
   get isModelCall(): boolean {
@@ -423,9 +431,7 @@ export class SpanFacts {
     const { counts } = this.#modelCall() ?? {};
     const key = this.#outputs?.key;
     if (counts === undefined || counts.length === 0 || key === undefined) return undefined;
-    return counts.map(({ kind, count, isWhole = false }) => {
-      return { kind: kind as TokenKind, rank: OBJECT_RANK, key, count, isPart: true, isWhole };
-    });
+    return counts.map((count) => partOf(key, count, OBJECT_RANK));
   }
 
   /** The counts of the outputs; an attribute of the same kind leaves the metadata, as if it gave the count. */
@@ -515,6 +521,19 @@ export class SpanFacts {
     const ofLevel = this.isFailed ? this.#levelMessage : undefined;
     return this.message?.text ?? (ofLevel || undefined);
   }
+}
+
+/** A count of an object with more than it. */
+function partOf(
+  key: string,
+  { kind, count, isWhole = false }: SentCount,
+  rank: number,
+): TokenCount {
+  return { kind: kind as TokenKind, rank, key, count, isPart: true, isWhole };
+}
+
+function afterAttributes(rule: AttributeRule): AttributeRule {
+  return 'rank' in rule ? { ...rule, rank: EVENT_RANK + rule.rank } : rule;
 }
 
 function isSpanId(text: string | undefined): text is string {

@@ -482,3 +482,26 @@ t.test(
     t.same(both.payload.inputs, []);
   },
 );
+
+t.test(
+  'LlamaIndex: attributes of the span precede those of an event of the same name',
+  async (t) => {
+    const counts = { input_tokens: 90, output_tokens: 80, cache_read_input_tokens: 7 };
+    const raw = Object.entries(counts).map(([name, count]) => [
+      `response.raw.usage.${name}`,
+      count,
+    ]);
+    const sent = attributesOf({ 'response.raw.model': 'of-event', ...Object.fromEntries(raw) });
+    const events = [{ name: 'LLMChatEndEvent', attributes: sent }];
+    const own = {
+      'gen_ai.operation.name': 'embeddings',
+      'gen_ai.response.model': 'own',
+      'langfuse.observation.usage_details': '{"input":3,"output":4}',
+    };
+    const { observation } = withAttributes(own, { events });
+    t.match(observation, { kind: 'embedding', model: 'own' });
+    t.match(observation.usage, { input_tokens: 3, output_tokens: 4 }, 'tokens are counted once');
+    const empty = withAttributes({ 'gen_ai.response.model': '' }, { events });
+    t.match(empty.observation, { kind: 'generation', model: 'of-event' });
+  },
+);
