@@ -99,10 +99,10 @@ const AWAY_MS = 1000;
  * rejects writes, or another session blocks them, that concerns every replica: the process stays ready and answers 503
  * until a write succeeds.
  */
-function healthOf(pools: PostgresPools, { search }: OpenPostgresStore): ComponentHealth {
+function healthOf(pools: PostgresPools, { search, trouble }: OpenPostgresStore): ComponentHealth {
   const { open, waiting } = pools.usage();
   const outage = pools.outage();
-  const message = outage?.message ?? pools.blockedBy();
+  const message = outage?.message ?? pools.blockedBy() ?? trouble();
   return {
     healthy: message === undefined,
     ...(outage?.isAway === true && outage.lasts >= AWAY_MS ? { ready: false } : {}),

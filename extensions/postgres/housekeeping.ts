@@ -69,6 +69,8 @@ export type PostgresHousekeepingParts = {
 };
 
 export type PostgresHousekeeping = {
+  /** Why no data expires, as a sentence for people; undefined while it does. */
+  trouble(): string | undefined;
   /** A project was deleted. */
   wake(): void;
   /** Does everything that is due, and removes free batches whatever their age. */
@@ -99,6 +101,7 @@ export function postgresHousekeeping(parts: PostgresHousekeepingParts): Postgres
   });
   background.wake();
   return {
+    trouble: () => keeper.trouble,
     wake: () => background.wake(),
     async finish() {
       await work.finish(async () => {
@@ -125,7 +128,8 @@ class Keeper {
   #sweptAttachmentsAt: number | undefined;
   /** Whether expired traces and free batches have time to go with their partition. */
   #waitsForPartitions = true;
-  #wasAhead = false;
+  /** By how much the clock was too far ahead; 0 if it was not. */
+  #aheadMs = 0;
 
   constructor(parts: PostgresHousekeepingParts) {
     this.#parts = parts;
@@ -143,8 +147,8 @@ class Keeper {
     const { counters, clock } = this.#parts;
     yield* repeat(() => counters.endOverdue(database));
     yield* this.#removeDeleted(database);
-    const now = clock.now();
-    if (await this.#isAhead(database, now)) return;
+    this.#aheadMs = await this.#measureAhead(database);
+    const now = clock.now() - this.#aheadMs;
     const arePartitionsDue = isDue(this.#partitionedAt, PARTITIONS_MS, now);
     if (arePartitionsDue) {
       // Noted first: a failure must not keep the following steps from running next time.
@@ -152,7 +156,7 @@ class Keeper {
       yield* this.#partition(database, now);
     }
     if (isDue(this.#expiredAt, EXPIRE_MS, now)) {
-      yield* this.#expire(database);
+      if (this.#aheadMs === 0) yield* this.#expire(database);
       yield* repeat(() => sumUpStep(database, now));
       this.#expiredAt = now;
     }
@@ -169,30 +173,43 @@ class Keeper {
     yield* this.#removeFreeBatches(database);
   }
 
-  /** Whether the time by which data expires is wrong: by the clock of the database, which all processes share, it is in the future. */
-  async #isAhead(database: Database, now: number): Promise<boolean> {
+  /** A sentence for people; undefined while data expires. */
+  get trouble(): string | undefined {
+    if (this.#aheadMs === 0) return undefined;
+    const minutes = Math.round(this.#aheadMs / 60_000);
+    return `The clock is ${minutes} minutes ahead of that of Postgres: this process expires no data.`;
+  }
+
+  /**
+   * By how much the clock of this process is ahead of that of the database, which all processes share. 0 if it is not, or by a little.
+   */
+  async #measureAhead(database: Database): Promise<number> {
+    const { clock, logger } = this.#parts;
     const [found] = await rows<{ now: number }>(database, `SELECT ${DATABASE_NOW} AS now`);
-    const aheadMs = now - (found?.now ?? now);
-    const isAhead = aheadMs > MOST_AHEAD_MS;
-    if (isAhead && !this.#wasAhead) {
-      this.#parts.logger.error({ aheadMs }, 'Clock is ahead of that of Postgres; no data expires');
+    const aheadMs = found === undefined ? 0 : clock.now() - found.now;
+    if (aheadMs <= MOST_AHEAD_MS) return 0;
+    if (this.#aheadMs === 0) {
+      logger.error({ aheadMs }, 'Clock is ahead of that of Postgres; no data expires');
     }
-    this.#wasAhead = isAhead;
-    return isAhead;
+    return aheadMs;
   }
 
   /** Creates partitions, and drops those of which all traces are expired. */
   async *#partition(database: Database, now: number): Steps {
-    const { retention, tracePartitions: configured } = this.#parts;
-    await ensurePartitions(database, now);
+    const { clock, retention, tracePartitions: configured } = this.#parts;
+    // By the clock that this process writes by, right or wrong.
+    const today = clock.now();
+    await ensurePartitions(database, today);
     yield;
     const days = await partitionDays(database, configured, (id) => retention.daysOf(id));
-    await ensureTracePartitions(database, now, days);
+    await ensureTracePartitions(database, today, days);
     yield;
+    if (this.#aheadMs !== 0) return;
     const since = (project: string) => retention.since(project);
     yield* retirePartitions(database, since, now, this.#removed('retention'));
   }
 
+  /** Nothing refers to them, so that a wrong clock removes them earlier, and no others. */
   async *#removeFreeBatches(database: Database): Steps {
     const { clock } = this.#parts;
     const removed = this.#removed('retention');

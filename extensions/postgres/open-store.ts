@@ -49,6 +49,8 @@ export type OpenPostgresStore = {
   readonly search: Pick<PostgresSearch, 'progress'>;
   readonly ledger: SharedLedger;
   readonly first: FirstProject | undefined;
+  /** Why no data expires, as a sentence for people; undefined while it does. */
+  trouble(): string | undefined;
   close(): Promise<void>;
   /** Does the whole pending postgresHousekeeping now instead of step by step. */
   finish(): Promise<void>;
@@ -117,11 +119,8 @@ export async function openPostgresStore(
     search,
   };
   return {
-    store,
-    queues,
-    search,
+    ...{ store, queues, search, first: tenancy.first, trouble: keeper.trouble },
     ledger: sharedLedger(pools, clock),
-    first: tenancy.first,
     async finish() {
       for (const each of [sums, erasures, keeper, traceWork, search]) await each.finish();
     },

@@ -401,14 +401,28 @@ t.test(
     const tenant = aTenant({ projectId, organizationId });
     await traces.write(batchWith([anObservation()], at(now - 10 * DAY, { tenant })));
     const kept = async () => (await traces.listTraces(projectId, { limit: 9 })).items.length;
+    const { postgres } = opened;
+    const batches = async () => (await postgres.query('SELECT id FROM batches')).rows.length;
+    const whole = await batches();
+    const queue = await opened.store.openQueue({ name: 'q', branches: ['a'], maxBytes: 1e9 });
+    await queue.append(nativeBatch(1, at(now - DAY, { tenant })));
+    await queue.ack('a', await queue.lease('a', 9, 1e9));
+    t.equal(await batches(), whole + 1);
+    const before = await partitionsOf(postgres);
     clock.set(now + 500 * DAY);
     await opened.finish();
+    t.match(opened.trouble(), /^The clock is 7\d{5} minutes ahead of that of Postgres/);
+    t.equal(await batches(), whole, 'what nothing refers to is removed');
+    const days = await partitionsOf(postgres);
+    t.equal(days.length, before.length + 5, 'what this process writes has partitions');
+    t.same(days.slice(0, before.length), before, 'those that others write to are left');
     clock.set(now);
     t.equal(await kept(), 1);
     const said = logger.lines.filter(({ message }) => message.startsWith('Clock is ahead'));
     t.match(said, [{ level: 'error', fields: { aheadMs: Number } }]);
     await projects.update(projectId, { retentionDays: 9 });
     await opened.finish();
+    t.equal(opened.trouble(), undefined);
     await projects.update(projectId, { retentionDays: 20 });
     t.equal(await kept(), 0, 'by the right clock it expires');
   },
