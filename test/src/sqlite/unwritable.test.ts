@@ -1,8 +1,10 @@
-import { rmSync, writeFileSync } from 'node:fs';
+import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
 import type { Test } from 'tap';
 import t from 'tap';
 import { openDatabase } from '../../../src/sqlite/database.ts';
+import { readProbeOperation } from '../../../src/sqlite/maintenance.ts';
 import { fakeClock } from '../../helper/clock.ts';
 import { recordingLogger } from '../../helper/settings.ts';
 import { advanceUntil, until } from '../../helper/until.ts';
@@ -198,6 +200,31 @@ for (const [name, errcode] of Object.entries({ CORRUPT, IOERR_READ })) {
     }
   });
 }
+
+/** A file with a table and an index, of which one has a damaged page. */
+function damagedFile(t: Test, name: 'keys' | 'keys_by_project'): DatabaseSync {
+  const file = join(t.testdir({}), 'keys.db');
+  const made = new DatabaseSync(file);
+  made.exec(`CREATE TABLE keys (project TEXT, hash BLOB);
+    CREATE INDEX keys_by_project ON keys (project);
+    INSERT INTO keys VALUES ('a', zeroblob(100))`);
+  const { root } = made
+    .prepare('SELECT rootpage AS root FROM sqlite_schema WHERE name = ?')
+    .get(name) as { root: number };
+  const { page_size: size } = made.prepare('PRAGMA page_size').get() as { page_size: number };
+  made.close();
+  const bytes = readFileSync(file);
+  writeFileSync(file, bytes.fill(0xff, (root - 1) * size, root * size));
+  const db = new DatabaseSync(file);
+  t.teardown(() => db.close());
+  return db;
+}
+
+t.test('reads the tables that every request needs, and no index beside them', async (t) => {
+  readProbeOperation(damagedFile(t, 'keys_by_project'), ['keys'])();
+  const damaged = readProbeOperation(damagedFile(t, 'keys'), ['keys']);
+  t.throws(damaged, { message: /malformed/ });
+});
 
 const isNoError = () => false;
 const isOfDisk = (error: Error) => /refused by the disk/.test(error.message);
