@@ -24,7 +24,7 @@ export type UiRig = TestBrowser & {
 };
 
 /** The part of a test that registers clean-up. */
-type Teardown = {
+export type Teardown = {
   teardown(clean: () => Promise<void> | void): void;
   afterEach(clean: () => Promise<void>): void;
 };
