@@ -129,14 +129,14 @@ export type OnRemoved = (removed: {
 const WAITS = `EXISTS (
   SELECT 1 FROM queue_branches q JOIN queue_entries e ON e.branch = q.id AND e.batch_id = b.id)`;
 const IS_DEAD = 'EXISTS (SELECT 1 FROM queue_dead_letters d WHERE d.batch_id = b.id)';
+const HAS_UPDATE = 'EXISTS (SELECT 1 FROM pending_updates u WHERE u.batch = b.id)';
 /** Whether a trace has events of the batch, or an update in it waits for its run. */
 const IN_TRACES = `(
   EXISTS (SELECT 1 FROM batch_traces p WHERE p.batch = b.id)
-  OR EXISTS (SELECT 1 FROM pending_updates u WHERE u.batch = b.id))`;
+  OR ${HAS_UPDATE})`;
 
 /** Whether a queue, a dead letter or an update that waits for its run needs all items of the batch `b`. */
-export const IS_USED = `(${WAITS} OR ${IS_DEAD}
-  OR EXISTS (SELECT 1 FROM pending_updates u WHERE u.batch = b.id))`;
+export const IS_USED = `(${WAITS} OR ${IS_DEAD} OR ${HAS_UPDATE})`;
 
 export type Examined = {
   /** The last id that was examined; undefined if none was left. */

@@ -140,6 +140,19 @@ type FreeBatchesStep = {
   readonly hasMore: boolean;
 };
 
+/** Returns a function that finds whether one of the queues has an entry of a batch, or an update in it waits for its run. */
+export function waitingBatches(
+  db: DatabaseSync,
+): (seq: number, branches: readonly number[]) => boolean {
+  const isPending = finds(db, 'SELECT 1 FROM queue_pending WHERE branch = ? AND seq = ?');
+  const hasUpdate = finds(
+    db,
+    `SELECT 1 FROM raw_batches r JOIN pending_updates u ON u.project = r.project AND u.batch = r.seq
+     WHERE r.seq = ?`,
+  );
+  return (seq, branches) => hasUpdate(seq) || branches.some((branch) => isPending(branch, seq));
+}
+
 function batchOperations(db: DatabaseSync) {
   const next = rows<{ seq: number; bytes: number }>(
     db,
@@ -149,13 +162,8 @@ function batchOperations(db: DatabaseSync) {
   const forget = db.prepare('DELETE FROM free_batches WHERE seq = ?');
   const free = db.prepare('INSERT OR IGNORE INTO free_batches VALUES (?)');
   const branches = allBranches(db);
-  const isPending = finds(db, 'SELECT 1 FROM queue_pending WHERE branch = ? AND seq = ?');
+  const isWaiting = waitingBatches(db);
   const hasTrace = finds(db, 'SELECT 1 FROM batch_traces WHERE batch = ?');
-  const hasUpdate = finds(
-    db,
-    `SELECT 1 FROM raw_batches r JOIN pending_updates u ON u.project = r.project AND u.batch = r.seq
-     WHERE r.seq = ?`,
-  );
   const dead = rows<OrphanedBatch>(
     db,
     `SELECT seq, project, received_at AS receivedAt FROM raw_batches r
@@ -165,7 +173,7 @@ function batchOperations(db: DatabaseSync) {
   const unpair = db.prepare('DELETE FROM batch_traces WHERE batch = ?');
   // A replay can have given it a trace again.
   const isNeeded = (seq: number, all: readonly number[]): boolean =>
-    hasTrace(seq) || hasUpdate(seq) || all.some((branch) => isPending(branch, seq));
+    hasTrace(seq) || isWaiting(seq, all);
 
   return {
     'purge.free': (seqs: readonly number[]): void => {

@@ -17,6 +17,7 @@ import type { CopyKey } from '../../../src/store/rows/copies.ts';
 import type { Key } from '../../../src/store/rows/observation-row.ts';
 import { keyOfId, nameOfKey } from '../../../src/store/rows/observation-row.ts';
 import { attachmentReleasing } from '../attachments/operations.ts';
+import { waitingBatches } from '../batches/purge-operations.ts';
 
 /** Notes that one step reads, and the bytes of bodies behind which it ends: a few milliseconds. */
 const STEP_NOTES = 200;
@@ -91,15 +92,9 @@ export function expiredReadOperations(db: DatabaseSync) {
 /** Returns a function that finds whether a queue, a dead letter or an update that waits for its run needs all items of a batch. */
 function usedBatches(db: DatabaseSync): (seq: number) => boolean {
   const branches = allBranches(db);
-  const isPending = finds(db, 'SELECT 1 FROM queue_pending WHERE branch = ? AND seq = ?');
+  const isWaiting = waitingBatches(db);
   const isDead = finds(db, 'SELECT 1 FROM dead_letters WHERE seq = ?');
-  const hasUpdate = finds(
-    db,
-    `SELECT 1 FROM raw_batches r JOIN pending_updates u ON u.project = r.project AND u.batch = r.seq
-     WHERE r.seq = ?`,
-  );
-  return (seq) =>
-    branches().some((branch) => isPending(branch, seq)) || isDead(seq) || hasUpdate(seq);
+  return (seq) => isDead(seq) || isWaiting(seq, branches());
 }
 
 function traceLists(db: DatabaseSync): (seq: number) => TraceList {
