@@ -76,9 +76,9 @@ export function conventionTables(): string {
 }
 
 function callEventRow([name, event]: readonly [string, CallEvent]): Row {
-  const { operation, attributes = {}, usage = [], inputs = [], outputs = [] } = event;
+  const { operation, attributes = [], usage = [], inputs = [], outputs = [] } = event;
   const fields: readonly (readonly [keys: readonly string[], field: string])[] = [
-    ...Object.entries(attributes).map(([from, to]) => [[from], `\`${to}\``] as const),
+    ...[...attributes].map(([from, to]) => [[from], `\`${to}\``] as const),
     [usage.map((beginning) => `${beginning}*`), 'tokens'],
     [inputs, '`inputs`'],
     [outputs, '`outputs`'],

@@ -3,7 +3,7 @@ export type CallEvent = {
   /** The value of `gen_ai.operation.name` that says the same. */
   readonly operation: string;
   /** Attributes of the event, with those of a span that they are read as. */
-  readonly attributes?: Readonly<Record<string, string>>;
+  readonly attributes?: ReadonlyMap<string, string>;
   /** The beginnings of attributes that are the members of an object of counts; the first one with a count is read. */
   readonly usage?: readonly string[];
   /** The first one with a value has them. `NAME.*` is an object of all attributes that begin so. */
@@ -11,17 +11,17 @@ export type CallEvent = {
   readonly outputs?: readonly string[];
 };
 
-const REQUEST = {
-  'model_dict.model': 'gen_ai.request.model',
-  'model_dict.model_name': 'gen_ai.request.model',
-};
+const REQUEST = new Map([
+  ['model_dict.model', 'gen_ai.request.model'],
+  ['model_dict.model_name', 'gen_ai.request.model'],
+]);
 
 /** The answer as the SDK of the provider has it. */
 const RESPONSE = {
-  attributes: {
-    'response.raw.model': 'gen_ai.response.model',
-    'response.raw.id': 'gen_ai.response.id',
-  },
+  attributes: new Map([
+    ['response.raw.model', 'gen_ai.response.model'],
+    ['response.raw.id', 'gen_ai.response.id'],
+  ]),
   usage: ['response.raw.usage.', 'response.raw.usage_metadata.'],
 };
 

@@ -17,9 +17,8 @@ export function takeCallEvent(
   const event = CALL_EVENTS.get(name);
   if (event === undefined) return;
   facts.takeFromCall(OPERATION, { stringValue: event.operation });
-  const { attributes: targets = {} } = event;
   for (const { key, value } of attributes) {
-    const to = Object.hasOwn(targets, key ?? '') ? targets[key ?? ''] : undefined;
+    const to = event.attributes?.get(key ?? '');
     if (to !== undefined && isGiven(value)) facts.takeFromCall(attributeKey(to), value);
   }
   if (hasAny(event.inputs, attributes)) facts.input.inEvents = true;
