@@ -247,28 +247,31 @@ function takeEventAttributes(
   end: number,
   role: 'exception' | 'both',
 ): void {
-  let p = start;
-  while (p < end) {
-    const tag = varintAt(bytes, p);
-    if (tag !== 26) {
-      p = skip(bytes, tag, next);
-      continue;
-    }
-    const length = varintAt(bytes, next);
-    p = next + length;
-    findKeyValue(bytes, next, p);
-    const from = valueStart;
-    const to = valueEnd;
+  eachAttribute(bytes, start, end, (from, to) => {
     const key = keyAt(bytes, keyStart, keyEnd).text;
-    if (isEmptyAt(bytes, from, to)) continue;
+    if (isEmptyAt(bytes, from, to)) return;
     if (role === 'exception') facts.takeFromException(key, valueAt(bytes, from, to));
     else if (key === 'gen_ai.input.messages') facts.input.inEvents = true;
     else if (key === 'gen_ai.output.messages') facts.output.inEvents = true;
-  }
+  });
 }
 
 function eventAttributes(bytes: Buffer, start: number, end: number): OtlpKeyValue[] {
   const attributes: OtlpKeyValue[] = [];
+  eachAttribute(bytes, start, end, (from, to) => {
+    const key = bytes.toString('utf8', keyStart, keyEnd);
+    attributes.push({ key, value: valueAt(bytes, from, to) });
+  });
+  return attributes;
+}
+
+/** Calls back with the place of the value of each attribute of an event; the key is from `keyStart` to `keyEnd`. */
+function eachAttribute(
+  bytes: Buffer,
+  start: number,
+  end: number,
+  take: (valueStart: number, valueEnd: number) => void,
+): void {
   let p = start;
   while (p < end) {
     const tag = varintAt(bytes, p);
@@ -279,10 +282,8 @@ function eventAttributes(bytes: Buffer, start: number, end: number): OtlpKeyValu
     const length = varintAt(bytes, next);
     p = next + length;
     findKeyValue(bytes, next, p);
-    const key = bytes.toString('utf8', keyStart, keyEnd);
-    attributes.push({ key, value: valueAt(bytes, valueStart, valueEnd) });
+    take(valueStart, valueEnd);
   }
-  return attributes;
 }
 
 function takeStatus(facts: SpanFacts, bytes: Buffer, start: number, end: number): 0 | 1 | 2 {
