@@ -109,9 +109,7 @@ async function cut(
   }
   const { claims, traces } = await claimsOf(database, batch, items);
   const expired = expiredItems(items, claims);
-  // Housekeeping removes a batch without traces as a whole.
-  const stays = claims.traces.size > 0 && expired.length < items.length;
-  if (expired.length === 0 || !stays) {
+  if (expired.length === 0) {
     await forget(database, [id]);
     return true;
   }

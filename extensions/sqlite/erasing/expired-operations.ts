@@ -123,9 +123,7 @@ function expiredLook(db: DatabaseSync): (seq: number, project: string) => Looked
     }
     const claims = claimsOf(seq, project, items);
     const expired = expiredItems(items, claims);
-    // Retention removes a batch without traces as a whole.
-    const stays = claims.traces.size > 0 && expired.length < items.length;
-    if (expired.length === 0 || !stays) return { found: null, bytes };
+    if (expired.length === 0) return { found: null, bytes };
     const rest = withoutItems(batch, new Set(expired.map(({ position }) => position)));
     const record = recordOf(rest);
     const freed = Math.max(0, bytes - rest.body.length);

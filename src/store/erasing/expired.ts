@@ -17,13 +17,16 @@ export type BatchClaims = {
 
 /**
  * The items of a batch whose traces retention removed. The batch is in no queue, is no dead letter, and has no update that waits for
- * its run, so that no reader finds an item without a trace or a run. An item that names neither stays.
+ * its run, so that no reader finds an item without a trace or a run. An item that names neither stays. None of a batch that no trace
+ * has events of, or that would lose all its items: retention removes it as a whole.
  */
 export function expiredItems(items: readonly BatchItem[], claims: BatchClaims): BatchItem[] {
-  return items.filter(({ traceId, id, copy }) => {
+  if (claims.traces.size === 0) return [];
+  const expired = items.filter(({ traceId, id, copy }) => {
     if (traceId === null && id === null) return false;
     if (copy !== null && claims.copies.has(copy)) return false;
     if (id !== null && claims.runs.has(nameOfKey(keyOfId(id)))) return false;
     return traceId === null || !claims.traces.has(nameOfKey(keyOfId(traceId)));
   });
+  return expired.length < items.length ? expired : [];
 }
