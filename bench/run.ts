@@ -3,7 +3,7 @@ import { attackMemory, delayOfOthers } from './attack.ts';
 import { type Comparison, compare, type Effort, type Result } from './compare.ts';
 import { native, otlp, pooled, runParts, runs } from './payloads.ts';
 import { retention } from './retention.ts';
-import { startAccepting, startFloor, startTracectl } from './servers.ts';
+import { addCompression, startAccepting, startFloor, startTracectl } from './servers.ts';
 
 /**
  * Prints the tables of bench/README.md.
@@ -20,7 +20,8 @@ const { values: flags } = parseArgs({
 const fresh = otlp(100, 560);
 const light = pooled(fresh, 64);
 const heavy = pooled(otlp(20, 19_600), 64);
-const hundred = pooled(native(100), 64);
+const events = native(100);
+const hundred = pooled(events, 64);
 const thousand = pooled(native(1000), 64);
 const hundredRuns = pooled(runs(100), 64);
 const hundredInParts = pooled(runParts(100), 64);
@@ -28,9 +29,11 @@ const hundredInParts = pooled(runParts(100), 64);
 /** Nothing takes the batches out of the queue, so that a window holds the accepting alone. */
 const accepting = () => startAccepting();
 const redacting = () => startAccepting({ redacts: true });
+const compressing = () => startAccepting({ compresses: true });
 const forgetting = () => startAccepting({ forgets: true });
 const overGrpc = () => startAccepting({ overGrpc: true });
 const whole = () => startTracectl({});
+const compressingWhole = () => startTracectl({ edit: addCompression });
 const senders = 1000;
 const small = { projects: 1, keysPerProject: senders, senders };
 const large = { projects: 10_000, keysPerProject: 10, senders };
@@ -124,6 +127,16 @@ const rows: readonly Comparison[] = [
     target: 1.25,
     subject: { start: redacting, payload: heavy },
     floor: { start: accepting, payload: heavy },
+  },
+  {
+    name: `compression: accept with against without, ${hundred.name}`,
+    subject: { start: compressing, payload: hundred },
+    floor: { start: accepting, payload: hundred },
+  },
+  {
+    name: `compression: socket to readable row with against without, ${events.name}`,
+    subject: { start: compressingWhole, payload: events, untilIdle: true },
+    floor: { start: whole, payload: events, untilIdle: true },
   },
   {
     name: `10,000 projects with 100,000 keys against 1 with 1,000; 1,000 send, ${light.name}`,

@@ -76,6 +76,7 @@ export async function startAccepting(options: AcceptingOptions = {}): Promise<Se
       if (options.isOpen === true) removeGuards(config);
       if (options.overGrpc === true) serveGrpc(config);
       if (options.redacts === true) addRedaction(config);
+      if (options.compresses === true) addCompression(config);
     },
   });
   const keys = await filled(join(daemon.directory, 'data'), options);
@@ -109,6 +110,7 @@ export type AcceptingOptions = {
   readonly overGrpc?: boolean;
   /** With the processor `redaction` as it is by default. */
   readonly redacts?: boolean;
+  readonly compresses?: boolean;
   /** Without recognizing repeated requests. */
   readonly forgets?: boolean;
   readonly population?: Population;
@@ -135,6 +137,14 @@ function addRedaction(config: Tree): void {
   const accept = service?.pipelines?.['traces/accept'] as Tree;
   const [auth, ...others] = accept.processors as string[];
   accept.processors = [auth, 'redaction', ...others];
+}
+
+/** Adds the processor `compression` in front of `quotas`. */
+export function addCompression(config: Tree): void {
+  const { processors, service } = config as Record<string, Record<string, Tree>>;
+  Object.assign(processors ?? {}, { compression: {} });
+  const accept = service?.pipelines?.['traces/accept'] as { processors: string[] };
+  accept.processors.splice(-1, 0, 'compression');
 }
 
 function lockDatabases(directory: string): DatabaseSync[] {

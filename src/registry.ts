@@ -27,6 +27,7 @@ const BUILT_IN: readonly BuiltIn[] = [
   ['processor', 'quotas', () => import('../processors/quotas/factory.ts')],
   ['processor', 'normalization', () => import('../processors/normalization/factory.ts')],
   ['processor', 'cost', () => import('../processors/cost/factory.ts')],
+  ['processor', 'compression', () => import('../processors/compression/factory.ts')],
   ['processor', 'filter', () => import('../processors/filter/factory.ts')],
   ['connector', 'disk_queue', () => import('../connectors/disk_queue/factory.ts')],
   ['exporter', 'sqlite', () => import('../exporters/sqlite/factory.ts')],

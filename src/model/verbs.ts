@@ -1,4 +1,4 @@
-import type { ReceivedBatch } from './batch.ts';
+import type { Encoding, ReceivedBatch } from './batch.ts';
 import type { BatchIndex } from './batch-index.ts';
 import type { BatchChanges } from './changes.ts';
 import { DROPPED, EDITED, REJECTED } from './changes.ts';
@@ -23,9 +23,10 @@ import {
  *   drop      the item is accepted     not counted                dropped{reason}
  *   mask      the item is accepted     measured after the edit    edited
  *   replace   the item is accepted     measured after the edit    edited
+ *   compress  nothing of it            as without it              nothing: it is about the whole batch
  *
- * Rejected and dropped items are cut out of the bytes, and edits are applied, before the batch is durable. An
- * edited body is stored uncompressed.
+ * Rejected and dropped items are cut out of the bytes, and edits are applied, before the batch is durable. A body
+ * that is edited or cut is stored uncompressed, unless it is compressed after that.
  */
 
 /** The item of bytes that several items share: resource, scope, envelope. Their edit edits every open item. */
@@ -134,6 +135,11 @@ export function replace(batch: ReceivedBatch, replacements: readonly Replacement
   for (const replacement of replacements) changes.splices.push(replacement);
 }
 
+/** Keeps the body in another encoding. An edit or a closed item behind this makes the batch of the inflated bytes again. */
+export function compress(batch: ReceivedBatch, compressed: Buffer, encoding: Encoding): void {
+  keepBytes(batch, compressed, encoding);
+}
+
 /** False if another verb closed the item before. */
 function close(batch: ReceivedBatch, item: number, mark: number): boolean {
   checkItem(batch, item);
@@ -184,10 +190,10 @@ function checkRange({ index }: ReceivedBatch, start: number, end: number): void 
   throw new RangeError(`the batch has no bytes ${start} to ${end}`);
 }
 
-function keepBytes(batch: ReceivedBatch, bytes: Buffer): void {
+function keepBytes(batch: ReceivedBatch, bytes: Buffer, encoding: Encoding = 'identity'): void {
   const draft: Draft = batch;
   draft.body = bytes;
-  draft.encoding = 'identity';
+  draft.encoding = encoding;
 }
 
 function changesOf(batch: ReceivedBatch): BatchChanges {
