@@ -33,6 +33,9 @@ export type ItemHead = {
   attribute(key: string): string | undefined;
 };
 
+/** The beginnings of payload fields that are texts, or JSON that begins with the same characters; see `previewOfText`. */
+export type Beginnings = { inputs?: string; outputs?: string };
+
 /** Everything that depends on the wire format. A position is the place of an item in the indexed body. */
 export type FormatModule<Index extends BatchIndex> = {
   /**
@@ -55,6 +58,8 @@ export type FormatModule<Index extends BatchIndex> = {
   observe(index: Index, position: number, requestIndex: number): Observation;
   /** Payload fields of the item as JSON text. */
   payload(index: Index, position: number, fields: readonly PayloadField[]): Payload;
+  /** The beginnings of inputs and outputs that can be read without the JSON of all of them. */
+  beginnings?(index: Index, position: number): Beginnings;
   /** The item as JSON text: the received text for JSON formats, OTLP's JSON form for protobuf. */
   source(index: Index, position: number): string;
   /** Visits the texts of the item in the order of the bytes. */

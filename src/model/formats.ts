@@ -13,7 +13,7 @@ import { OtlpField } from './otlp/fields.ts';
 import { otlpJson, otlpProto } from './otlp/format.ts';
 import type { OtlpEncoding } from './otlp/request-part.ts';
 import { requestPart } from './otlp/request-part.ts';
-import { withPreviews } from './preview.ts';
+import { hasPreviews, withPreviews } from './preview.ts';
 import { runs } from './runs/format.ts';
 import type { NewParent, Splice, TextSteps, TextVisitor } from './texts.ts';
 import { withWellFormedTexts } from './well-formed.ts';
@@ -245,15 +245,22 @@ export function observeEach(batch: SealedBatch): {
     const requestIndex = requestIndexOf(batch, position);
     try {
       const observation = format.observe(index, position, requestIndex);
-      const previewed = withPreviews(observation, (fields) =>
-        format.payload(index, position, fields),
-      );
-      observations.push(withWellFormedTexts(previewed));
+      const isPreviewed = hasPreviews(observation);
+      const whole = isPreviewed ? previewed(observation, index, position) : observation;
+      observations.push(withWellFormedTexts(whole));
     } catch (error) {
       failures.push({ index: requestIndex, error });
     }
   }
   return { observations, failures };
+}
+
+/** Apart from the loop, so that only observations with previews allocate a closure. */
+function previewed(observation: Observation, index: BatchIndex, position: number): Observation {
+  const format = moduleOf(index);
+  return withPreviews(observation, format.beginnings?.(index, position) ?? {}, (fields) =>
+    format.payload(index, position, fields),
+  );
 }
 
 /** One item of a request in the common form. Throws if it cannot be read. */

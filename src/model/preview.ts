@@ -1,4 +1,5 @@
 import { withCustomFieldsText } from './custom-fields.ts';
+import type { Beginnings } from './format-module.ts';
 import type { Observation, Payload, PayloadField } from './observation.ts';
 import { PAYLOAD_FIELDS } from './observation.ts';
 import { dividesPair } from './surrogates.ts';
@@ -7,7 +8,8 @@ import { dividesPair } from './surrogates.ts';
 export const PREVIEW_CHARACTERS = 200;
 
 /** Characters of JSON that are looked at. Most previews need few of them; escapes and white space take more. */
-const SCANNED = [PREVIEW_CHARACTERS * 2, PREVIEW_CHARACTERS * 60] as const;
+export const MOST_SCANNED = PREVIEW_CHARACTERS * 60;
+const SCANNED = [PREVIEW_CHARACTERS * 2, MOST_SCANNED] as const;
 
 const PREVIEWED = ['inputs', 'outputs'] as const satisfies readonly PayloadField[];
 /** The bits of `payloadMask`. */
@@ -16,15 +18,25 @@ const PREVIEWED_MASK = PREVIEWED.reduce(
   0,
 );
 
-/** Adds the previews of an observation without a parent: lists show those of root observations. */
+/** An observation without a parent: lists show the previews of root observations. */
+export function hasPreviews({ parentId, payloadMask }: Observation): boolean {
+  return parentId === null && (payloadMask & PREVIEWED_MASK) !== 0;
+}
+
+/** Adds the previews of an observation that has some; `payload` reads the fields that have no beginning. */
 export function withPreviews(
   observation: Observation,
+  beginnings: Beginnings,
   payload: (fields: readonly PayloadField[]) => Payload,
 ): Observation {
-  const { parentId, payloadMask, details, customFieldsText } = observation;
-  if (parentId !== null || (payloadMask & PREVIEWED_MASK) === 0) return observation;
-  const { inputs, outputs } = payload(PREVIEWED);
-  const [inputPreview, outputPreview] = [previewOf(inputs), previewOf(outputs)];
+  const { payloadMask, details, customFieldsText } = observation;
+  const unread = PREVIEWED.filter(
+    (field) =>
+      beginnings[field] === undefined && (payloadMask & (1 << PAYLOAD_FIELDS.indexOf(field))) !== 0,
+  );
+  const { inputs, outputs } = unread.length === 0 ? NO_PAYLOAD : payload(unread);
+  const inputPreview = previewOfText(beginnings.inputs) ?? previewOf(inputs);
+  const outputPreview = previewOfText(beginnings.outputs) ?? previewOf(outputs);
   if (inputPreview === undefined && outputPreview === undefined) return observation;
   const previewed = {
     ...observation,
@@ -39,6 +51,8 @@ export function withPreviews(
     : withCustomFieldsText(previewed, customFieldsText);
 }
 
+const NO_PAYLOAD: Payload = {};
+
 /** White space that is not one space already: a replacement costs more than the search. */
 const WHITE_SPACE = / \s+|[^\S ]\s*/g;
 
@@ -48,11 +62,21 @@ const WHITE_SPACE = / \s+|[^\S ]\s*/g;
  */
 export function previewOf(json: string | undefined): string | undefined {
   if (json === undefined || json === 'null') return undefined;
+  if (!json.startsWith('"')) return previewOfText(json);
+  return firstLine(json.length, (scanned) => beginningOfText(json, scanned));
+}
+
+/** The same for characters, of which those behind `MOST_SCANNED` do not matter. */
+export function previewOfText(text: string | undefined): string | undefined {
+  if (text === undefined) return undefined;
+  return firstLine(text.length, (scanned) => text.slice(0, scanned));
+}
+
+function firstLine(length: number, beginning: (scanned: number) => string): string | undefined {
   let line = '';
   for (const scanned of SCANNED) {
-    const text = json.startsWith('"') ? beginningOfText(json, scanned) : json.slice(0, scanned);
-    line = text.replaceAll(WHITE_SPACE, ' ').trim();
-    if (line.length > PREVIEW_CHARACTERS || json.length <= scanned) break;
+    line = beginning(scanned).replaceAll(WHITE_SPACE, ' ').trim();
+    if (line.length > PREVIEW_CHARACTERS || length <= scanned) break;
   }
   return line === '' ? undefined : cutAt(line, PREVIEW_CHARACTERS);
 }

@@ -11,7 +11,7 @@ import { headOfSpan } from './head.ts';
 import { scanJson } from './json-scan.ts';
 import { jsonTexts, sharedJsonTexts } from './json-texts.ts';
 import { observeJson } from './observe-json.ts';
-import { observeProto } from './observe-proto.ts';
+import { beginningsInProto, observeProto } from './observe-proto.ts';
 import { payloadOfSpan } from './payload.ts';
 import { reparentSpan } from './reparent.ts';
 import { scanProto } from './scan.ts';
@@ -30,6 +30,7 @@ export const otlpProto: FormatModule<OtlpIndex> = {
     checkIds(index, position);
     return observeProto(index, position, requestIndex);
   },
+  beginnings: beginningsInProto,
   payload,
   source: sourceOfSpan,
   texts: wireTexts,

@@ -1,6 +1,9 @@
 import type { OtlpIndex } from '../batch-index.ts';
+import type { Beginnings } from '../format-module.ts';
 import { instantFromUnixNanos } from '../instant.ts';
+import { QUOTE } from '../json/grammar.ts';
 import type { Instant, Observation } from '../observation.ts';
+import { MOST_SCANNED } from '../preview.ts';
 import { isAt, repeatedTextAt } from '../repeated-text.ts';
 import { takeCallEvent } from './call-event.ts';
 import { resourceFacts, scopeName } from './context.ts';
@@ -9,6 +12,7 @@ import { SpanFacts } from './facts.ts';
 import { OTLP_STRIDE, OtlpField } from './fields.ts';
 import { keyAt } from './keys.ts';
 import { observationOfSpan } from './observe.ts';
+import { companionKeyOf, givesPlainText } from './payload.ts';
 import type { OtlpKeyValue, OtlpValue } from './span.ts';
 import { hasValue, textOfValue } from './value.ts';
 import { WireReader } from './wire.ts';
@@ -158,6 +162,91 @@ export function wireAttribute(index: OtlpIndex, position: number, key: string): 
   }
   return found;
 }
+
+/** The attribute that gives an input or output, with the place of its value. */
+class GivingAttribute {
+  rank = Number.MAX_SAFE_INTEGER;
+  key = '';
+  start = 0;
+  end = 0;
+  /** A numbered family may give the content in its place. */
+  hasFamily = false;
+}
+
+/**
+ * `FormatModule.beginnings`, without the decode of the span. `payloadOfSpan` prints a text, or takes JSON in it as it is: both begin with the
+ * characters of the text, unless they are a JSON text themselves or `null`.
+ */
+export function beginningsInProto(index: OtlpIndex, position: number): Beginnings {
+  const { bytes, spans } = index;
+  const base = position * OTLP_STRIDE;
+  const end = spans[base + OtlpField.END] as number;
+  const input = new GivingAttribute();
+  const output = new GivingAttribute();
+  let p = spans[base + OtlpField.START] as number;
+  while (p < end) {
+    const tag = varintAt(bytes, p);
+    if (tag !== 74) {
+      p = skip(bytes, tag, next);
+      continue;
+    }
+    const length = varintAt(bytes, next);
+    p = next + length;
+    findKeyValue(bytes, next, p);
+    const { text, rules } = keyAt(bytes, keyStart, keyEnd);
+    if (rules.length === 0 || isEmptyAt(bytes, valueStart, valueEnd)) continue;
+    for (const rule of rules) {
+      if (rule.role === 'embedded') return {};
+      if (rule.role !== 'input' && rule.role !== 'output') continue;
+      takeGiving(rule.role === 'input' ? input : output, rule, text);
+    }
+  }
+  const beginnings: Beginnings = {};
+  const inputs = beginningOf(index, position, input);
+  const outputs = beginningOf(index, position, output);
+  if (inputs !== undefined) beginnings.inputs = inputs;
+  if (outputs !== undefined) beginnings.outputs = outputs;
+  return beginnings;
+}
+
+/** The value is from `valueStart` to `valueEnd`. */
+function takeGiving(
+  found: GivingAttribute,
+  { rank, family }: { readonly rank: number; readonly family: boolean },
+  key: string,
+): void {
+  if (family) found.hasFamily = true;
+  // The last one of a rank counts.
+  if (rank > found.rank) return;
+  found.rank = rank;
+  found.key = key;
+  found.start = valueStart;
+  found.end = valueEnd;
+}
+
+/** Undefined unless one text gives the content. */
+function beginningOf(
+  index: OtlpIndex,
+  position: number,
+  { key, start, end, hasFamily }: GivingAttribute,
+): string | undefined {
+  const { bytes } = index;
+  if (key === '' || hasFamily || !givesPlainText(key) || bytes[start] !== TEXT_TAG)
+    return undefined;
+  const length = varintAt(bytes, start + 1);
+  const from = next;
+  if (from + length !== end || bytes[from] === QUOTE) return undefined;
+  const companion = companionKeyOf(key);
+  if (companion !== undefined && wireAttribute(index, position, companion) !== undefined)
+    return undefined;
+  const text = bytes.toString('utf8', from, Math.min(from + MOST_SCANNED_BYTES, end));
+  return text === 'null' ? undefined : text;
+}
+
+/** The tag of a text in a value. */
+const TEXT_TAG = 10;
+/** A unit of UTF-16 has at most three bytes, and a character that the end divides is behind those that matter. */
+const MOST_SCANNED_BYTES = MOST_SCANNED * 3 + 3;
 
 /** A value. Strings and small integers, which most values are, need no `WireReader`. */
 function valueAt(bytes: Buffer, start: number, end: number): OtlpValue {

@@ -196,6 +196,16 @@ const COMPANIONS: ReadonlyMap<string, Companion> = new Map([
   ['ai.result.text', { key: 'ai.result.toolCalls', join: withToolCalls }],
 ]);
 
+/** Whether the attribute gives its text as a content as it is, unless a family or a companion gives more. */
+export function givesPlainText(key: string): boolean {
+  return !TYPED.has(key);
+}
+
+/** The attribute that joins the one with a content. */
+export function companionKeyOf(key: string): string | undefined {
+  return COMPANIONS.get(key)?.key;
+}
+
 function companionOf(
   span: OtlpSpan,
   facts: SpanFacts,

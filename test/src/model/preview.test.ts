@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import t from 'tap';
 import type { SealedBatch } from '../../../src/model/batch.ts';
-import { observe } from '../../../src/model/formats.ts';
+import { observe, payload } from '../../../src/model/formats.ts';
 import { PREVIEW_CHARACTERS, previewOf } from '../../../src/model/preview.ts';
 import { nativeBatch, nativeEvent, otlpBatch, rawBatch } from '../../helper/batches.ts';
 
@@ -87,6 +87,70 @@ t.test('observations without a parent have previews, in every format', async (t)
   };
   const runs = rawBatch('runs', Buffer.from(JSON.stringify({ post: [run], patch: [] })), 1);
   t.same(previewsOf(runs), [['{"a":1}', undefined]]);
+});
+
+t.test('the preview of a span is that of its payload', async (t) => {
+  const text = fc.oneof(
+    fc.constantFrom(
+      'null',
+      ' null',
+      '"',
+      '"text"',
+      '"cut',
+      '{"a":1}',
+      ' [1, "\\u00e9"]',
+      '{"a"',
+      '7',
+    ),
+    fc.constantFrom(
+      'user: hi',
+      '{"m":["ChatMessage(role=user)"]}',
+      ' \n\t ',
+      '\u{feff}x',
+      'a\u0000',
+    ),
+    fc.constantFrom('{"type":"text","value":"v"}', `${'\n'.repeat(150)}late`, 'x\n'.repeat(900)),
+    fc.string({ unit: 'binary', maxLength: 30 }),
+    fc
+      .tuple(fc.constantFrom('é', '€', '\u{1f600}', '{"a":"', ' '), fc.nat(13_000))
+      .map(([unit, n]) => unit.repeat(n)),
+  );
+  const value = fc.oneof({ arbitrary: text, weight: 8 }, fc.constant(''));
+  const keys = [
+    ...[
+      'input.value',
+      'output.value',
+      'input.mime_type',
+      'output.mime_type',
+      'gcp.vertex.agent.llm_response',
+    ],
+    ...[
+      'llm.input_messages.0.message.role',
+      'llm.input_messages.0.message.content',
+      'final_result',
+    ],
+    ...['gen_ai.input.messages', 'gen_ai.output.messages', 'gen_ai.system_instructions'],
+    ...[
+      'ai.response.text',
+      'ai.response.toolCalls',
+      'langfuse.observation.input',
+      'mlflow.spanOutputs',
+    ],
+    ...['langwatch.input', 'langwatch.output', 'lmnr.span.input', 'genkit:input', 'gen_ai.prompt'],
+    ...['logfire.json_schema', 'mastra.agent_run.input', 'tool_response', 'braintrust.input_json'],
+  ];
+  const attributes = fc.dictionary(fc.constantFrom(...keys), value, { maxKeys: 6 });
+  const property = fc.property(attributes, (attributes) => {
+    for (const format of ['otlp_proto', 'otlp_json'] as const) {
+      const batch = otlpBatch([{ attributes }], { format });
+      const { details } = observe(batch)[0] ?? {};
+      const { inputs, outputs } = payload(batch, 0);
+      t.equal(details?.inputPreview, previewOf(inputs));
+      t.equal(details?.outputPreview, previewOf(outputs));
+    }
+  });
+  const typed = { 'langwatch.input': '{"type":"text","value":"v"}' };
+  fc.assert(property, { numRuns: 400, examples: [[typed]] });
 });
 
 t.test('a preview keeps custom fields that are parsed on demand', async (t) => {
