@@ -21,6 +21,9 @@ import { scalarOf } from './value.ts';
 /** A value with the rank of its attribute: the lowest rank wins, the last value of a rank counts. */
 type Ranked<T> = { readonly rank: number; readonly value: T };
 
+/** A value of one of several names. A span has few: a list with one value a name costs less than a map. */
+type Named<Name, T> = Ranked<T> & { readonly name: Name };
+
 /** Amounts in a JSON object have a lower precedence than amounts with their own attributes. */
 const OBJECT_RANK = 1000;
 
@@ -39,8 +42,8 @@ type SpanMeasures = {
 
 /** The details of one span or resource, collected from its attributes. */
 export class DetailFacts {
-  readonly #texts = new Map<DetailText, Ranked<string>>();
-  readonly #costs = new Map<CostPart, Ranked<number>>();
+  #texts: Named<DetailText, string>[] | undefined = undefined;
+  #costs: Named<CostPart, number>[] | undefined = undefined;
   #tags: Ranked<readonly string[]> | undefined = undefined;
   #ttft: Ranked<{ readonly amount: number; readonly of: TimeToFirstToken }> | undefined = undefined;
   /** The earliest time of an event that marks a token. */
@@ -78,13 +81,13 @@ export class DetailFacts {
     const text = clipped(scalar === undefined ? undefined : unquoted(String(scalar)));
     if (text === undefined) return;
     if (detail === 'firstToken' && parseInstant(text) === undefined) note('time');
-    else offer(this.#texts, detail, { rank, value: text });
+    else this.#texts = offered(this.#texts, { name: detail, rank, value: text });
   }
 
   /** False if the value is no amount. */
   #takeCost(part: CostPart, rank: number, amount: unknown): boolean {
     const value = nanosOfUsd(amount);
-    if (value !== undefined) offer(this.#costs, part, { rank, value });
+    if (value !== undefined) this.#costs = offered(this.#costs, { name: part, rank, value });
     return value !== undefined;
   }
 
@@ -107,7 +110,10 @@ export class DetailFacts {
       hasTotal ||= isTaken && part === 'total';
     }
     const isTotal = isSummed && !hasTotal && sum > 0 && Number.isSafeInteger(sum);
-    if (isTotal) offer(this.#costs, 'total', { rank: OBJECT_RANK + rank, value: sum });
+    if (isTotal) {
+      const total = { name: 'total', rank: OBJECT_RANK + rank, value: sum } as const;
+      this.#costs = offered(this.#costs, total);
+    }
   }
 
   takeToken(time: Instant): void {
@@ -118,7 +124,7 @@ export class DetailFacts {
   }
 
   ownText(name: DetailText): string | undefined {
-    return this.#texts.get(name)?.value;
+    return valueNamed(this.#texts, name);
   }
 
   get ownTags(): readonly string[] | undefined {
@@ -145,8 +151,8 @@ export class DetailFacts {
       tool: isModelCall ? undefined : this.ownText('tool'),
       ttftMs: this.#sentTtftMs(scope) ?? this.#untilFirstToken(start),
       cost: sentCost({
-        input: this.#costs.get('input')?.value,
-        output: this.#costs.get('output')?.value,
+        input: valueNamed(this.#costs, 'input'),
+        output: valueNamed(this.#costs, 'output'),
         total: this.#total(scope),
       }),
       scope: clipped(scope),
@@ -159,7 +165,7 @@ export class DetailFacts {
   }
 
   #total(scope: string | null): number | undefined {
-    const total = this.#costs.get('total')?.value;
+    const total = valueNamed(this.#costs, 'total');
     const isUnknown = total === 0 && UNPRICED_AS_ZERO.some((begin) => scope?.startsWith(begin));
     return isUnknown ? undefined : total;
   }
@@ -179,8 +185,29 @@ export class DetailFacts {
 
 const COST_PARTS: ReadonlyMap<string, CostPart> = new Map(Object.entries(COST_NAMES));
 
-function offer<Name, T>(found: Map<Name, Ranked<T>>, name: Name, value: Ranked<T>): void {
-  found.set(name, better(found.get(name), value));
+/** The list with the value, unless it has a better one of the name. */
+function offered<Name, T>(
+  list: Named<Name, T>[] | undefined,
+  value: Named<Name, T>,
+): Named<Name, T>[] {
+  if (list === undefined) return [value];
+  for (let at = 0; at < list.length; at++) {
+    const found = list[at] as Named<Name, T>;
+    if (found.name !== value.name) continue;
+    if (value.rank <= found.rank) list[at] = value;
+    return list;
+  }
+  list.push(value);
+  return list;
+}
+
+function valueNamed<Name, T>(
+  list: readonly Named<Name, T>[] | undefined,
+  name: Name,
+): T | undefined {
+  if (list === undefined) return undefined;
+  for (const found of list) if (found.name === name) return found.value;
+  return undefined;
 }
 
 function better<T>(found: Ranked<T> | undefined, value: Ranked<T>): Ranked<T> {

@@ -2,6 +2,7 @@ import t from 'tap';
 import {
   checkedDetails,
   clipped,
+  DETAIL_NAMES,
   detailsOf,
   MAX_DETAIL_LENGTH,
   MAX_TAGS,
@@ -49,6 +50,9 @@ t.test('keeps distinct tags up to the limit', async (t) => {
 t.test('leaves out absent members', async (t) => {
   t.equal(detailsOf({ provider: undefined }), null);
   t.same(detailsOf({ provider: undefined, tool: 't' }), { tool: 't' });
+  const all = Object.fromEntries(DETAIL_NAMES.toReversed().map((name) => [name, name]));
+  const kept = detailsOf(all as Parameters<typeof detailsOf>[0]);
+  t.same(Object.keys(kept ?? {}), DETAIL_NAMES, 'keeps every other one, in the order of the names');
 });
 
 t.test('measures exact times, and none that runs backwards', async (t) => {
