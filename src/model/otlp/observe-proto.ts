@@ -83,12 +83,16 @@ export function observeProto(
   // The last status counts.
   const status = takeStatus(facts, bytes, statusStart, statusEnd);
   const parent = spans[base + OtlpField.PARENT_ID] as number;
-  const spanId = spans[base + OtlpField.SPAN_ID] as number;
+  const traceId = traceIdAt(bytes, spans[base + OtlpField.TRACE_ID] as number);
+  const id = idAt(bytes, spans[base + OtlpField.SPAN_ID] as number);
+  const parentId = parent === 0 ? null : idAt(bytes, parent);
   return observationOfSpan(
     {
-      traceId: traceIdAt(bytes, spans[base + OtlpField.TRACE_ID] as number),
-      spanId: bytes.toString('hex', spanId, spanId + 8),
-      parentSpanId: parent === 0 ? null : bytes.toString('hex', parent, parent + 8),
+      traceId,
+      id,
+      spanId: id.slice(SPAN_ID_AT),
+      parentId,
+      parentSpanId: parentId === null ? null : parentId.slice(SPAN_ID_AT),
       name,
       status,
       startTime,
@@ -105,17 +109,33 @@ export function observeProto(
 /** Clients send the spans of a trace together, so the last trace id is likely to repeat. */
 let lastTraceId = Buffer.alloc(16);
 let lastTraceText = lastTraceId.toString('hex');
+/** The digits of the last trace id, a colon, and room for those of a span id. */
+const idDigits = Buffer.from(`${lastTraceText}:`.padEnd(49));
+const SPAN_ID_AT = 33;
 
 function traceIdAt(bytes: Buffer, start: number): string {
   for (let i = 15; i >= 0; i--) {
     if (bytes[start + i] !== lastTraceId[i]) {
       lastTraceId = Buffer.from(bytes.subarray(start, start + 16));
       lastTraceText = lastTraceId.toString('hex');
+      idDigits.write(lastTraceText, 'latin1');
       break;
     }
   }
   return lastTraceText;
 }
+
+/** The id of a span of the last trace. One text of all digits costs less than joining the texts of its parts. */
+function idAt(bytes: Buffer, start: number): string {
+  for (let i = 0; i < 8; i++) {
+    const byte = bytes[start + i] as number;
+    idDigits[SPAN_ID_AT + i * 2] = HEX_DIGITS[byte >> 4] as number;
+    idDigits[SPAN_ID_AT + i * 2 + 1] = HEX_DIGITS[byte & 15] as number;
+  }
+  return idDigits.toString('latin1');
+}
+
+const HEX_DIGITS = Buffer.from('0123456789abcdef');
 
 function takeAttribute(facts: SpanFacts, bytes: Buffer, start: number, end: number): void {
   findKeyValue(bytes, start, end);

@@ -19,7 +19,10 @@ import { hasValue } from './value.ts';
 /** The fields of a span without its attributes, of either encoding. Ids are lower-case hex. */
 export type SpanHead = {
   readonly traceId: string;
+  /** That of the trace, a colon, and `spanId`. */
+  readonly id: string;
   readonly spanId: string;
+  readonly parentId: string | null;
   readonly parentSpanId: string | null;
   readonly name: string | null;
   /** 0 unset, 1 ok, 2 error. */
@@ -65,9 +68,9 @@ export function observationOfSpan(
   if (head.hasEvents) payloadMask |= EVENTS;
   if (facts.hasContextMetadata) payloadMask |= CONTEXT_METADATA;
   const observation: Observation = {
-    id: `${head.traceId}:${head.spanId}`,
+    id: head.id,
     traceId: head.traceId,
-    parentId: head.parentSpanId === null ? null : `${head.traceId}:${head.parentSpanId}`,
+    parentId: head.parentId,
     index,
     operation,
     version: '0',
@@ -186,9 +189,13 @@ export function spanHeadOf(span: OtlpSpan, scope: string | null): SpanHead {
   const parent = span.parentSpanId?.toLowerCase() ?? '';
   // A pipeline without validation takes spans with an invalid parent, which have none in either encoding.
   const hasParent = /^[0-9a-f]{16}$/.test(parent) && !/^0*$/.test(parent);
+  const traceId = (span.traceId ?? '').toLowerCase();
+  const spanId = (span.spanId ?? '').toLowerCase();
   return {
-    traceId: (span.traceId ?? '').toLowerCase(),
-    spanId: (span.spanId ?? '').toLowerCase(),
+    traceId,
+    id: `${traceId}:${spanId}`,
+    spanId,
+    parentId: hasParent ? `${traceId}:${parent}` : null,
     parentSpanId: hasParent ? parent : null,
     name: span.name || null,
     status: statusCode(span.status?.code),
