@@ -57,12 +57,21 @@ function ascending(price: number | TieredPrices): number | TieredPrices {
 export function flatCostOf(flat: FlatPrice, tokens: Tokens): FlatCost | undefined {
   const { input, output, cacheRead, cacheWrite, cacheWriteHour, reasoning } = tokens;
   if (tokens.inputAudio + tokens.outputAudio > 0) return undefined;
-  for (const count of [input, output, cacheRead, cacheWrite, cacheWriteHour, reasoning]) {
-    if (!Number.isSafeInteger(count) || count < 0) return undefined;
-  }
+  const areCounts =
+    isCount(input) &&
+    isCount(output) &&
+    isCount(cacheRead) &&
+    isCount(cacheWrite) &&
+    isCount(cacheWriteHour) &&
+    isCount(reasoning);
+  if (!areCounts) return undefined;
   const counts = {
-    ...{ input_mtok: input, cache_read_mtok: 0, cache_write_mtok: 0, cache_write_1h_mtok: 0 },
-    ...{ output_mtok: output, output_reasoning_mtok: 0 },
+    input_mtok: input,
+    cache_read_mtok: 0,
+    cache_write_mtok: 0,
+    cache_write_1h_mtok: 0,
+    output_mtok: output,
+    output_reasoning_mtok: 0,
   };
   // A part without a price of its own is priced as the whole.
   for (const { unit } of flat) {
@@ -82,6 +91,10 @@ export function flatCostOf(flat: FlatPrice, tokens: Tokens): FlatCost | undefine
     output_price: sums.output,
     total_price: sums.input + sums.output,
   };
+}
+
+function isCount(count: number): boolean {
+  return Number.isSafeInteger(count) && count >= 0;
 }
 
 /** The tier depends on the whole input. The library multiplies and divides tiered prices once more. */

@@ -17,25 +17,6 @@ export type Tokens = {
   readonly outputAudio: number;
 };
 
-/** The names of each count among clients; the first one that is present counts. */
-const NAMES = {
-  input: ['input_tokens', 'prompt_tokens', 'input'],
-  output: ['output_tokens', 'completion_tokens', 'output'],
-  total: ['total_tokens', 'total'],
-  cacheRead: [
-    'cache_read_input_tokens',
-    'cached_tokens',
-    'cache_read_tokens',
-    'input_cached_tokens',
-    'cached_input_tokens',
-  ],
-  cacheWrite: ['cache_creation_input_tokens', 'cache_write_tokens', 'cache_write_input_tokens'],
-  cacheWriteHour: ['cache_write_1h_tokens'],
-  reasoning: ['reasoning_tokens', 'reasoning_output_tokens', 'output_reasoning_tokens'],
-  inputAudio: ['input_audio_tokens'],
-  outputAudio: ['output_audio_tokens'],
-} as const;
-
 /** Anthropic's names: in its own usage objects `input_tokens` excludes these counts. */
 const ANTHROPIC = ['cache_read_input_tokens', 'cache_creation_input_tokens'] as const;
 
@@ -53,17 +34,10 @@ export function tokensOf({
   usage,
   source,
 }: Pick<PricedCall, 'usage' | 'source'>): Tokens | undefined {
-  const input = countOf(usage, NAMES.input);
-  const output = countOf(usage, NAMES.output);
+  const sent = sentCounts(usage);
+  const { input, output, cacheRead = 0, cacheWrite = 0, reasoning = 0 } = sent;
   if (input === undefined && output === undefined) return undefined;
-  const count = (names: readonly string[]): number => countOf(usage, names) ?? 0;
-  const [cacheRead, cacheWrite] = [count(NAMES.cacheRead), count(NAMES.cacheWrite)];
-  const reasoning = count(NAMES.reasoning);
-  const whole = {
-    total: countOf(usage, NAMES.total),
-    input: input ?? 0,
-    output: output ?? 0,
-  };
+  const whole = { total: sent.total, input: input ?? 0, output: output ?? 0 };
   const isRaw = source === 'native' && ANTHROPIC.some((name) => Object.hasOwn(usage, name));
   const cached = cacheRead + cacheWrite;
   const isCacheApart = isApart(whole, whole.input, cached, reasoning, isRaw);
@@ -79,10 +53,10 @@ export function tokensOf({
     output: whole.output + (isReasoningApart ? reasoning : 0),
     cacheRead,
     cacheWrite,
-    cacheWriteHour: Math.min(cacheWrite, count(NAMES.cacheWriteHour)),
+    cacheWriteHour: Math.min(cacheWrite, sent.cacheWriteHour ?? 0),
     reasoning,
-    inputAudio: count(NAMES.inputAudio),
-    outputAudio: count(NAMES.outputAudio),
+    inputAudio: sent.inputAudio ?? 0,
+    outputAudio: sent.outputAudio ?? 0,
   };
 }
 
@@ -107,10 +81,50 @@ function isApart(
   return total === sum ? false : byDefault;
 }
 
-function countOf(usage: TokenUsage, names: readonly string[]): number | undefined {
-  for (const name of names) {
-    const count = Object.hasOwn(usage, name) ? usage[name] : undefined;
-    if (count !== undefined && count >= 0) return count;
-  }
-  return undefined;
+/** Each count by its names among clients. Hot path, runs for every model call: the names are written out, because a loop over lists of names costs more. */
+function sentCounts(usage: TokenUsage) {
+  return {
+    input: firstOf(usage.input_tokens, usage.prompt_tokens, usage.input),
+    output: firstOf(usage.output_tokens, usage.completion_tokens, usage.output),
+    total: firstOf(usage.total_tokens, usage.total),
+    cacheRead: firstOf(
+      usage.cache_read_input_tokens,
+      usage.cached_tokens,
+      usage.cache_read_tokens,
+      usage.input_cached_tokens,
+      usage.cached_input_tokens,
+    ),
+    cacheWrite: firstOf(
+      usage.cache_creation_input_tokens,
+      usage.cache_write_tokens,
+      usage.cache_write_input_tokens,
+    ),
+    cacheWriteHour: firstOf(usage.cache_write_1h_tokens),
+    reasoning: firstOf(
+      usage.reasoning_tokens,
+      usage.reasoning_output_tokens,
+      usage.output_reasoning_tokens,
+    ),
+    inputAudio: firstOf(usage.input_audio_tokens),
+    outputAudio: firstOf(usage.output_audio_tokens),
+  };
+}
+
+/** The first one that is present, and not negative. */
+function firstOf(
+  a: number | undefined,
+  b?: number,
+  c?: number,
+  d?: number,
+  e?: number,
+): number | undefined {
+  if (isCount(a)) return a;
+  if (isCount(b)) return b;
+  if (isCount(c)) return c;
+  if (isCount(d)) return d;
+  return isCount(e) ? e : undefined;
+}
+
+function isCount(count: number | undefined): boolean {
+  return count !== undefined && count >= 0;
 }
