@@ -9,7 +9,7 @@ export const PREVIEW_CHARACTERS = 200;
 
 /** Characters of JSON that are looked at. Most previews need few of them; escapes and white space take more. */
 export const MOST_SCANNED = PREVIEW_CHARACTERS * 60;
-const SCANNED = [PREVIEW_CHARACTERS * 2, MOST_SCANNED] as const;
+const SCANNED = [PREVIEW_CHARACTERS * 1.25, PREVIEW_CHARACTERS * 5, MOST_SCANNED] as const;
 
 const PREVIEWED = ['inputs', 'outputs'] as const satisfies readonly PayloadField[];
 /** The bits of `payloadMask`. */

@@ -32,6 +32,15 @@ t.test(`a preview has at most ${PREVIEW_CHARACTERS} characters, and whole ones`,
   t.equal(previewOf(JSON.stringify(`${long.slice(2)}${face}`)), `${long.slice(2)}${face}`);
 });
 
+t.test('a preview has as many characters, however much white space is between them', async (t) => {
+  for (const gap of [1, 2, 5, 6, 20, 55]) {
+    const text = `a${' '.repeat(gap)}`.repeat(PREVIEW_CHARACTERS);
+    const preview = 'a '.repeat(PREVIEW_CHARACTERS / 2);
+    t.equal(previewOf(JSON.stringify(text)), preview, `${gap}`);
+    t.equal(previewOf(`[${text}]`), `[${preview.slice(0, -1)}`, `JSON, ${gap}`);
+  }
+});
+
 t.test('a text that is cut within an escape has the characters before it', async (t) => {
   const property = fc.property(
     fc.string({ unit: 'grapheme', minLength: 0, maxLength: 20 }),
