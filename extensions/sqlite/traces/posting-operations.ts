@@ -5,8 +5,8 @@ import type { Term } from '../../../src/store/rows/trace-terms.ts';
 import { HIDDEN } from '../batches/purge-operations.ts';
 import { isUnposted, LAST_POSTED, termsOfBlob } from './postings.ts';
 
-/** Postings after which a step ends: some milliseconds, about 600 traces of ten spans, or 1,600 of one. */
-export const STEP_POSTINGS = 16_384;
+/** Postings after which a step ends: some ten milliseconds, about 1,200 traces of ten spans. Each step writes the ends of all common terms. */
+export const STEP_POSTINGS = 32_768;
 
 /** Traces that a step reads to post their terms, or adds to the indexes by session and by user: some milliseconds. */
 export const STEP_TRACES = 2048;

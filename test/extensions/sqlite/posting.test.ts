@@ -28,12 +28,13 @@ type Made = {
   readonly model: string;
   readonly ms: number;
   readonly group?: string;
+  readonly tags?: readonly string[];
 };
 
 async function write(store: Store, traces: readonly Made[]): Promise<void> {
-  const observations = traces.map(({ id, model, ms, group = null }, index) => ({
+  const observations = traces.map(({ id, model, ms, group = null, tags = [] }, index) => ({
     ...anObservation({ traceId: id, id: `o${id}`, model, kind: 'llm' }),
-    ...{ sessionId: group, userId: group },
+    ...{ sessionId: group, userId: group, details: { tags } },
     ...{ startTime: { ms: T0 + ms, ns: 0 }, index },
   }));
   const about = { receivedAt: T0, tenant: aTenant({ projectId: P }) };
@@ -68,17 +69,19 @@ function made(count: number): Made[] {
 
 t.test('a step ends with the trace that fills it, and the next one posts the rest', async (t) => {
   const { store, db, post } = await opened(t);
+  const tags = Array.from({ length: 16 }, (_, i) => `tag${i}`);
   t.equal(post(), false, 'an empty store');
-  await write(store, made(1));
+  await write(store, [{ id: 't0', model: 'm', ms: 0, tags }]);
   t.match(numbersIn(db), { posted: 0, last: 0, newest: 1 });
   t.equal(post(), false);
   const { count } = { ...db.prepare('SELECT count(*) AS count FROM trace_terms').get() };
   const full = Math.ceil(STEP_POSTINGS / Number(count));
+  t.ok(full < STEP_TRACES);
   let newest = 1;
   const some = async (length: number) => {
     await write(
       store,
-      made(length).map((one) => ({ ...one, id: `${newest}-${one.id}` })),
+      made(length).map((one) => ({ ...one, id: `${newest}-${one.id}`, tags })),
     );
     newest += length;
   };
