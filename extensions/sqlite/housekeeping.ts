@@ -17,6 +17,7 @@ import type { Retention } from '../../src/tenancy/retention.ts';
 import { sqliteAttachmentSweep } from './attachments/attachments.ts';
 import type { OrphanedBatch } from './batches/purge-operations.ts';
 import { HIDDEN } from './batches/purge-operations.ts';
+import type { ClockWatch } from './clock-watch.ts';
 import type { StoreOperations } from './operations.ts';
 import type { RemovedCounters } from './removed-counters.ts';
 import type { SqliteSearch } from './search/search.ts';
@@ -32,12 +33,16 @@ const TRUNCATE_MS = 10 * 60_000;
 /** The pause after a step, which takes about a millisecond, for calls that a client waits for. */
 const BETWEEN_MS = 5;
 const EVERYTHING = Number.MAX_SAFE_INTEGER;
+const NOTHING = Number.MIN_SAFE_INTEGER;
+/** The interval of keeping the time that the store knows. */
+const KNOWN_MS = 3_600_000;
 
 export type SqliteHousekeepingParts = {
   readonly database: Database<StoreOperations>;
   readonly queues: SqliteQueueStorage;
   readonly retention: Retention;
   readonly clock: Clock;
+  readonly clockWatch: ClockWatch;
   readonly logger: Logger;
   readonly removed: RemovedCounters;
   readonly texts: Pick<SqliteSearch, 'purge'>;
@@ -101,6 +106,8 @@ class Remover {
   #lookedForOrphansAt: number | undefined;
   #sweptAttachmentsAt: number | undefined;
   #truncatedAt: number | undefined;
+  /** The uptime of the machine. */
+  #keptTimeAt: number | undefined;
   /** Whether the log may still hold pages of removed data. */
   #isInLog = false;
 
@@ -145,7 +152,7 @@ class Remover {
     const projects = await database.search('purge.projects', []);
     const windows = projects
       .filter((project) => project !== HIDDEN && !retention.isDeleted(project))
-      .map((project) => ({ project, since: retention.since(project) }));
+      .map((project) => ({ project, since: this.#since(project) }));
     for (const { project, since } of await database.search('purge.due', [windows])) {
       yield* this.#removeTraces(project, since, 'retention');
       yield* this.#removeTraces(HIDDEN, EVERYTHING, 'retention');
@@ -155,6 +162,23 @@ class Remover {
     yield* this.#removeFreeBatches();
     yield* sweepParts(database);
     await this.#truncateLog();
+    await this.#keepTime();
+  }
+
+  /** Data of the project from before this time is expired. */
+  #since(project: string): number {
+    const { clockWatch, retention } = this.#parts;
+    return clockWatch.isRight() ? retention.since(project) : NOTHING;
+  }
+
+  async #keepTime(): Promise<void> {
+    const { database, clock, clockWatch } = this.#parts;
+    const uptime = clock.uptime();
+    if (this.#keptTimeAt !== undefined && uptime - this.#keptTimeAt < KNOWN_MS) return;
+    const known = clockWatch.known();
+    if (known === undefined) return;
+    await database.write('purge.keepTime', [known]);
+    if (clockWatch.hasSettled) this.#keptTimeAt = uptime;
   }
 
   async #truncateLog(): Promise<void> {
@@ -174,14 +198,15 @@ class Remover {
   }
 
   async *#expireOthers(): Steps {
-    const { database, retention, clock, rejectionsMaxAge } = this.#parts;
+    const { database, clock, clockWatch, rejectionsMaxAge } = this.#parts;
     const now = clock.now();
     const last = this.#lookedForOrphansAt;
     if (last !== undefined && Math.abs(now - last) < ORPHANS_MS) return;
+    if (!clockWatch.isRight()) return;
     yield* this.#findOrphans();
     const { updates, rejections } = await database.search('purge.others', []);
     for (const project of updates) {
-      const since = retention.since(project);
+      const since = this.#since(project);
       yield* repeat(() => database.write('purge.updates', [project, since]));
     }
     for (const project of rejections) {
@@ -201,14 +226,14 @@ class Remover {
 
   /** Frees batches that no trace points into, by their own age. */
   async *#findOrphans(): Steps {
-    const { database, retention } = this.#parts;
+    const { database } = this.#parts;
     let after: number | null = 0;
     while (after !== null) {
       const { found, next }: WalkedPage<OrphanedBatch, number> = await database.search(
         'purge.orphans',
         [after],
       );
-      const old = found.filter(({ project, receivedAt }) => receivedAt < retention.since(project));
+      const old = found.filter(({ project, receivedAt }) => receivedAt < this.#since(project));
       if (old.length > 0) await database.write('purge.free', [old.map(({ seq }) => seq)]);
       after = next;
       yield;
@@ -229,13 +254,13 @@ class Remover {
   }
 
   async *#removeFreeBatches(): Steps {
-    const { database, retention } = this.#parts;
+    const { database } = this.#parts;
     for (;;) {
       const { removed, dead, hasMore } = await database.write('purge.batches', []);
       this.#removed(removed, 'retention');
       for (const { seq, project, receivedAt } of dead) {
         // An erasure removed its traces, so that it is not expired with them.
-        if (receivedAt >= retention.since(project)) continue;
+        if (receivedAt >= this.#since(project)) continue;
         this.#removed(await database.write('purge.dead', [seq]), 'retention');
       }
       if (!hasMore) return;

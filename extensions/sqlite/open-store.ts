@@ -20,6 +20,7 @@ import type { VerifyProgress } from '../../src/tenancy/rows.ts';
 import type { Difference } from '../../src/tenancy/usage.ts';
 import { threadFile } from '../../src/thread/thread.ts';
 import { sqliteAttachments } from './attachments/attachments.ts';
+import { ClockWatch } from './clock-watch.ts';
 import type { SqliteConfig } from './config.ts';
 import type { SqliteErasures } from './erasing/erasing.ts';
 import { sqliteErasures } from './erasing/erasing.ts';
@@ -109,7 +110,9 @@ export async function openSqliteStore(
     await database.markFilled();
     const blocks = new ErasureBlocks(() => clock.now());
     await blocks.renew(() => database.read('erasing.blocks', [clock.now()]));
-    return storeIn({ database, index, queues, tenancy, blocks }, settings, config);
+    const known = (await database.read('purge.knownTime', [])) ?? undefined;
+    const clockWatch = new ClockWatch(clock, logger, known);
+    return storeIn({ database, index, queues, tenancy, blocks, clockWatch }, settings, config);
   } catch (error) {
     await index?.database.close();
     await database.close();
@@ -123,10 +126,11 @@ type OpenParts = {
   readonly queues: SqliteQueueStorage;
   readonly tenancy: Tenancy;
   readonly blocks: ErasureBlocks;
+  readonly clockWatch: ClockWatch;
 };
 
 function storeIn(
-  { database, index, queues, tenancy, blocks }: OpenParts,
+  { database, index, queues, tenancy, blocks, clockWatch }: OpenParts,
   { clock, logger, metrics }: Pick<Settings, 'clock' | 'logger' | 'metrics'>,
   config: SqliteConfig,
 ): OpenSqliteStore {
@@ -138,6 +142,7 @@ function storeIn(
     queues,
     retention,
     clock,
+    clockWatch,
     logger,
     removed,
     texts: { purge: () => search.purge() },
@@ -158,7 +163,18 @@ function storeIn(
   const traces = sqliteTraces({ ...traceParts, retention });
   const search = sqliteSearch({ database, clock, logger }, index, traces);
   const erasures = sqliteErasures({
-    ...{ database, queues, inFlight, blocks, removed, projects, changes, clock, logger },
+    ...{
+      database,
+      queues,
+      inFlight,
+      blocks,
+      removed,
+      projects,
+      changes,
+      clock,
+      clockWatch,
+      logger,
+    },
     traces: sqliteTraces({ ...traceParts, retention: WITHOUT_RETENTION }),
     texts: search,
   });
@@ -180,13 +196,19 @@ function storeIn(
   return {
     store,
     first: tenancy.first,
-    health: database.health,
+    health: () => healthOf(database.health(), clockWatch),
     search,
     isDamaged: database.isDamaged,
     ...lifecycleOf(database, queues, tenancy, {
       ...{ terms, summaries, erasures, search, rollups, postings, keeper },
     }),
   };
+}
+
+/** The trouble of the files precedes that of the clock. */
+function healthOf(files: DatabaseHealth, { trouble }: ClockWatch): DatabaseHealth {
+  if (trouble === undefined || files.message !== undefined) return files;
+  return { ...files, ...trouble };
 }
 
 type Workers = {

@@ -1,10 +1,15 @@
+import { uptime } from 'node:os';
 import type { Clock } from './component.ts';
 
 /** The longest timeout of Node. A longer one would fire at once. */
 const LONGEST_MS = 2_147_483_647;
 
 /** The time of the machine. Only this file reads it and sets timers for components. */
-export const systemClock: Clock = { now: () => Date.now(), after };
+export const systemClock: Clock = {
+  now: () => Date.now(),
+  uptime: () => uptime() * 1000,
+  after,
+};
 
 function after(ms: number, callback: () => void): () => void {
   if (ms > LONGEST_MS) return afterLong(ms, callback);

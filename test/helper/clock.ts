@@ -4,14 +4,17 @@ import type { Clock } from '../../src/component/component.ts';
 export type FakeClock = Clock & {
   /** Moves time on, calling back whatever falls due, in order of its time. */
   advance(ms: number): void;
-  /** Jumps without calling anything back, as a suspended machine or a wrong clock does. */
+  /** Jumps without calling anything back: forward as a suspended machine does, back as a clock that is set. */
   set(now: number): void;
+  /** Sets the clock in no time. */
+  misset(now: number): void;
   /** Timers that wait. */
   pending(): number;
 };
 
 export function fakeClock(start: number = Date.UTC(2026, 0, 15, 12, 0, 0)): FakeClock {
   let now = start;
+  let uptime = 0;
   let nextId = 0;
   const timers = new Map<number, { at: number; callback: () => void }>();
 
@@ -26,6 +29,7 @@ export function fakeClock(start: number = Date.UTC(2026, 0, 15, 12, 0, 0)): Fake
 
   return {
     now: () => now,
+    uptime: () => uptime,
     after(ms, callback) {
       const id = nextId++;
       timers.set(id, { at: now + Math.max(0, ms), callback });
@@ -36,12 +40,18 @@ export function fakeClock(start: number = Date.UTC(2026, 0, 15, 12, 0, 0)): Fake
       for (let next = due(until); next !== undefined; next = due(until)) {
         const [id, timer] = next;
         timers.delete(id);
+        uptime += Math.max(0, timer.at - now);
         now = Math.max(now, timer.at);
         timer.callback();
       }
+      uptime += until - now;
       now = until;
     },
     set(at) {
+      uptime += Math.max(0, at - now);
+      now = at;
+    },
+    misset(at) {
       now = at;
     },
     pending: () => timers.size,

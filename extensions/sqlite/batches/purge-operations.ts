@@ -3,8 +3,9 @@ import type { DatabaseSync, StatementSync } from 'node:sqlite';
 import { allBranches } from '../../../src/sqlite/queue/lookups.ts';
 import type { RemovedBatch, WalkedPage } from '../../../src/sqlite/queue/removal-operations.ts';
 import { batchRemoval } from '../../../src/sqlite/queue/removal-operations.ts';
-import { finds, rows } from '../../../src/sqlite/rows.ts';
+import { cell, finds, rows } from '../../../src/sqlite/rows.ts';
 import type { RetentionWindow } from '../../../src/tenancy/rows.ts';
+import type { KnownTime } from '../clock-watch.ts';
 import { textMarks } from '../search/marks.ts';
 import { postingTable } from '../traces/postings.ts';
 import { scorePurge, scoreRemoval } from '../traces/score-operations.ts';
@@ -40,6 +41,16 @@ export function purgeOperations(db: DatabaseSync) {
     'purge.traces': tracePurge(db),
     ...batchOperations(db),
     ...projectOperations(db),
+    ...timeOperations(db),
+  };
+}
+
+function timeOperations(db: DatabaseSync) {
+  const keep = db.prepare('INSERT OR REPLACE INTO known_time VALUES (1, ?, ?)');
+  return {
+    'purge.keepTime': ({ at, waitedMs }: KnownTime): void => {
+      keep.run(at, waitedMs);
+    },
   };
 }
 
@@ -294,7 +305,22 @@ export function purgeReadOperations(db: DatabaseSync) {
        ) AS isWanted
      FROM raw_batches r WHERE seq > ? ORDER BY seq LIMIT ${WALK_ROWS}`,
   );
+  const knownTime = rows<KnownTime>(
+    db,
+    'SELECT at, waited_ms AS waitedMs FROM known_time WHERE id = 1',
+  );
+  const newest = cell<number>(
+    db,
+    'SELECT received_at FROM raw_batches WHERE seq = (SELECT max(seq) FROM raw_batches)',
+  );
   return {
+    /** The last time that the store knew to be right. An earlier version kept only the times of batches. */
+    'purge.knownTime': (): KnownTime | null => {
+      const known = knownTime.get();
+      if (known !== undefined) return known;
+      const at = newest();
+      return at === undefined || at === null ? null : { at, waitedMs: 0 };
+    },
     'purge.projects': projects,
     /** The windows of which traces have expired. */
     'purge.due': (windows: readonly RetentionWindow[]): RetentionWindow[] =>

@@ -10,6 +10,7 @@ import type { OtherQueues } from '../../../src/store/erasing/other-queues.ts';
 import type { ErasureStore } from '../../../src/store/erasures.ts';
 import type { TraceStore } from '../../../src/store/store.ts';
 import type { ProjectStore } from '../../../src/tenancy/contract.ts';
+import type { ClockWatch } from '../clock-watch.ts';
 import { cutExpired } from './expired.ts';
 import type { SqliteErasingParts } from './tables.ts';
 import { sqliteErasing } from './tables.ts';
@@ -34,9 +35,10 @@ export function sqliteErasures(
     readonly changes: ChangeFeed;
     readonly logger: Logger;
     readonly blocks: ErasureBlocks;
+    readonly clockWatch: ClockWatch;
   },
 ): SqliteErasures {
-  const { clock, logger, projects, blocks, database } = parts;
+  const { clock, clockWatch, logger, projects, blocks, database } = parts;
   const tables = sqliteErasing(parts);
   const queues: OtherQueues = { all: () => [] };
   const eraser = new Eraser({ ...parts, tables, queues });
@@ -57,7 +59,8 @@ export function sqliteErasures(
       await blocks.renew(() => tables.blocks(clock.now()));
       yield* eraser.work();
       yield* cutDaily();
-      while (await database.write('erasing.unblock', [clock.now()])) yield;
+      while (clockWatch.isRight() && (await database.write('erasing.unblock', [clock.now()])))
+        yield;
     }),
   });
   background.wake();

@@ -24,6 +24,7 @@ import { groupedTraces } from './0022-grouped-traces.ts';
 import { updatesByBatch } from './0023-updates-by-batch.ts';
 import { agesOfWaiting } from './0024-waiting-ages.ts';
 import { partlyExpiredTable } from './0025-partly-expired.ts';
+import { knownTimeTable } from './0026-known-time.ts';
 
 /** The migrations of a store, in their order. */
 export const STORE_MIGRATIONS: readonly FileMigration[] = [
@@ -52,4 +53,5 @@ export const STORE_MIGRATIONS: readonly FileMigration[] = [
   updatesByBatch,
   agesOfWaiting,
   partlyExpiredTable,
+  knownTimeTable,
 ];

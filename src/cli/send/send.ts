@@ -1,3 +1,4 @@
+import { systemClock } from '../../component/clock.ts';
 import type { Clock } from '../../component/component.ts';
 import { EXIT } from '../exit-status.ts';
 import { visible } from '../table.ts';
@@ -71,6 +72,7 @@ const LONGEST_MS = 2_147_483_647;
 /** The time of the machine. Other than with `systemClock`, a timer keeps the process alive until it fires. */
 const commandClock: Clock = {
   now: () => Date.now(),
+  uptime: systemClock.uptime,
   after(ms, callback) {
     const timer = setTimeout(callback, Math.min(ms, LONGEST_MS));
     return () => clearTimeout(timer);

@@ -1,4 +1,5 @@
 import t from 'tap';
+import { ClockWatch } from '../../../extensions/sqlite/clock-watch.ts';
 import type { SqliteHousekeepingParts } from '../../../extensions/sqlite/housekeeping.ts';
 import { sqliteHousekeeping } from '../../../extensions/sqlite/housekeeping.ts';
 import { removedCounters } from '../../../extensions/sqlite/removed-counters.ts';
@@ -29,6 +30,7 @@ t.test('a round ends well if the log can only be removed later', async (t) => {
   };
   const keeper = sqliteHousekeeping({
     ...{ database, clock, logger: recordingLogger(), rejectionsMaxAge: 1 },
+    clockWatch: new ClockWatch(clock, recordingLogger(), undefined),
     removed: removedCounters(recordingMetrics()),
   } as unknown as SqliteHousekeepingParts);
   t.teardown(() => keeper.close());

@@ -8,6 +8,7 @@ function paced(endsRests = true) {
   const pace = pacing({
     clock: {
       now: () => state.now,
+      uptime: () => state.now,
       after(ms, callback) {
         rests.push(ms);
         if (endsRests) queueMicrotask(callback);

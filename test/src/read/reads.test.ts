@@ -38,7 +38,7 @@ t.test('while clients send, the place of a read at the store rests after a turn'
     return () => {};
   };
   const owner = createReads({ ...READ_LIMITS, concurrent_reads: 1 }, recordingMetrics(), {
-    ...{ clock: { now: () => now, after }, isAccepting: () => true },
+    ...{ clock: { now: () => now, uptime: () => now, after }, isAccepting: () => true },
   });
   const read = owner.begin(of('a'), NO_DEADLINE);
   const started: string[] = [];

@@ -1,0 +1,120 @@
+import type { Clock, Logger } from '../../src/component/component.ts';
+import type { ComponentHealth } from '../../src/component/health.ts';
+
+/** A jump that no clock makes which a time service keeps. */
+const MOST_JUMP_MS = 3_600_000;
+/** A pause of the service, or of the machine, that needs no explanation. */
+const MOST_PAUSE_MS = 24 * 3_600_000;
+/** A time service sets a wrong clock well within it, so a clock that nothing has set for so long counts as right. */
+const SETTLED_MS = 3_600_000;
+
+/** A time at which the clock counted as right, and for how long the store has waited since for one that is far ahead of it. */
+export type KnownTime = { readonly at: number; readonly waitedMs: number };
+
+/** The sentence for people, and whether it is a fault that lasts until an operator mends it. */
+export type ClockTrouble = Required<Pick<ComponentHealth, 'healthy' | 'message'>>;
+
+/**
+ * Knows whether the clock can be right by which data expires. A clock that is ahead would remove data that nothing brings back, and the
+ * file has no second clock. It has two witnesses: the time that the store last knew, and the time since the machine was started.
+ *
+ *   start, up to a day behind the known time ─────────────────────────▶ settled ─(ahead of the machine)─▶ held
+ *   start, further from it ─▶ held if ahead ─(an hour without a jump)─▶ settled ◀────(agrees again)─────────┘
+ */
+export class ClockWatch {
+  readonly #clock: Clock;
+  readonly #logger: Logger;
+  /** The time that the store knew at the start; undefined for a new store. */
+  readonly #known: KnownTime | undefined;
+  /** A time that counted as right, and the uptime of the machine then. */
+  #base: { readonly now: number; readonly uptime: number };
+  /** Until this uptime the clock does not explain itself; undefined since. */
+  #settlesAt: number | undefined;
+  #aheadMs = 0;
+
+  constructor(clock: Clock, logger: Logger, known: KnownTime | undefined) {
+    this.#clock = clock;
+    this.#logger = logger;
+    this.#known = known;
+    this.#base = { now: clock.now(), uptime: clock.uptime() };
+    if (known !== undefined && !this.#agreesWithKnown(this.#base.now)) {
+      this.#settlesAt = this.#base.uptime + SETTLED_MS - known.waitedMs;
+    }
+  }
+
+  /** Whether the present time is one by which data may expire. Callers ask right before each use of the time. */
+  isRight(): boolean {
+    const aheadMs = this.#isSettled() ? this.#jumpedBy() : this.#aheadOfKnown();
+    if (aheadMs > 0 && this.#aheadMs === 0) {
+      this.#logger.warn({ aheadMs }, 'Clock is ahead; no data expires');
+    } else if (aheadMs === 0 && this.#aheadMs > 0) {
+      this.#logger.info({}, 'Clock counts as right; data expires again');
+    }
+    this.#aheadMs = aheadMs;
+    return aheadMs === 0;
+  }
+
+  /**
+   * The time that the store keeps for the next start; undefined if it keeps the one that it has. A machine that is never on for an hour
+   * adds up the times for which it is on.
+   */
+  known(): KnownTime | undefined {
+    const isRight = this.isRight();
+    if (this.#settlesAt === undefined) {
+      return isRight ? { at: this.#clock.now(), waitedMs: 0 } : undefined;
+    }
+    const leftMs = this.#settlesAt - this.#clock.uptime();
+    return this.#known && { at: this.#known.at, waitedMs: SETTLED_MS - leftMs };
+  }
+
+  /** Whether the clock counted as right since the start. */
+  get hasSettled(): boolean {
+    return this.#settlesAt === undefined;
+  }
+
+  get trouble(): ClockTrouble | undefined {
+    if (this.#aheadMs === 0) return undefined;
+    const hours = Math.round(this.#aheadMs / 3_600_000);
+    if (this.#settlesAt !== undefined) {
+      const message = `The clock is ${hours} hours ahead of the last time that the store knows: for an hour after a start no data expires.`;
+      return { healthy: true, message };
+    }
+    const message = `The clock was set ${hours} hours ahead: no data expires until it is right. If it is right now, restart the daemon.`;
+    return { healthy: false, message };
+  }
+
+  #agreesWithKnown(now: number): boolean {
+    if (this.#known === undefined) return true;
+    const { at } = this.#known;
+    return now >= at - MOST_JUMP_MS && now <= at + MOST_PAUSE_MS;
+  }
+
+  /** A clock that jumps before it is settled is being set: the hour begins again. */
+  #isSettled(): boolean {
+    if (this.#settlesAt === undefined) return true;
+    const now = this.#clock.now();
+    const uptime = this.#clock.uptime();
+    const jump = now - this.#base.now - (uptime - this.#base.uptime);
+    this.#base = { now, uptime };
+    if (this.#agreesWithKnown(now)) this.#settlesAt = undefined;
+    else if (Math.abs(jump) > MOST_JUMP_MS) this.#settlesAt = uptime + SETTLED_MS;
+    else if (uptime >= this.#settlesAt) this.#settlesAt = undefined;
+    return this.#settlesAt === undefined;
+  }
+
+  /** A clock behind removes less, not more. */
+  #aheadOfKnown(): number {
+    const aheadMs = this.#clock.now() - (this.#known?.at ?? Number.MAX_SAFE_INTEGER);
+    return aheadMs > MOST_PAUSE_MS ? aheadMs : 0;
+  }
+
+  /** The base never goes back, so that a clock that is set back and forth is right again at the end. */
+  #jumpedBy(): number {
+    const now = this.#clock.now();
+    const uptime = this.#clock.uptime();
+    const expected = this.#base.now + (uptime - this.#base.uptime);
+    if (now - expected > MOST_JUMP_MS) return now - expected;
+    this.#base = { now: Math.max(now, expected), uptime };
+    return 0;
+  }
+}
