@@ -7,6 +7,7 @@ import { Eraser } from '../../../src/store/erasing/eraser.ts';
 import { erasureStore } from '../../../src/store/erasing/erasure-store.ts';
 import { EXPIRED_MS } from '../../../src/store/erasing/expired.ts';
 import type { OtherQueues } from '../../../src/store/erasing/other-queues.ts';
+import { afterErasures } from '../../../src/store/erasing/precedence.ts';
 import type { ErasureStore } from '../../../src/store/erasures.ts';
 import type { TraceStore } from '../../../src/store/store.ts';
 import type { ProjectStore } from '../../../src/tenancy/contract.ts';
@@ -74,7 +75,7 @@ export async function postgresErasures(parts: PostgresErasureParts): Promise<Pos
     const eraser = new Eraser({
       ...{ tables: leased, queues: others, traces, projects, changes, clock, logger },
     });
-    return inTurn(eraser.work(), cutExpired(database));
+    return afterErasures(clock, () => eraser.work(), cutExpired(database));
   });
   const background = new Background({
     ...{ clock, logger, everyMs: INTERVAL_MS, betweenMs: PAUSE_MS },
@@ -117,8 +118,4 @@ export async function postgresErasures(parts: PostgresErasureParts): Promise<Pos
       void cutter.close();
     },
   };
-}
-
-async function* inTurn(...works: readonly Steps[]): Steps {
-  for (const work of works) yield* work;
 }

@@ -7,6 +7,7 @@ import { Eraser, POSTPONED_MS } from '../../../src/store/erasing/eraser.ts';
 import { erasureStore } from '../../../src/store/erasing/erasure-store.ts';
 import { EXPIRED_MS } from '../../../src/store/erasing/expired.ts';
 import type { OtherQueues } from '../../../src/store/erasing/other-queues.ts';
+import { afterErasures } from '../../../src/store/erasing/precedence.ts';
 import type { ErasureStore } from '../../../src/store/erasures.ts';
 import type { TraceStore } from '../../../src/store/store.ts';
 import type { ProjectStore } from '../../../src/tenancy/contract.ts';
@@ -57,8 +58,7 @@ export function sqliteErasures(
     everyMs: () => (eraser.hasPostponed ? POSTPONED_MS : UNBLOCK_MS),
     step: inSteps(async function* () {
       await blocks.renew(() => tables.blocks(clock.now()));
-      yield* eraser.work();
-      yield* cutDaily();
+      yield* afterErasures(clock, () => eraser.work(), cutDaily());
       while (clockWatch.isRight() && (await database.write('erasing.unblock', [clock.now()])))
         yield;
     }),

@@ -235,3 +235,34 @@ t.test('a step of an erasure looks at 50 batches that have nothing to erase', as
   }
   t.same(steps, [seqs.slice(0, 50), seqs.slice(50, 100), seqs.slice(100, 111), seqs.slice(111)]);
 });
+
+t.test(
+  'an erasure does not wait for the end of the walk over partly expired batches',
+  async (t) => {
+    const place = sqlitePlace(t);
+    const before = await place.open();
+    await before.close();
+    const file = new DatabaseSync(join(place.directory, 'store.db'));
+    const notes = 60_000;
+    file.exec(`WITH RECURSIVE seqs (seq) AS (SELECT 1 UNION ALL SELECT seq + 1 FROM seqs WHERE seq < ${notes})
+    INSERT INTO partly_expired SELECT seq + 1000000 FROM seqs`);
+    const { store, close } = await place.open();
+    t.teardown(close);
+    t.teardown(() => file.close());
+    const left = () => Number(file.prepare('SELECT count(*) AS n FROM partly_expired').get()?.n);
+    const [project] = await store.projects.list();
+    const projectId = project?.id ?? '';
+    async function turnsUntil(isDone: () => Promise<boolean>): Promise<void> {
+      while (!(await isDone())) {
+        place.clock.advance(5);
+        await store.audit.list({ limit: 1 });
+      }
+    }
+    await turnsUntil(async () => left() < notes);
+    // A dry run, because an erasure walks over the notes too.
+    const request = { query: aQuery('user:nobody'), isDryRun: true };
+    const { id } = await store.erasures.request(projectId, request, BY);
+    await turnsUntil(async () => (await store.erasures.get(projectId, id))?.state === 'counted');
+    t.ok(left() > 0);
+  },
+);
