@@ -99,6 +99,11 @@ function positionsText({ positions, gaps }: SealedBatch): string | null {
   return JSON.stringify([...all, ...positions.slice(next)]);
 }
 
+/** The positions of erased items, which the cell `positions` of a record has. */
+export function gapsIn(text: string | null): readonly number[] {
+  return positionsIn(text).gaps ?? [];
+}
+
 function positionsIn(text: string | null): Pick<SealedBatch, 'positions' | 'gaps'> {
   if (text === null) return { positions: undefined };
   const all = JSON.parse(text) as (number | null)[];

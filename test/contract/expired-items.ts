@@ -185,6 +185,18 @@ export function expiredItems(t: Test, open: OpenForErasures): void {
     t.notMatch(body, 'gone');
   });
 
+  t.test('a copy that another queue kept whole brings no cut item back', async (t) => {
+    const { clock, finish, reopen, project, source } = await withSharedBatch(t);
+    clock.set(clock.now() + DAY_MS);
+    await finish();
+    const after = await reopen('crash');
+    await after.traces.write(observed(source));
+    const { items } = await after.traces.listObservations(project, 'kept', { limit: 10 });
+    t.match(items, [{ id: 'kept-0', payload: { inputs: { batchId: source.id, position: 1 } } }]);
+    await after.projects.update(project, { retentionDays: null });
+    t.equal(await after.traces.getTrace(project, 'gone'), undefined);
+  });
+
   t.test('updates that name no trace stay with the trace of their run', async (t) => {
     const run = (trace: string) => ({
       ...{ id: `run of ${trace}`, trace_id: trace, name: trace, run_type: 'chain' },

@@ -1,15 +1,18 @@
 import type { ObservationBatch } from '../../../src/model/batch.ts';
 import { RetryableError } from '../../../src/model/errors.ts';
 import { positionOf } from '../../../src/model/formats.ts';
+import { gapsIn } from '../../../src/queue/record.ts';
 import type { AttachmentStore } from '../../../src/store/attachments.ts';
 import { contentsLeftOut } from '../../../src/store/attachments.ts';
 import type { ErasureBlocks } from '../../../src/store/erasing/blocks.ts';
-import { ErasedInFlight } from '../../../src/store/erasing/in-flight.ts';
+import { cutIndexes, ErasedInFlight } from '../../../src/store/erasing/in-flight.ts';
 import type { Question } from '../connection/statement.ts';
 import { question } from '../connection/statement.ts';
 
 /** Request positions of erased items, by batch. */
 export type ErasedItems = ReadonlyMap<string, readonly number[]>;
+
+const NONE: ErasedItems = new Map();
 
 /** The items that were erased from batches of a write. The table is empty unless an erasure ran lately. */
 export function erasedItemsOf(batchIds: readonly string[]): Question<ErasedItems> {
@@ -17,6 +20,20 @@ export function erasedItemsOf(batchIds: readonly string[]): Question<ErasedItems
     ['SELECT batch, positions FROM erased_items WHERE batch = ANY ($1)', [batchIds]],
     (found: readonly { batch: string; positions: string }[]) =>
       new Map(found.map(({ batch, positions }) => [batch, JSON.parse(positions) as number[]])),
+  );
+}
+
+/**
+ * The items that the stored batches have lost, by their positions. A copy of a batch that waited elsewhere, such as a dead letter of days
+ * ago, may still have them.
+ */
+export function cutItemsOf(
+  sources: readonly ObservationBatch['source'][],
+  cut: ReadonlyMap<string, string>,
+): ErasedItems {
+  if (cut.size === 0) return NONE;
+  return new Map(
+    sources.map((source) => [source.id, cutIndexes(source, gapsIn(cut.get(source.id) ?? null))]),
   );
 }
 

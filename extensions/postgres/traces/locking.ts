@@ -30,6 +30,8 @@ export type Begin = {
 export type Begun = {
   /** Those of the raw batches that are in Postgres; they stay until the transaction ends. */
   readonly batches: ReadonlySet<string>;
+  /** The positions of those that items were cut out of, by their ids. */
+  readonly cut: ReadonlyMap<string, string>;
   /** Numbers for rows to insert. */
   readonly numbers: readonly number[];
   readonly traceNumbers: readonly number[];
@@ -39,6 +41,7 @@ export type Begun = {
 
 type BegunRow = {
   readonly batches: string[];
+  readonly cut: Readonly<Record<string, string>> | null;
   readonly is_searched: boolean;
   readonly numbers: number[];
   readonly trace_numbers: number[];
@@ -72,8 +75,9 @@ export function begin(write: Begin): Question<Begun> {
   const { project, isExclusive, batchIds, observations, traces } = write;
   return question(
     [
-      `WITH held AS (SELECT id FROM batches WHERE id = ANY ($1) FOR KEY SHARE)
+      `WITH held AS (SELECT id, positions FROM batches WHERE id = ANY ($1) FOR KEY SHARE)
        SELECT ${lockAt(4, isExclusive)}, ARRAY(SELECT id FROM held) AS batches,
+         (SELECT json_object_agg(id, positions) FROM held WHERE strpos(positions, 'null') > 0) AS cut,
          ${IS_SEARCHED} AS is_searched,
          to_json(ARRAY(
            SELECT nextval('observation_numbers') FROM generate_series(1, $2::integer))) AS numbers,
@@ -83,6 +87,7 @@ export function begin(write: Begin): Question<Begun> {
     ],
     ([begun]: readonly BegunRow[]) => ({
       batches: new Set(begun?.batches),
+      cut: new Map(Object.entries(begun?.cut ?? {})),
       numbers: begun?.numbers ?? [],
       traceNumbers: begun?.trace_numbers ?? [],
       isSearched: begun?.is_searched === true,

@@ -12,7 +12,7 @@ import { isConflict } from '../connection/errors.ts';
 import type { PostgresTransaction } from '../connection/pool.ts';
 import type { Statement } from '../connection/statement.ts';
 import type { StoreDatabase } from '../database.ts';
-import { erasedItemsOf, refuseErased } from '../erasing/in-flight.ts';
+import { cutItemsOf, erasedItemsOf, refuseErased } from '../erasing/in-flight.ts';
 import { changesOf } from './changes.ts';
 import { load } from './loading.ts';
 import type { Begun } from './locking.ts';
@@ -141,6 +141,7 @@ class Write {
       throw new PermanentError('project_deleted', `the project ${project} was deleted`);
     }
     refuseErased(sources, erased);
+    refuseErased(sources, cutItemsOf(sources, begun.cut));
     if (!this.#isExclusive && doSomeWait && (await isWaitedFor(client, project, this.#keys()))) {
       throw new NeedsExclusiveLock();
     }

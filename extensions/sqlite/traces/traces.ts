@@ -9,6 +9,7 @@ import { contentsLeftOut } from '../../../src/store/attachments.ts';
 import type { ChangeFeed } from '../../../src/store/changes.ts';
 import type { ErasureBlocks } from '../../../src/store/erasing/blocks.ts';
 import type { ErasedInFlight } from '../../../src/store/erasing/in-flight.ts';
+import { cutIndexes } from '../../../src/store/erasing/in-flight.ts';
 import type { Look, TraceScope } from '../../../src/store/plan/step.ts';
 import type { BatchRows } from '../../../src/store/rows/batch-rows.ts';
 import { positionsOf, rowsOf } from '../../../src/store/rows/batch-rows.ts';
@@ -229,7 +230,7 @@ async function write(parts: SqliteTracesParts, batch: ObservationBatch): Promise
   }
 }
 
-/** Resolves with false, and has written nothing, if an erasure has cut items out of the batch. */
+/** Resolves with false, and has written nothing, if items were cut out of the stored batch. */
 async function writeRows(
   {
     database,
@@ -266,6 +267,7 @@ async function writeRows(
           usageAt,
           parts,
           namesTraces: changes.isWatched(project),
+          gaps: source.gaps ?? [],
         },
         record,
       ],
@@ -282,7 +284,13 @@ async function writeRows(
     return written;
   };
   // Without the record first: if the batch comes from the store's own queue, the store has it.
-  if ((await call(null, receivedAt)).state === 'written') return true;
+  const first = await call(null, receivedAt);
+  if (first.state === 'written') return true;
+  if (first.state === 'cut') {
+    // A copy that waited elsewhere, such as a dead letter of days ago.
+    inFlight.add(batchId, cutIndexes(source, first.gaps));
+    return false;
+  }
   const usageAt = usage.entering(source);
   try {
     if (largeBodies.isLarge(source)) {
@@ -300,7 +308,8 @@ async function writeRows(
     );
     const isCounted = written.state === 'written' && written.isCounted;
     usage.entered(batchId, isCounted ? 'written' : 'known');
-    return true;
+    // False if another delivery has stored the batch in between, and it was cut: the caller begins again.
+    return written.state === 'written';
   } catch (error) {
     usage.entered(batchId, 'failed');
     throw error;

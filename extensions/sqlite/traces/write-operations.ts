@@ -1,10 +1,11 @@
 /** Writes observations, in the database thread. */
 import type { DatabaseSync } from 'node:sqlite';
 import type { BatchRecord } from '../../../src/queue/record.ts';
+import { gapsIn } from '../../../src/queue/record.ts';
 import { keepBatch } from '../../../src/sqlite/queue/append-operations.ts';
 import { deletedProjects } from '../../../src/sqlite/queue/lookups.ts';
 import type { WrittenParts } from '../../../src/sqlite/queue/part-operations.ts';
-import { tuples } from '../../../src/sqlite/rows.ts';
+import { cell, tuples } from '../../../src/sqlite/rows.ts';
 import type { StorePrices } from '../../../src/store/pricing.ts';
 import { WrittenDelta } from '../../../src/store/rollups/delta.ts';
 import type { BatchRows } from '../../../src/store/rows/batch-rows.ts';
@@ -27,6 +28,8 @@ export type TraceWrite = Pick<BatchRows, 'traces' | 'updates' | 'children' | 'at
   readonly parts: WrittenParts | null;
   /** Whether the caller wants the ids of the changed traces. */
   readonly namesTraces: boolean;
+  /** The gaps of the batch that the rows are of. */
+  readonly gaps: readonly number[];
 };
 
 export type WrittenTraces =
@@ -43,6 +46,8 @@ export type WrittenTraces =
     }
   /** The store does not have the batch, and the call had no record: nothing was written. */
   | { readonly state: 'needs batch' }
+  /** Items were cut out of the stored batch that the caller's copy still has: nothing was written. */
+  | { readonly state: 'cut'; readonly gaps: readonly number[] }
   /** Nothing was written. */
   | { readonly state: 'project deleted' };
 
@@ -58,6 +63,7 @@ export function traceOperations(db: DatabaseSync, prices: StorePrices) {
     db,
     'SELECT key, long_id FROM traces WHERE n = ?',
   );
+  const cutOf = cutSearch(db);
   const idOfNumber = (n: number): string => idOfTrace(...(name.get(n) ?? ['', null]));
   return {
     /** Without effect if the trace changed since it was summarized, or is gone. */
@@ -76,12 +82,15 @@ export function traceOperations(db: DatabaseSync, prices: StorePrices) {
         usageAt,
         parts,
         namesTraces,
+        gaps,
       }: TraceWrite,
       record: BatchRecord | null,
     ): WrittenTraces => {
       if (isDeleted(project)) return { state: 'project deleted' };
       const known = statements.seqOf(batchId);
       if (known === undefined && record === null) return { state: 'needs batch' };
+      const cut = known === undefined ? [] : cutOf(known, gaps);
+      if (cut.length > 0) return { state: 'cut', gaps: cut };
       const kept =
         known === undefined && record !== null ? keep(record, usageAt, parts) : undefined;
       const batch = known ?? kept?.seq ?? 0;
@@ -101,5 +110,19 @@ export function traceOperations(db: DatabaseSync, prices: StorePrices) {
       const traceIds = namesTraces ? run.changed().map(idOfNumber) : [];
       return { state: 'written', isCounted, isSummarized, unindexedTerms, traceIds };
     },
+  };
+}
+
+/** Returns a function that finds the gaps of a stored batch which a copy of it does not have. */
+function cutSearch(db: DatabaseSync): (seq: number, gaps: readonly number[]) => number[] {
+  const positionsOf = cell<string>(
+    db,
+    "SELECT positions FROM raw_batches WHERE seq = ? AND instr(positions, 'null') > 0",
+  );
+  return (seq, gaps) => {
+    const positions = positionsOf(seq);
+    if (positions === undefined || positions === null) return [];
+    const known = new Set(gaps);
+    return gapsIn(positions).filter((gap) => !known.has(gap));
   };
 }

@@ -1,7 +1,15 @@
 import { LruCache } from '../../component/lru.ts';
-import type { ObservationBatch } from '../../model/batch.ts';
-import { positionOf } from '../../model/formats.ts';
+import type { ObservationBatch, SealedBatch } from '../../model/batch.ts';
+import { positionOf, requestIndexOf, storedPositionsOf } from '../../model/formats.ts';
 import { withoutItems } from './items.ts';
+
+/** The request positions of the items of a batch that its stored copy has cut out, by the gaps of the copy. */
+export function cutIndexes(source: SealedBatch, gaps: readonly number[]): number[] {
+  const isGap = new Set(gaps);
+  return storedPositionsOf(source).flatMap((stored, position) =>
+    isGap.has(stored) ? [requestIndexOf(source, position)] : [],
+  );
+}
 
 /** Batches that are remembered: far more than can be in delivery. */
 const MAX_BATCHES = 10_000;
