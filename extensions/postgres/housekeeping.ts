@@ -126,6 +126,7 @@ class Keeper {
   #expiredAt: number | undefined;
   #partitionedAt: number | undefined;
   #sweptAttachmentsAt: number | undefined;
+  readonly #cleaned = new Set<string>();
   /** Whether expired traces and free batches have time to go with their partition. */
   #waitsForPartitions = true;
   /** By how much the clock was too far ahead; 0 if it was not. */
@@ -206,7 +207,7 @@ class Keeper {
     yield;
     if (this.#aheadMs !== 0) return;
     const since = (project: string) => retention.since(project);
-    yield* retirePartitions(database, since, now, this.#removed('retention'));
+    yield* retirePartitions(database, since, now, this.#removed('retention'), this.#cleaned);
   }
 
   /** Nothing refers to them, so that a wrong clock removes them earlier, and no others. */

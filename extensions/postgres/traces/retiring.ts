@@ -40,13 +40,14 @@ const CLEAN = 'cleaned up behind';
 /**
  * Drops every partition of which all traces are expired. Traces of a partition that got an event after its last day move to
  * the partition of that event first, if they are few. Then the rows that other tables have of the dropped traces are removed,
- * in steps.
+ * in steps. `cleaned` has the detached partitions for which that is done and that could not be marked yet, by their suffixes.
  */
 export async function* retirePartitions(
   database: Database,
   since: Since,
   now: number,
   onRemoved: OnRemoved,
+  cleaned = new Set<string>(),
 ): Steps {
   if (!(await isOwner(database))) return;
   for (const partition of await tracePartitions(database)) {
@@ -56,14 +57,22 @@ export async function* retirePartitions(
     yield;
   }
   for (const { suffix, isClean } of await detachedPartitions(database)) {
-    if (!isClean) {
+    if (!isClean && !cleaned.has(suffix)) {
       yield* cleanUp(database, suffix, now, onRemoved);
-      await database.query(`COMMENT ON TABLE ${DETACHED}traces_${suffix} IS '${CLEAN}'`);
+      cleaned.add(suffix);
     }
-    // A dump of the database can hold the table for hours.
-    await attempt(() => drop(database, suffix));
+    // A vacuum can hold the table for hours, and so can a dump of the database.
+    if (!isClean) await attempt(() => markClean(database, suffix));
+    if ((await attempt(() => drop(database, suffix))) === undefined) cleaned.delete(suffix);
     yield;
   }
+}
+
+async function markClean(database: Database, suffix: string): Promise<void> {
+  await database.transaction(async (client) => {
+    await client.query(LOCK_TIMEOUT);
+    await client.query(`COMMENT ON TABLE ${DETACHED}traces_${suffix} IS '${CLEAN}'`);
+  });
 }
 
 async function drop(database: Database, suffix: string): Promise<void> {

@@ -198,6 +198,40 @@ t.test('a reader of a partition delays its drop alone', async (t) => {
   t.same(removed, { traces: 0, observations: 0 }, 'its traces are counted once');
 });
 
+t.test('a vacuum of a detached partition holds up no housekeeping', async (t) => {
+  const { traces, since, postgres, database, counts, retire } = await placeWith(t);
+  await traces.write(batchWith([anObservation({ traceId: 'old' })], at(T0)));
+  since.set(P, D16);
+  const detached = async () =>
+    (await detachedPartitions(postgres)).filter(({ suffix }) => suffix === '20260115');
+  let removed = 0;
+  const cleaned = new Set<string>();
+  const steps = () =>
+    retirePartitions(
+      database,
+      (project) => since.get(project) ?? 0,
+      D16,
+      ({ traces: some }) => {
+        removed += some ?? 0;
+      },
+      cleaned,
+    );
+  const first = steps();
+  while ((await detached()).length === 0) await first.next();
+  await postgres.transaction(async (client) => {
+    await client.query('LOCK TABLE detached_traces_20260115 IN SHARE UPDATE EXCLUSIVE MODE');
+    for await (const _ of first);
+    for await (const _ of steps());
+    t.same(await detached(), [{ suffix: '20260115', isClean: false }]);
+    t.same(await counts(), [0, 0, 0, 0]);
+    t.equal(removed, 1, 'its traces are counted once');
+  });
+  for await (const _ of steps());
+  t.same(await detached(), []);
+  t.same([...cleaned], []);
+  await retire();
+});
+
 t.test('a trace with a late update moves, and its partition is dropped', async (t) => {
   const { traces, retire, since, names, removed, counts, count, url } = await placeWith(t);
   const late = anObservation({ id: 'a', traceId: 'late', name: 'first', sessionId: 's' });
