@@ -78,6 +78,10 @@ async function erase(query: string, options: EraseOptions, terminal: Terminal): 
     }
     const counted = await run(query, true, options, terminal);
     if (counted === undefined) return EXIT.failed;
+    if (findsNothing(counted) && options.blockUntil === undefined) {
+      terminal.err('The query finds nothing. Nothing was erased.');
+      return EXIT.ok;
+    }
     const answer = await terminal.ask(`Erase ${amounts(counted)} for good? (yes/no) `);
     if (answer.trim().toLowerCase() !== 'yes') {
       terminal.err('Nothing was erased.');
@@ -138,6 +142,11 @@ async function run(
   } finally {
     ignore?.();
   }
+}
+
+/** Items that wait in a queue have bytes, and no traces yet. */
+function findsNothing({ traces, observations, bytes }: ShownErasure): boolean {
+  return traces === 0 && observations === 0 && bytes === 0;
 }
 
 function amounts({ traces, observations, bytes }: ShownErasure): string {

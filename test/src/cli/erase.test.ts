@@ -89,6 +89,25 @@ t.test('erase asks after a dry run, and erases only for a yes', async (t) => {
   }
 });
 
+t.test('erase asks nothing if the query finds nothing, unless it blocks values', async (t) => {
+  const none = erasure({ state: 'counted', dry_run: true });
+  const more = ['--block-until', '2026-12-31T00:00:00Z'];
+  for (const [found, options, questions] of [
+    [none, [], 0],
+    [none, more, 1],
+    [erasure({ ...none, bytes: 7 }), [], 1],
+  ] as const) {
+    const { run, asked } = await commands(t, [found]);
+    let answered = 0;
+    const ask = async () => `no ${++answered}`;
+    const { status, err } = await run(['erase', 'user:u', ...options], { ask });
+    t.equal(answered, questions);
+    t.equal(status, questions);
+    t.match(err, 'Nothing was erased.');
+    t.equal(asked.filter(([command]) => command === 'erasures.create').length, 1);
+  }
+});
+
 t.test('erase without a person needs --yes', async (t) => {
   const { run, asked } = await commands(t, []);
   const { status, err } = await run(['erase', 'user:u']);
