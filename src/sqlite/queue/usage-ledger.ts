@@ -29,12 +29,14 @@ type Windows = {
   bytes: number;
   /** Counts of the months before, newest first: one is in force again if it turns out that the clock was ahead across the end of its month. */
   past: readonly { readonly month: number; readonly events: number }[];
-  /** Before the last move by more than an hour: in force again if it turns out that the clock was ahead. */
-  before: Windows | undefined;
+  /** Before the last moves by more than an hour, newest first: one is in force again if it turns out that the clock was ahead. */
+  before: readonly Windows[];
 };
 
 /** A clock that is set in steps may be ahead across the ends of several months, and have counted in each. */
 const PAST_MONTHS = 3;
+/** As many steps may be longer than an hour. */
+const PAST_MOVES = 8;
 
 /** A batch that is counted and not settled. */
 type Unsettled = {
@@ -110,7 +112,9 @@ export class UsageLedger implements UsageCounters {
       return windows;
     }
     if (hour > this.#lastTrusted()) return windows;
-    if (hour > windows.hour + 1) windows.before = { ...windows, before: undefined };
+    if (hour > windows.hour + 1) {
+      windows.before = [{ ...windows, before: [] }, ...windows.before].slice(0, PAST_MOVES);
+    }
     if (month > windows.month) {
       const { events, past } = windows;
       windows.past = [{ month: windows.month, events }, ...past].slice(0, PAST_MONTHS);
@@ -133,8 +137,12 @@ export class UsageLedger implements UsageCounters {
     if (windows === undefined || windows.hour <= last) return windows;
     const now = this.#clock.now();
     const [month, hour] = [monthStart(now), Math.floor(now / HOUR_MS)];
-    const before = windows.before?.hour ?? Number.POSITIVE_INFINITY;
-    const restored = before <= last ? windows.before : newWindows(month, hour);
+    const at = windows.before.findIndex((moved) => moved.hour <= last);
+    const moved = windows.before[at];
+    const restored =
+      moved === undefined
+        ? newWindows(month, hour)
+        : { ...moved, before: windows.before.slice(at + 1) };
     const past = windows.past.filter((counted) => counted.month < month);
     const present = [windows, ...windows.past].find((counted) => counted.month === month);
     const counts = present === undefined ? {} : { month, events: present.events };
@@ -466,5 +474,5 @@ function organizationOf(name: string): string {
 }
 
 function newWindows(month: number, hour: number): Windows {
-  return { month, events: 0, hour, bytes: 0, past: [], before: undefined };
+  return { month, events: 0, hour, bytes: 0, past: [], before: [] };
 }

@@ -216,6 +216,29 @@ t.test(
   },
 );
 
+t.test('the usage of the hour stays when a clock was set ahead in steps', async (t) => {
+  const { place, store, queue, tenant } = await opened(t);
+  const right = place.clock.now();
+  const append = (events: number) =>
+    queue.append(
+      nativeBatch(events, {
+        ...{ tenant, usage: { events, bytes: 10 * events } },
+        receivedAt: place.clock.now(),
+      }),
+    );
+  await append(3);
+  for (const days of [1, 2, 40, 400]) {
+    place.clock.set(right + days * 24 * HOUR_MS);
+    await append(4);
+  }
+  place.clock.set(right + 24 * HOUR_MS);
+  t.match(await store.counters.read(tenant.organizationId), { hour: { bytes: 40 } });
+  place.clock.set(right);
+  await append(2);
+  t.match(await store.counters.read(tenant.organizationId), { hour: { bytes: 50 } });
+  t.same(await store.usage.verify(), []);
+});
+
 t.test('the counts of a month stay when a clock was ahead across its end', async (t) => {
   const nextMonth = Date.UTC(2030, 5, 1);
   const NO_LIMITS = { eventsPerMonth: null, bytesPerHour: null };
