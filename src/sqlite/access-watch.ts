@@ -22,6 +22,8 @@ type AccessWatchOptions = {
   readonly access: ThreadAccess;
   readonly clock: Clock;
   readonly logger: Logger;
+  /** The file takes them again that failed since this uptime. */
+  readonly onRecovered: (since: number) => void;
 };
 
 /**
@@ -36,6 +38,8 @@ export class AccessWatch {
   #failure: string | undefined;
   #unsynced: string | undefined;
   #isSuspected = false;
+  /** The uptime since which calls fail. */
+  #since: number | undefined;
   #isClosed = false;
   #cancel = (): void => {};
 
@@ -68,6 +72,7 @@ export class AccessWatch {
   failed(message: string): void {
     if (this.#failure !== undefined || this.#isClosed) return;
     this.#failure = message;
+    this.#since ??= this.#options.clock.uptime();
     const { file, logger } = this.#options;
     logger.error({ file, err: message }, this.#words.failed);
     this.#probeLater();
@@ -80,9 +85,11 @@ export class AccessWatch {
     const probe = this.#probe;
     if (probe === undefined || this.#isSuspected || this.trouble !== undefined) return;
     this.#isSuspected = true;
+    this.#since = this.#options.clock.uptime();
     probe().then(
       () => {
         this.#isSuspected = false;
+        this.#since = undefined;
       },
       () => {
         this.#isSuspected = false;
@@ -112,8 +119,12 @@ export class AccessWatch {
 
   #succeeded(): void {
     if (this.#isClosed) return;
+    const { file, clock, logger, onRecovered } = this.#options;
+    const since = this.#since ?? clock.uptime();
     this.#failure = undefined;
-    this.#options.logger.info({ file: this.#options.file }, this.#words.succeeded);
+    this.#since = undefined;
+    logger.info({ file }, this.#words.succeeded);
+    onRecovered(since);
   }
 
   close(): void {

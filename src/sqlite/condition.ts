@@ -6,7 +6,7 @@ import type { DiskHealth, OwnedDirectory } from './directory.ts';
 import { identitiesOf } from './file-identity.ts';
 import type { FileWatch } from './file-watch.ts';
 import { watchFiles } from './file-watch.ts';
-import type { Opening, ThreadAccess } from './operation.ts';
+import type { Call, Opening, ThreadAccess } from './operation.ts';
 import type { ThreadEvents } from './thread-client.ts';
 
 /** The health of a database: the disk's, and that of its files. */
@@ -20,6 +20,20 @@ export type DatabaseHealth = {
   };
 };
 
+/** The interval of reading again what was damaged. */
+const READ_AGAIN_MS = 60_000;
+/** The damage that a call finds is reported before the failure of the call, and a machine may count its uptime in seconds. */
+const BEFORE_FAILURE_MS = 1000;
+
+/** Damage in the file that is in use. */
+type Damage = {
+  readonly message: string;
+  /** The uptime at which it was found. */
+  readonly at: number;
+  /** The read that found it; undefined for a write. */
+  readonly call: Call | undefined;
+};
+
 /** Knows whether the files of an open database are in their places, and sound. */
 export class FileCondition implements ThreadEvents {
   readonly #options: DatabaseOptions;
@@ -28,8 +42,9 @@ export class FileCondition implements ThreadEvents {
   readonly #reads: AccessWatch;
   #files: FileWatch | undefined;
   #damage: string | undefined;
-  /** The damage is in the file that is in use. */
-  #isUnsound = false;
+  #found: Damage | undefined;
+  #readAgain: ((call: Call) => Promise<unknown>) | undefined;
+  #cancelReading = (): void => {};
   /** Why the thread of writes has ended. */
   #ended: Error | undefined;
 
@@ -37,7 +52,8 @@ export class FileCondition implements ThreadEvents {
     this.#options = options;
     this.#directory = directory;
     const { clock, logger } = options;
-    const watched = { file: directory.databaseFile, clock, logger };
+    const onRecovered = (since: number): void => this.#recovered(since);
+    const watched = { file: directory.databaseFile, clock, logger, onRecovered };
     this.#writes = new AccessWatch({ ...watched, access: 'write' });
     this.#reads = new AccessWatch({ ...watched, access: 'read' });
   }
@@ -46,8 +62,12 @@ export class FileCondition implements ThreadEvents {
     return this.#damage !== undefined;
   }
 
-  /** Starts to watch the files. The probes write to the database, and read what every request needs. */
-  watch(probes: Readonly<Record<ThreadAccess, () => Promise<unknown>>>): void {
+  /** Starts to watch the files. The probes write to the database, and read what every request needs; `again` repeats a read. */
+  watch(
+    probes: Readonly<Record<ThreadAccess, () => Promise<unknown>>>,
+    again: (call: Call) => Promise<unknown>,
+  ): void {
+    this.#readAgain = again;
     const { clock, logger, onRemoved = () => undefined } = this.#options;
     const identities = identitiesOf(this.#directory.watched);
     this.#files = watchFiles({ identities, clock, logger, onRemoved });
@@ -85,13 +105,45 @@ export class FileCondition implements ThreadEvents {
     this.#directory.reserveWasUsed();
   }
 
-  damaged(message: string): void {
-    if (this.#isUnsound) return;
-    this.#isUnsound = true;
+  /** SQLite takes most of what a disk cannot read for damage, also if the disk can read it again. */
+  damaged(message: string, call: Call | undefined): void {
+    if (this.#found !== undefined) return;
+    const damage = { message, at: this.#options.clock.uptime(), call };
+    this.#found = damage;
+    this.#readLater(damage);
     this.#damage = `The file is damaged (${message}): stop the daemon and run "tracectl salvage".`;
     this.#options.logger.error(
       { file: this.#directory.databaseFile, err: message },
       'Database damaged; some data cannot be read or written',
+    );
+  }
+
+  /** Damage stays where it is: a read that found some, and then succeeds, met a failing disk. */
+  #readLater(damage: Damage): void {
+    const { call } = damage;
+    if (call === undefined) return;
+    this.#cancelReading = this.#options.clock.after(READ_AGAIN_MS, () => {
+      this.#readAgain?.(call).then(
+        () => this.#mended(damage),
+        () => this.#found === damage && this.#readLater(damage),
+      );
+    });
+  }
+
+  /** A probe failed, and succeeds again: the disk failed, and not the file, in all that calls met since the first of them failed. */
+  #recovered(since: number): void {
+    const found = this.#found;
+    if (found !== undefined && found.at >= since - BEFORE_FAILURE_MS) this.#mended(found);
+  }
+
+  #mended(damage: Damage): void {
+    if (this.#found !== damage) return;
+    this.#cancelReading();
+    this.#found = undefined;
+    this.#damage = `A part of the file could not be read (${damage.message}); it can be read again.`;
+    this.#options.logger.info(
+      { file: this.#directory.databaseFile },
+      'Database can be read again where it seemed damaged',
     );
   }
 
@@ -137,13 +189,14 @@ export class FileCondition implements ThreadEvents {
     const shown = unusable ?? message ?? this.#damage;
     return {
       ready: ready && unusable === undefined,
-      healthy: unusable === undefined && !this.#isUnsound,
+      healthy: unusable === undefined && this.#found === undefined,
       ...(shown === undefined ? {} : { message: shown }),
       details: { ...details, damage: this.#damage ?? null },
     };
   }
 
   async close(): Promise<void> {
+    this.#cancelReading();
     this.#writes.close();
     this.#reads.close();
     await this.#files?.close();

@@ -107,10 +107,11 @@ export async function openDatabase<Module extends OperationModule>(
     const searcher = new ReadingThread(startReading, clock, idleMs);
     await reader.start();
     const threads = { writer, reader, searcher };
-    condition.watch({
+    const probes = {
       write: () => threads.writer.call([PROBE]),
       read: () => threads.reader.call([READ_PROBE]),
-    });
+    };
+    condition.watch(probes, (call) => threads.searcher.call(call));
     return database(options, directory, condition, threads);
   } catch (error) {
     await writer?.close();

@@ -58,8 +58,8 @@ export type ThreadClient = {
 /** Events of a thread beside the answers to its calls. */
 export type ThreadEvents = {
   reserveUsed?(): void;
-  /** A call failed because the file is damaged. */
-  damaged?(message: string): void;
+  /** A call failed because the file is damaged. The call is undefined if it is a write, which cannot be repeated. */
+  damaged?(message: string, call: Call | undefined): void;
   /** The path does not lead to the thread's file any more. */
   moved?(path: string): void;
   /** A write failed because the file system refused it. */
@@ -202,8 +202,7 @@ class GroupingClient implements ThreadClient {
     this.#inFlight = [];
     if (message.reserveUsed) this.#events.reserveUsed?.();
     if (message.moved !== undefined) this.#events.moved?.(message.moved);
-    const damage = message.failures?.find((failure) => isDamage(failure?.errcode));
-    if (damage !== undefined) this.#events.damaged?.(damage.message);
+    this.#tellOfDamage(group, message);
     if (this.#access === 'write') this.#tellOfWrites(message);
     if (message.moved === undefined && message.unsynced === undefined) this.#tellOfReads(message);
     for (let i = 0; i < group.length; i++) {
@@ -213,6 +212,13 @@ class GroupingClient implements ThreadClient {
     }
     if (this.#waiting.length > 0) this.#schedule();
     else if (this.#closing !== undefined) this.#worker.postMessage('close');
+  }
+
+  #tellOfDamage(group: readonly Waiting[], { failures }: ThreadMessage & { type: 'done' }): void {
+    const at = failures?.findIndex((failure) => isDamage(failure?.errcode)) ?? -1;
+    const damage = failures?.[at];
+    if (damage === undefined) return;
+    this.#events.damaged?.(damage.message, this.#access === 'read' ? group[at]?.call : undefined);
   }
 
   #tellOfWrites({ failures, moved, unsynced }: ThreadMessage & { type: 'done' }): void {

@@ -14,6 +14,9 @@ export const migrations: readonly FileMigration[] = [
 /** A file with this ending beside the database: the disk reads it for no new connection. */
 export const REFUSED = '.refused';
 
+/** A file with this ending beside the database: a part of the database seems damaged. */
+export const UNREADABLE = '.unreadable';
+
 export function readOperations(db: DatabaseSync) {
   if (existsSync(`${db.location()}${REFUSED}`)) throw new Error('refused by the disk');
   const prepare = db.prepare.bind(db);
@@ -31,6 +34,10 @@ export function readOperations(db: DatabaseSync) {
         if (errcode === 0) return prepare(sql);
         throw Object.assign(new Error('refused by the disk'), { errcode });
       };
+    },
+    readPart: (): void => {
+      if (!existsSync(`${db.location()}${UNREADABLE}`)) return;
+      throw Object.assign(new Error('malformed'), { errcode: 11 });
     },
     insert: (): void => db.exec('INSERT INTO numbers VALUES (1)'),
   };

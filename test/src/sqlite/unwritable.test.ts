@@ -8,7 +8,7 @@ import { readProbeOperation } from '../../../src/sqlite/maintenance.ts';
 import { fakeClock } from '../../helper/clock.ts';
 import { recordingLogger } from '../../helper/settings.ts';
 import { advanceUntil, until } from '../../helper/until.ts';
-import { REFUSED } from './statements.ts';
+import { REFUSED, UNREADABLE } from './statements.ts';
 
 /** A disk that takes no writes for another reason than a lack of room, or that reads nothing: the health of the database names it. */
 
@@ -119,6 +119,7 @@ for (const [name, errcode] of Object.entries({ CORRUPT, IOERR_READ, IOERR_SHORT_
     t.match(database.health(), { ready: false, healthy: false, message });
     await database.write('refuseWrites', [0]);
     await advanceUntil(clock, 1000, () => database.health().ready);
+    t.match(database.health(), { healthy: true });
     t.equal(await database.write('add', [7]), 14);
   });
 }
@@ -200,6 +201,38 @@ for (const [name, errcode] of Object.entries({ CORRUPT, IOERR_READ })) {
     }
   });
 }
+
+t.test('damage that a repeated read does not find any more was a failing disk', async (t) => {
+  const { database, clock, logged, file } = await open(t);
+  writeFileSync(`${file}${UNREADABLE}`, '');
+  await t.rejects(database.read('readPart', []), { code: 'storage_failed' });
+  const damage = { healthy: false, message: /The file is damaged \(malformed\)/ };
+  t.match(database.health(), damage);
+  clock.advance(60_000);
+  await database.search('all', []);
+  t.match(database.health(), damage, 'it is still there');
+  rmSync(`${file}${UNREADABLE}`);
+  await database.read('readPart', []);
+  t.match(database.health(), damage, 'nothing has shown that it is the same read');
+  await advanceUntil(clock, 60_000, () => database.health().healthy);
+  t.match(database.health(), { ready: true, message: /malformed.*can be read again/ });
+  t.equal(logged('Database can be read again where it seemed damaged').length, 1);
+  writeFileSync(`${file}${UNREADABLE}`, '');
+  await t.rejects(database.read('readPart', []), { code: 'storage_failed' });
+  t.match(database.health(), damage, 'it is found again');
+});
+
+t.test('damage that writes find while all of them fail ends with their failure', async (t) => {
+  const { database, clock } = await open(t);
+  await t.rejects(database.write('failWith', [CORRUPT]), { code: 'storage_failed' });
+  t.match(database.health(), { ready: true, healthy: false }, 'other writes succeed');
+  clock.advance(10_000);
+  await database.write('refuseWrites', [IOERR_WRITE]);
+  await t.rejects(database.write('add', [1]), { code: 'storage_failed' });
+  await database.write('refuseWrites', [0]);
+  await advanceUntil(clock, 1000, () => database.health().ready);
+  t.match(database.health(), { healthy: false, message: /damaged/ }, 'it was there before');
+});
 
 /** A file with a table and an index, of which one has a damaged page. */
 function damagedFile(t: Test, name: 'keys' | 'keys_by_project'): DatabaseSync {
