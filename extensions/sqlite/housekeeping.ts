@@ -217,10 +217,11 @@ class Remover {
   }
 
   async *#removeAttachments(): Steps {
-    const now = this.#parts.clock.now();
+    const { database, clock, clockWatch } = this.#parts;
+    const now = clock.now();
     const last = this.#sweptAttachmentsAt;
     if (last !== undefined && Math.abs(now - last) < ATTACHMENTS_MS) return;
-    yield* sweepAttachments(sqliteAttachmentSweep(this.#parts.database), now);
+    yield* sweepAttachments(sqliteAttachmentSweep(database), clockWatch.isRight() ? now : null);
     this.#sweptAttachmentsAt = now;
   }
 

@@ -74,10 +74,12 @@ export type AttachmentSweep = {
   removeContents(): Promise<boolean>;
 };
 
-/** Removes the contents that nothing holds, in bounded steps. */
-export async function* sweepAttachments(sweep: AttachmentSweep, now: number): Steps {
-  const before = encodeTime(Math.max(0, now - HELD_MS));
-  while (await sweep.removeHolds(before)) yield;
+/** Removes the contents that nothing holds, in bounded steps. Without a time, which a wrong clock may have, every hold stays. */
+export async function* sweepAttachments(sweep: AttachmentSweep, now: number | null): Steps {
+  if (now !== null) {
+    const before = encodeTime(Math.max(0, now - HELD_MS));
+    while (await sweep.removeHolds(before)) yield;
+  }
   while (await sweep.removeRefs()) yield;
   while (await sweep.removeContents()) yield;
 }

@@ -77,7 +77,7 @@ export function postgresErasing(parts: PostgresErasingParts): ErasingTables {
     // The end starts a VACUUM.
     async *sweep({ project }) {
       while (await foldStep(database, project)) yield;
-      yield* sweepAttachments(attachmentSweep(database, project), parts.now());
+      yield* sweepAttachments(attachmentSweep(database, project), null);
     },
     async end(...args) {
       await progress.end(...args);

@@ -227,11 +227,8 @@ async function* removeBatches(parts: SqliteErasingParts, { project }: ErasureSco
   });
 }
 
-async function* sweep(
-  { database, texts, clock }: SqliteErasingParts,
-  { project }: ErasureScope,
-): Steps {
-  yield* sweepAttachments(sqliteAttachmentSweep(database, project), clock.now());
+async function* sweep({ database, texts }: SqliteErasingParts, { project }: ErasureScope): Steps {
+  yield* sweepAttachments(sqliteAttachmentSweep(database, project), null);
   yield* foldWaiting(database, project);
   yield* sweepParts(database);
   yield* texts.purge();

@@ -1,9 +1,12 @@
+import { hash } from 'node:crypto';
 import type { Test } from 'tap';
 import t from 'tap';
 import { ClockWatch } from '../../../extensions/sqlite/clock-watch.ts';
+import { ulid } from '../../../src/model/ulid.ts';
 import { anObservation, aTenant, nativeBatch } from '../../helper/batches.ts';
 import { fakeClock } from '../../helper/clock.ts';
 import { sqlitePlace } from '../../helper/places.ts';
+import { aQuery } from '../../helper/query.ts';
 import { recordingLogger } from '../../helper/settings.ts';
 
 const MINUTE = 60_000;
@@ -145,6 +148,33 @@ t.test('a clock that runs ahead removes no trace that is not expired', async (t)
   clock.set(right);
   t.notOk(await isKept(opened), 'it expires by a clock that is right');
 });
+
+t.test(
+  'a clock that runs ahead removes no attachment of a batch that waits elsewhere',
+  async (t) => {
+    const { clock, opened } = await storeWithTrace(t);
+    const { store, finish } = opened;
+    const [project] = await store.projects.list();
+    const projectId = project?.id ?? '';
+    const content = Buffer.from('attached');
+    const sha256 = hash('sha256', content, 'buffer');
+    const { id } = nativeBatch(1, { id: ulid(clock.now()) });
+    await store.attachments.put(projectId, id, [{ sha256, content, contentType: 'image/png' }]);
+    const isHeld = async () =>
+      (await store.attachments.read(projectId, sha256, 0))?.equals(content) === true;
+    clock.misset(clock.now() + 400 * DAY);
+    await finish();
+    t.ok(await isHeld());
+    const by = { actor: 'admin-token', address: null };
+    await store.erasures.request(projectId, { query: aQuery('id:none'), isDryRun: false }, by);
+    await finish();
+    t.ok(await isHeld(), 'nor does an erasure of something else');
+    clock.misset(clock.now() - 400 * DAY);
+    clock.set(clock.now() + 31 * DAY);
+    await finish();
+    t.notOk(await isHeld());
+  },
+);
 
 t.test('a start with a clock far ahead removes no trace before an hour is over', async (t) => {
   const { clock, opened, isKept, open } = await storeWithTrace(t);
