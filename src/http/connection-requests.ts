@@ -2,7 +2,12 @@ import type { Socket } from 'node:net';
 import type { Exchange, RenderRefusal } from './exchange.ts';
 
 /** A request in progress, and its route's way to render a refusal. */
-export type Pending = { readonly exchange: Exchange; readonly renderRefusal: RenderRefusal };
+export type Pending = {
+  readonly exchange: Exchange;
+  readonly renderRefusal: RenderRefusal;
+  /** It waits until the earlier ones of its connection are answered. */
+  readonly isRead: boolean;
+};
 
 /** Requests of one connection without a complete answer. A client that pipelines more is cut off. */
 export const MAX_PIPELINED = 64;
@@ -28,6 +33,18 @@ export class ConnectionRequests {
 
   get size(): number {
     return this.#pending.size;
+  }
+
+  /**
+   * The client ended its side of the connection. If it waits for the answer to data that it sent, it gets that. Reads end, because such a
+   * client is rather gone than half closed, as when a page of the web UI is left.
+   */
+  endOfClient(): void {
+    const pending = [...this.#pending.keys()];
+    const last = pending.at(-1);
+    if (last === undefined) return;
+    last.exchange.response.shouldKeepAlive = false;
+    if (pending.every(({ isRead }) => isRead)) this.#socket.end();
   }
 
   [Symbol.iterator](): IterableIterator<Pending> {

@@ -84,6 +84,9 @@ const MOST_INTERVAL_MS = 2_000;
 const LEAST_INTERVAL_MS = 50;
 const KEEP_ALIVE_MS = 60_000;
 
+/** Node's types do not have the property. */
+type HalfOpenServer = Server & { httpAllowHalfOpen: boolean };
+
 export function createHttpServer(options: ServerOptions): HttpServer {
   const server = createServer({
     connectionsCheckingInterval: checkInterval(options.limits),
@@ -93,6 +96,8 @@ export function createHttpServer(options: ServerOptions): HttpServer {
     requireHostHeader: false,
     maxHeaderSize: MAX_HEADER_BYTES,
   });
+  // A client may end its side behind its request, and still reads the answer.
+  (server as HalfOpenServer).httpAllowHalfOpen = true;
   const { clock, logger, host, port } = options;
   const proxies = new ProxyGate({ clock, logger, endpoint: `${host}:${port}` });
   const connections = new Connections(options, proxies);
@@ -168,7 +173,9 @@ class Connections {
   }
 
   track(socket: Socket): void {
-    this.#sockets.set(socket, new ConnectionRequests(socket));
+    const requests = new ConnectionRequests(socket);
+    this.#sockets.set(socket, requests);
+    socket.once('end', () => requests.endOfClient());
     socket.once('close', () => this.#sockets.delete(socket));
   }
 
@@ -193,7 +200,8 @@ class Connections {
       bodyRate: this.#bodyRate,
     };
     const { renderRefusal } = found;
-    const pending: Pending = { exchange, renderRefusal };
+    const isRead = 'oneAtATime' in found && found.oneAtATime;
+    const pending: Pending = { exchange, renderRefusal, isRead };
     const leavePlace = this.places.occupy(request.socket);
     requests.enter(pending, () => {
       if ('done' in found) found.done();
@@ -207,7 +215,7 @@ class Connections {
       answer(exchange, renderRefusal(refusal, head));
     } else if ('handler' in found) {
       const handle = (): void => this.#handle(exchange, found.handler, renderRefusal);
-      if (found.oneAtATime) requests.afterEarlier(pending, handle);
+      if (isRead) requests.afterEarlier(pending, handle);
       else handle();
     }
   }

@@ -591,3 +591,34 @@ t.test('a trusted proxy has no bound of its own', async (t) => {
     wire.close();
   }
 });
+
+t.test('answers a client that ended its side behind its request', async (t) => {
+  const { promise: gate, resolve: answerAll } = Promise.withResolvers<void>();
+  let abandoned = 0;
+  const later = async (exchange: Exchange): Promise<void> => {
+    exchange.request.resume();
+    exchange.response.once('close', () => {
+      if (!exchange.response.writableFinished) abandoned++;
+    });
+    await gate;
+    reply(exchange);
+  };
+  const { url } = await opened(t, [
+    echo('/sent', { method: 'POST', handler: later }),
+    echo('/read', { handler: later, oneAtATime: true }),
+  ]);
+  const sender = await dial(url);
+  sender.send(`POST /sent HTTP/1.1\r\n${HOST}Content-Length: 2\r\n\r\nab`);
+  sender.socket.end();
+  const reader = await dial(url);
+  reader.send(`GET /read HTTP/1.1\r\n${HOST}\r\n`);
+  reader.socket.end();
+  // Such a client is rather gone, and its read would cost others.
+  await reader.ended();
+  t.equal(abandoned, 1, 'the read ended, the request with data did not');
+  answerAll();
+  const answered = await sender.answer();
+  t.equal(answered.status, 200);
+  t.equal(answered.headers.connection, 'close');
+  await sender.ended();
+});
