@@ -76,7 +76,7 @@ export type ServerParts = {
 /** Longest body. */
 const MAX_BODY_BYTES = 64 * 1024;
 const MAX_HEADER_BYTES = 16_384;
-const BOUNDS = { max: 256, maxPerAddress: 64 };
+const BOUNDS = { max: 256, maxPerAddress: 64, isForOperators: true };
 /** Longest head of a request, and interval of its check. Milliseconds. */
 const HEAD_MS = 2_000;
 const CHECK_MS = 500;

@@ -19,7 +19,7 @@ const HEAD_MS = 2_000;
 const CHECK_MS = 500;
 /** Closes connections of clients that do not read their answer. */
 const IDLE_MS = 10_000;
-const BOUNDS = { max: 256, maxPerAddress: 32 };
+const BOUNDS = { max: 256, maxPerAddress: 32, isForOperators: true };
 
 /**
  *   GET /livez            200 while the process answers

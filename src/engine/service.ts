@@ -20,6 +20,7 @@ import { createReads } from '../read/reads.ts';
 import { projectReads, readRoutes } from '../read/routes.ts';
 import { parseEndpoint } from '../schema/fields.ts';
 import { proxySettings } from '../schema/trusted-proxies.ts';
+import { reportDescriptors } from '../telemetry/descriptor-report.ts';
 import { createLogger, withFields } from '../telemetry/logger.ts';
 import type { ServiceMetrics } from '../telemetry/metrics.ts';
 import { createMetrics } from '../telemetry/metrics.ts';
@@ -159,6 +160,7 @@ function createFrame({
     grpc: createGrpcListeners({ logger, clock, metrics, sharesPorts }),
   };
   registerProcessMetrics(metrics, clock, version);
+  const endReport = reportDescriptors({ metrics, health, logger, clock });
   const commonReads = projectReads({ reads, scanner: ports.http.scanner, logger });
   // The first offer of a capability wins: given offers replace the service's own.
   const services = [
@@ -188,6 +190,7 @@ function createFrame({
       ports.grpc.close();
       await ports.http.close();
       reads.close();
+      endReport();
       await ownLogger?.flush();
     },
     environmentOf: ({ http, grpc }) => ({

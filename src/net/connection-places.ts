@@ -1,6 +1,7 @@
 import type { Socket } from 'node:net';
 import type { ConnectionPart } from './connection-key.ts';
 import { connectionKey } from './connection-key.ts';
+import { DESCRIPTORS, type Descriptors } from './descriptors.ts';
 import { clientNetwork } from './network.ts';
 
 export type ConnectionBounds = {
@@ -10,6 +11,8 @@ export type ConnectionBounds = {
   readonly maxPerAddress: number;
   /** Whether many clients connect from this address, such as that of a proxy: it has no bound of its own. */
   readonly isShared?: (address: string) => boolean;
+  /** They reach the process while those of clients have taken the file descriptors. */
+  readonly isForOperators?: boolean;
 };
 
 type Connection = {
@@ -26,15 +29,20 @@ type Connection = {
  * The connections of a listener. At a bound a new connection replaces an idle one: of its own network, or at the bound
  * of all clients of the network with the most connections; first one that never sent a request, then the one that was
  * idle for the longest time. If all are busy, the new connection is closed.
+ *
+ * If the process is short of file descriptors, the new connection is closed, and an idle one with it: the next attempt
+ * of the client finds a descriptor.
  */
 export class ConnectionPlaces {
   #bounds: ConnectionBounds;
   readonly #connections = new Map<string, Connection>();
   /** The connections of each network, in the order of their last use. */
   readonly #networks = new Map<string, Set<Connection>>();
+  readonly #descriptors: Descriptors;
 
-  constructor(bounds: ConnectionBounds) {
+  constructor(bounds: ConnectionBounds, descriptors = DESCRIPTORS) {
     this.#bounds = bounds;
+    this.#descriptors = descriptors;
   }
 
   /** For new connections. */
@@ -48,7 +56,7 @@ export class ConnectionPlaces {
    */
   enter(socket: Socket, address: string): boolean {
     const network = clientNetwork(address);
-    if (!this.#hasPlace(network, this.#bounds.isShared?.(address) === true)) {
+    if (!this.#hasDescriptor(socket) || !this.#hasPlace(network, address)) {
       socket.destroy();
       return false;
     }
@@ -73,13 +81,19 @@ export class ConnectionPlaces {
     };
   }
 
-  #hasPlace(network: string, isShared: boolean): boolean {
-    const { max, maxPerAddress } = this.#bounds;
+  #hasPlace(network: string, address: string): boolean {
+    const { max, maxPerAddress, isShared } = this.#bounds;
     const own = this.#networks.get(network);
-    if (!isShared && own !== undefined && own.size >= maxPerAddress && !this.#evictFrom(own)) {
-      return false;
-    }
+    const isFull = own !== undefined && own.size >= maxPerAddress && isShared?.(address) !== true;
+    if (isFull && !this.#evictFrom(own)) return false;
     return this.#connections.size < max || this.#evictFrom(this.#largestNetwork());
+  }
+
+  /** A new connection never takes the place of an idle one here: each of them would keep one of the reserved descriptors. */
+  #hasDescriptor(socket: Socket): boolean {
+    if (!this.#descriptors.isShort(socket, this.#bounds.isForOperators === true)) return true;
+    this.#evictFrom(this.#largestNetwork());
+    return false;
   }
 
   #evictFrom(connections: Iterable<Connection>): boolean {

@@ -34,7 +34,7 @@ const HEAD_MS = 2_000;
 const CHECK_MS = 500;
 /** Closes connections of clients that do not read their answer. */
 const IDLE_MS = 10_000;
-const BOUNDS = { max: 64, maxPerAddress: 16 };
+const BOUNDS = { max: 64, maxPerAddress: 16, isForOperators: true };
 
 /**
  * Serves `GET /metrics`. The server of the metrics library cannot bind port 0 and answers every method.

@@ -27,6 +27,8 @@ export type DaemonOptions = {
   readonly env?: Readonly<Record<string, string>>;
   /** The module to start; the default is the bundled daemon. */
   readonly entry?: string;
+  /** The most file descriptors of the process. */
+  readonly openFiles?: number;
 };
 
 export type Tree = { [key: string]: unknown };
@@ -116,6 +118,7 @@ class ChildDaemon implements Daemon {
   readonly configPath: string;
   readonly #env: Readonly<Record<string, string>>;
   readonly #entry: string;
+  readonly #openFiles: number | undefined;
   #key = '';
   #child: ChildProcess | undefined;
   #exit: Promise<Exit> | undefined;
@@ -126,7 +129,7 @@ class ChildDaemon implements Daemon {
     directory: string,
     configPath: string,
     { ingest, health, metrics, admin }: Ports,
-    { env = {}, entry = daemonEntry() }: DaemonOptions,
+    { env = {}, entry = daemonEntry(), openFiles }: DaemonOptions,
   ) {
     this.directory = directory;
     this.configPath = configPath;
@@ -136,6 +139,7 @@ class ChildDaemon implements Daemon {
     this.adminBase = `http://127.0.0.1:${admin}`;
     this.#env = env;
     this.#entry = entry;
+    this.#openFiles = openFiles;
   }
 
   get key(): string {
@@ -162,15 +166,15 @@ class ChildDaemon implements Daemon {
   async start(): Promise<void> {
     this.#stdout = '';
     this.#stderr = '';
-    const child = spawn(
-      process.execPath,
-      [this.#entry, 'run', '--print-key', '--config', this.configPath],
-      {
-        cwd: this.directory,
-        env: { ...process.env, ...PLAIN, ...this.#env },
-        stdio: ['ignore', 'pipe', 'pipe'],
-      },
-    );
+    const args = [this.#entry, 'run', '--print-key', '--config', this.configPath];
+    const limited = ['-c', `ulimit -n ${this.#openFiles} && exec "$0" "$@"`, process.execPath];
+    const [program, all] =
+      this.#openFiles === undefined ? [process.execPath, args] : ['/bin/sh', [...limited, ...args]];
+    const child = spawn(program, all, {
+      cwd: this.directory,
+      env: { ...process.env, ...PLAIN, ...this.#env },
+      stdio: ['ignore', 'pipe', 'pipe'],
+    });
     this.#child = child;
     child.stdout.setEncoding('utf8').on('data', (text: string) => {
       this.#stdout += text;

@@ -1,0 +1,73 @@
+import { EventEmitter } from 'node:events';
+import type { Socket } from 'node:net';
+import t from 'tap';
+import { ConnectionPlaces } from '../../../src/net/connection-places.ts';
+import { Descriptors } from '../../../src/net/descriptors.ts';
+
+/** A socket that has a descriptor, and tells when it is destroyed. */
+function socketOf(fd: number | undefined, remotePort: number) {
+  const parts = { remoteAddress: '192.0.2.1', remotePort, localAddress: '127.0.0.1' };
+  const socket = Object.assign(new EventEmitter(), parts, {
+    _handle: fd === undefined ? null : { fd },
+    isDestroyed: false,
+    destroy: () => {
+      socket.isDestroyed = true;
+    },
+  });
+  return socket;
+}
+
+const enter = (places: ConnectionPlaces, socket: ReturnType<typeof socketOf>): boolean =>
+  places.enter(socket as unknown as Socket, socket.remoteAddress);
+
+t.test('keeps a sixteenth of all descriptors, at least 8 and at most 64', async (t) => {
+  for (const [limit, last, lastOfOperators] of [
+    [64, 55, 59],
+    [320, 299, 309],
+    [65_536, 65_471, 65_503],
+  ] as const) {
+    const descriptors = new Descriptors(limit);
+    for (const [isForOperators, most] of [
+      [false, last],
+      [true, lastOfOperators],
+    ] as const) {
+      t.equal(descriptors.isShort(socketOf(most, 1), isForOperators), false, `${limit}: ${most}`);
+      t.equal(descriptors.isShort(socketOf(most + 1, 1), isForOperators), true, `${limit}`);
+    }
+    t.equal(descriptors.shortages, 2);
+  }
+});
+
+t.test('a connection without a number, or without a limit, is kept', async (t) => {
+  t.equal(new Descriptors(64).isShort(socketOf(undefined, 1), false), false);
+  t.equal(new Descriptors(64).isShort(socketOf(-1, 1), false), false);
+  t.equal(new Descriptors(Infinity).isShort(socketOf(1_000_000, 1), false), false);
+});
+
+t.test('tells its watchers about each shortage', async (t) => {
+  const descriptors = new Descriptors(64);
+  let told = 0;
+  const end = descriptors.watch(() => told++);
+  descriptors.isShort(socketOf(56, 1), false);
+  descriptors.isShort(socketOf(55, 1), false);
+  end();
+  descriptors.isShort(socketOf(56, 1), false);
+  t.equal(told, 1);
+});
+
+t.test(
+  'closes a connection that took a reserved descriptor, and the oldest idle one',
+  async (t) => {
+    const places = new ConnectionPlaces({ max: 100, maxPerAddress: 100 }, new Descriptors(64));
+    const [busy, idle, late] = [socketOf(53, 1), socketOf(54, 2), socketOf(56, 3)];
+    t.equal(enter(places, busy), true);
+    t.equal(enter(places, idle), true);
+    places.occupy(busy);
+    t.equal(enter(places, late), false);
+    t.strictSame(
+      [busy, idle, late].map(({ isDestroyed }) => isDestroyed),
+      [false, true, true],
+    );
+    t.equal(enter(places, socketOf(54, 4)), true, 'the next one takes the free descriptor');
+  },
+);
