@@ -3,6 +3,7 @@ import { decodeCheckedText } from '../json/checked.ts';
 import { firstMembersOf } from '../json/first-members.ts';
 import { numberMembersOf } from '../json/flat.ts';
 import { OPEN_BRACE, spaceFrom, textOf } from '../json/grammar.ts';
+import { pythonToJson } from '../json/python.ts';
 import { scalarIn } from '../json/read.ts';
 import { checkJson } from '../json/scan.ts';
 import { kindOfCount, nestedKinds, type UsageCounts } from '../usage.ts';
@@ -93,20 +94,9 @@ export function nestedMembers(member: unknown): ObjectMembers | undefined {
 function membersOfPython(value: OtlpValue | undefined): ObjectMembers | undefined {
   const text = value?.stringValue;
   if (typeof text !== 'string' || text.length > MAX_OBJECT_TEXT) return undefined;
-  // Nothing but words and texts differs from JSON, so the rest shows whether the whole is an object.
-  if (OTHER_THAN_JSON.test(text.replace(PRINTED, ''))) return undefined;
-  const json = text.replace(PRINTED, (word) => JSON_WORDS.get(word) ?? `"${word.slice(1, -1)}"`);
-  return membersOfText(json);
+  const bytes = Buffer.from(text);
+  return pythonToJson(bytes) ? membersOfText(bytes.toString()) : undefined;
 }
-
-/** A text without escapes, in the quotes that it does not have, or a word. */
-const PRINTED = /'[^'"\\\p{Cc}]*'|"[^"\\\p{Cc}]*"|\b(?:None|True|False)\b/gu;
-const OTHER_THAN_JSON = /[^-+\d.eE{}[\]:, ]/;
-const JSON_WORDS = new Map([
-  ['None', 'null'],
-  ['True', 'true'],
-  ['False', 'false'],
-]);
 
 /** Notes that a value, or a member of it, is malformed. */
 export type NoteIgnored = (reason: IgnoredReason, member?: string) => void;
