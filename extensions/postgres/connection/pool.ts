@@ -68,6 +68,15 @@ const LONGEST_IDLE_MS = 4_000;
  */
 const LIVENESS = `SET tcp_keepalives_idle = 30; SET tcp_keepalives_interval = 10;
   SET tcp_keepalives_count = 3; SET tcp_user_timeout = 30000`;
+/**
+ * A role, a database or a server may have other defaults. The statements rely on these: they wait for a row or for an advisory lock, and
+ * then see what its last holder committed; a backslash in a literal is a backslash; a number is read back as it was stored. A limit of
+ * the waits for locks would replace the time-outs of the purposes. An answered request is on the disk even if other users of the server
+ * do without that.
+ */
+const RELIED_ON = `SET default_transaction_isolation = 'read committed'; SET standard_conforming_strings = on;
+  SET extra_float_digits = 1; SET array_nulls = on; SET lock_timeout = 0;
+  SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'`;
 
 /** Connects with the first query. Pools to the same server share `connections`. */
 export async function openPostgres(
@@ -95,8 +104,9 @@ export async function openPostgres(
       };
       // A server that does not know the parameters of liveness keeps its own, and has the time-outs nevertheless. A
       // broken connection fails its first statement.
-      await set(`${bounds}; ${LIVENESS}`).catch((error: unknown) =>
-        isUsableAfter(error) ? set(bounds) : undefined,
+      const required = `${bounds}; ${RELIED_ON}`;
+      await set(`${required}; ${LIVENESS}`).catch((error: unknown) =>
+        isUsableAfter(error) ? set(required) : undefined,
       );
       if (session !== undefined) await set(session).catch(() => {});
     },

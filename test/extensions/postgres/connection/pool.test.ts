@@ -326,3 +326,52 @@ t.test('reads bigint as a number and numeric as text', async (t) => {
   const [result] = await postgres.transaction((client) => client.commit([[values, []]]));
   t.same(result?.rows, expected, 'in statements sent together');
 });
+
+/** Defaults of a role or database that a statement must not depend on. */
+const OTHER_DEFAULTS = [
+  ['default_transaction_isolation', 'serializable', 'read committed'],
+  ['standard_conforming_strings', 'off', 'on'],
+  ['extra_float_digits', '-10', '1'],
+  ['array_nulls', 'off', 'on'],
+  ['lock_timeout', '1ms', '0'],
+  ['synchronous_commit', 'off', 'on'],
+] as const;
+
+t.test('depends on no default of the role or the database', async (t) => {
+  const { url, postgres } = await opened(t);
+  const name = new URL(url).pathname.slice(1);
+  for (const [setting, value] of OTHER_DEFAULTS) {
+    await postgres.query(`ALTER DATABASE ${name} SET ${setting} = '${value}'`);
+  }
+  const other = await openPostgres({
+    ...{ url, maxConnections: 2, connectTimeout: 5000, queryTimeout: 5000 },
+    ...{ tls: undefined, clock: systemClock, logger: recordingLogger() },
+  });
+  t.teardown(() => other.close());
+  for (const [setting, , relied] of OTHER_DEFAULTS) {
+    const { rows } = await other.query('SELECT current_setting($1) AS value', [setting]);
+    t.equal(rows[0]?.value, relied, setting);
+  }
+  const text = String.raw`a\b`;
+  const { rows } = await other.query(String.raw`SELECT 'a\b' AS text, 0.1 + 0.2::float8 AS sum`);
+  t.same(rows, [{ text, sum: 0.1 + 0.2 }]);
+  await other.transaction(async (client) => {
+    t.same((await client.query('SELECT n FROM numbers', [])).rows, []);
+    await postgres.query('INSERT INTO numbers VALUES (1)');
+    const { rows } = await client.query('SELECT n FROM numbers', []);
+    t.same(rows, [{ n: 1 }], 'a statement sees the commits before it');
+  });
+});
+
+t.test('leaves another way of waiting for a standby as it is', async (t) => {
+  const { url, postgres } = await opened(t);
+  const name = new URL(url).pathname.slice(1);
+  await postgres.query(`ALTER DATABASE ${name} SET synchronous_commit = 'remote_apply'`);
+  const other = await openPostgres({
+    ...{ url, maxConnections: 1, connectTimeout: 5000, queryTimeout: 5000 },
+    ...{ tls: undefined, clock: systemClock, logger: recordingLogger() },
+  });
+  t.teardown(() => other.close());
+  const { rows } = await other.query('SHOW synchronous_commit');
+  t.same(rows, [{ synchronous_commit: 'remote_apply' }]);
+});
