@@ -13,6 +13,7 @@ import { USAGE_COUNTERS } from '../../src/tenancy/contract.ts';
 import { SHARED_LEDGER } from '../../src/tenancy/shared-ledger.ts';
 import { readClientTls } from '../../src/tls/client.ts';
 import type { PostgresConfig } from './config.ts';
+import { startError } from './connection/errors.ts';
 import { assertMigrated, migrate } from './connection/migrate.ts';
 import type { ConnectionSettings } from './connection/pool.ts';
 import { openPostgres } from './connection/pool.ts';
@@ -44,30 +45,35 @@ export function createExtension(settings: Settings, config: PostgresConfig): Ext
     },
   };
 
+  async function begin(): Promise<void> {
+    const connection = await connectionOf(settings, config);
+    await prepare(connection, settings, config);
+    const { max_connections: maxConnections, read_connections: readConnections } = config;
+    const timeouts = timeoutsOf(config);
+    const pools = await openPools({ ...connection, maxConnections, readConnections, timeouts });
+    postgres = pools;
+    const queryTimeout = timeouts.accept;
+    const opened = await openPostgresStore(
+      pools,
+      { ...connection, queryTimeout },
+      { ...settings, firstTokens: host.service(FIRST_TOKENS) },
+      config,
+    );
+    open = opened;
+    first = opened.first;
+    closers = [
+      host.service(HEALTH_REGISTRY).register(id, () => healthOf(pools, opened)),
+      metrics.gauge('tracectl_postgres_connections', 'Open connections to Postgres.', () => [
+        { value: pools.usage().open, labels: { extension: id } },
+      ]),
+    ];
+  }
+
   return {
-    async start() {
-      const connection = await connectionOf(settings, config);
-      await prepare(connection, settings, config);
-      const { max_connections: maxConnections, read_connections: readConnections } = config;
-      const timeouts = timeoutsOf(config);
-      const pools = await openPools({ ...connection, maxConnections, readConnections, timeouts });
-      postgres = pools;
-      const queryTimeout = timeouts.accept;
-      const opened = await openPostgresStore(
-        pools,
-        { ...connection, queryTimeout },
-        { ...settings, firstTokens: host.service(FIRST_TOKENS) },
-        config,
-      );
-      open = opened;
-      first = opened.first;
-      closers = [
-        host.service(HEALTH_REGISTRY).register(id, () => healthOf(pools, opened)),
-        metrics.gauge('tracectl_postgres_connections', 'Open connections to Postgres.', () => [
-          { value: pools.usage().open, labels: { extension: id } },
-        ]),
-      ];
-    },
+    start: () =>
+      begin().catch((error: unknown) => {
+        throw startError(error);
+      }),
     async shutdown() {
       for (const close of closers) close();
       closers = [];

@@ -35,6 +35,15 @@ export function postgresError(error: unknown): Error {
   });
 }
 
+/** The error of a start for people, who see no cause of it: with the condition of the server, or its words. */
+export function startError(error: unknown): unknown {
+  if (!(error instanceof RetryableError && error.cause instanceof Error)) return error;
+  const { cause, code, message } = error;
+  const outage = outageOf(cause);
+  const text = outage?.isAway ? outage.message : `${message}: ${cause.message}`;
+  return new RetryableError(code, text, { cause });
+}
+
 /** Deadlock, serialization failure. */
 const CONFLICTS = ['40P01', '40001'];
 

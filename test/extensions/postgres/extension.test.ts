@@ -65,6 +65,38 @@ t.test(
   },
 );
 
+/** Runs statements in a database. */
+async function run(url: string, ...texts: readonly string[]): Promise<void> {
+  const client = new pg.Client({ connectionString: url });
+  await client.connect();
+  for (const text of texts) await client.query(text);
+  await client.end();
+}
+
+async function refusedStart(url: string): Promise<string> {
+  const refused = await extensionOn(url);
+  const error: unknown = await refused.start().catch((error: unknown) => error);
+  await refused.shutdown(AbortSignal.timeout(1000));
+  if (!(error instanceof Error)) throw new Error('it starts');
+  return error.message;
+}
+
+t.test('says why a start fails, in the words of the server or with an advice', async (t) => {
+  const url = await server.database();
+  await run(url, 'CREATE ROLE guest LOGIN');
+  t.match(
+    await refusedStart(url.replace('test@', 'guest@')),
+    /\(42501\): permission denied for schema public$/,
+  );
+  t.match(await refusedStart(server.urlOf('absent')), /does not exist \(3D000\)\. Create it/);
+  t.match(
+    await refusedStart(url.replace(/:\d+\//, ':1/')),
+    /cannot be reached \(ECONNREFUSED\)\. Check the url/,
+  );
+  await run(url, `ALTER DATABASE ${new URL(url).pathname.slice(1)} SET search_path = 'absent'`);
+  t.match(await refusedStart(url), /\(3F000\): no schema has been selected to create in$/);
+});
+
 t.test('refuses tables of a newer version and changes nothing in them', async (t) => {
   const url = await server.database();
   const current = await extensionOn(url);
