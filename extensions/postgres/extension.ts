@@ -13,6 +13,7 @@ import { USAGE_COUNTERS } from '../../src/tenancy/contract.ts';
 import { SHARED_LEDGER } from '../../src/tenancy/shared-ledger.ts';
 import { readClientTls } from '../../src/tls/client.ts';
 import type { PostgresConfig } from './config.ts';
+import { checkEncoding } from './connection/encoding.ts';
 import { startError } from './connection/errors.ts';
 import { assertMigrated, migrate } from './connection/migrate.ts';
 import type { ConnectionSettings } from './connection/pool.ts';
@@ -139,6 +140,7 @@ async function prepare(
   const queryTimeout = MIGRATION_MS;
   const postgres = await openPostgres({ ...connection, maxConnections: 1, queryTimeout });
   try {
+    await checkEncoding(postgres, logger);
     if (mode === 'off') return await assertMigrated(postgres, MIGRATIONS);
     const applied = await migrate(postgres, MIGRATIONS);
     if (applied.length > 0) logger.info({ applied }, 'Tables in Postgres brought up to date');

@@ -97,6 +97,24 @@ t.test('says why a start fails, in the words of the server or with an advice', a
   t.match(await refusedStart(url), /\(3F000\): no schema has been selected to create in$/);
 });
 
+t.test(
+  'makes tables in databases of UTF-8 alone, and goes on in others that have them',
+  async (t) => {
+    const root = server.urlOf('postgres');
+    const latin = server.urlOf('latin');
+    const create = (name: string, encoding: string): string =>
+      `CREATE DATABASE ${name} ENCODING '${encoding}' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0`;
+    await run(root, create('latin', 'LATIN1'), create('bytes', 'SQL_ASCII'));
+    t.match(await refusedStart(latin), /encoding LATIN1, .* Create it with ENCODING 'UTF8'/);
+    t.match(await refusedStart(server.urlOf('bytes')), /encoding SQL_ASCII/);
+    // A release before this check made the tables.
+    const tables = 'CREATE TABLE schema_migrations (name text PRIMARY KEY, applied_at timestamptz)';
+    await run(latin, tables);
+    await run(latin, 'ALTER TABLE schema_migrations ALTER applied_at SET DEFAULT now()');
+    await started(t, latin);
+  },
+);
+
 t.test('refuses tables of a newer version and changes nothing in them', async (t) => {
   const url = await server.database();
   const current = await extensionOn(url);
