@@ -1,4 +1,5 @@
 import { PermanentError, Refusal, RetryableError, StoreError } from '../../../src/model/errors.ts';
+import { NO_STANDBY } from './standby-wait.ts';
 
 /**
  * Classes of SQLSTATE that blame the values themselves, so that every retry fails again: 22 data, 23 constraints,
@@ -90,6 +91,11 @@ const AWAY: KnownOutages = [
 const REJECTING: KnownOutages = [
   [/^25006$/, 'Postgres is read-only', 'Connections are retried until they reach a primary.'],
   [/^53100$/, 'The disk of Postgres is full', 'Free space on it.'],
+  [
+    new RegExp(`^${NO_STANDBY}$`),
+    'Commits of Postgres wait for a synchronous standby',
+    'Start the standby, or take it out of synchronous_standby_names.',
+  ],
   [/^53/, 'Postgres is out of resources', 'See the log of the server.'],
 ];
 

@@ -4,11 +4,13 @@ import type { Clock, Logger } from '../../../src/component/component.ts';
 import type { Connections, LastingOutage } from './connections.ts';
 import { connectionsTo } from './connections.ts';
 import { loadDriver } from './driver.ts';
-import { isUsableAfter, postgresError } from './errors.ts';
+import { isUsableAfter, postgresError, sqlStateOf } from './errors.ts';
 import type { LockWatch } from './lock-watch.ts';
 import { APPLICATION } from './lock-watch.ts';
 import type { QueryDriver } from './pipelined-query.ts';
 import { PipelinedQuery } from './pipelined-query.ts';
+import type { StandbyWait } from './standby-wait.ts';
+import { NO_STANDBY, refuseWithoutStandby } from './standby-wait.ts';
 import type { PostgresClient, Question, Result, Statement } from './statement.ts';
 
 /** A connection inside a transaction. */
@@ -56,6 +58,8 @@ export type PostgresSettings = ConnectionSettings & {
   readonly session?: string;
   /** Looks for the reason of statements that take long. */
   readonly locks?: LockWatch;
+  /** For a pool that writes. */
+  readonly standbyWait?: StandbyWait;
 };
 
 /** How much longer than the server a connection waits: a tenth, within these bounds. */
@@ -84,7 +88,7 @@ export async function openPostgres(
   connections: Connections = connectionsTo(settings.clock),
 ): Promise<Postgres> {
   const driver = await loadDriver();
-  const { queryTimeout, clock, session, locks } = settings;
+  const { queryTimeout, clock, session, locks, standbyWait } = settings;
   // The server cancels first: its connection then goes on, and the error says that the statement was slow.
   const patience =
     queryTimeout + Math.min(GRACE_MS.most, Math.max(GRACE_MS.least, queryTimeout / 10));
@@ -109,6 +113,14 @@ export async function openPostgres(
         isUsableAfter(error) ? set(required) : undefined,
       );
       if (session !== undefined) await set(session).catch(() => {});
+      if (standbyWait === undefined) return;
+      const ask = (text: string, values: readonly unknown[]) => {
+        const query = { text, values: [...values], query_timeout: settings.connectTimeout };
+        return client.query(query);
+      };
+      await refuseWithoutStandby(ask, standbyWait).catch((error: unknown) => {
+        if (error instanceof Error && sqlStateOf(error) === NO_STANDBY) throw error;
+      });
     },
     ...(settings.tls === undefined ? {} : { ssl: settings.tls }),
   });

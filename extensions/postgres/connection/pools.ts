@@ -1,7 +1,7 @@
 import { RetryableError } from '../../../src/model/errors.ts';
 import { connectionsTo, type LastingOutage } from './connections.ts';
-import { type LockWatch, watchLocks } from './lock-watch.ts';
-import type { ConnectionSettings, Postgres } from './pool.ts';
+import { watchLocks } from './lock-watch.ts';
+import type { ConnectionSettings, Postgres, PostgresSettings } from './pool.ts';
 import { openPostgres } from './pool.ts';
 
 /** The purpose of a statement decides how long it may take and whose connections it uses. */
@@ -50,12 +50,13 @@ export async function openPools(settings: PoolsSettings): Promise<PostgresPools>
   const open = (
     purpose: Purpose,
     most: number,
-    more: { readonly session?: string; readonly locks?: LockWatch } = {},
+    more: Pick<PostgresSettings, 'session' | 'locks' | 'standbyWait'> = {},
   ): Promise<Postgres> =>
     openPostgres(
       { ...connection, maxConnections: most, queryTimeout: timeouts[purpose], ...more },
       shared,
     );
+  const standbyWait = { ms: timeouts.accept, sessions: maxConnections };
   // Alone: a look for a lock, which a busy server may refuse a connection, says nothing of the others.
   const verify = await openPostgres({
     ...connection,
@@ -65,12 +66,12 @@ export async function openPools(settings: PoolsSettings): Promise<PostgresPools>
   const locks = watchLocks(verify, settings);
   const read = await open('read', readConnections, { session: READ_PLANNING, locks });
   const pools = {
-    accept: await open('accept', maxConnections, { locks }),
-    write: await open('write', maxConnections, { locks }),
+    accept: await open('accept', maxConnections, { locks, standbyWait }),
+    write: await open('write', maxConnections, { locks, standbyWait }),
     read: answering(read, timeouts.read),
     verify,
-    rebuild: await open('rebuild', 1),
-    housekeeping: await open('housekeeping', 1),
+    rebuild: await open('rebuild', 1, { standbyWait }),
+    housekeeping: await open('housekeeping', 1, { standbyWait }),
   };
   const all = Object.values(pools);
   return {
