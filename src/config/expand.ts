@@ -108,6 +108,11 @@ function closingBrace(text: string, from: number): number {
 /** Levels of references inside defaults. */
 const MAX_NESTING = 10;
 
+/** A variable as shells write it. */
+const SHELL_VARIABLE = /^\$[A-Z_][A-Z0-9_]+/;
+/** Without the name: the value may be a secret that has a dollar sign. */
+const NOT_A_SHELL = `a "$" before a name stays as it is; write \${env:NAME} for a variable, or $$ for the sign itself`;
+
 class Expander {
   readonly #sources: VariableSources;
   readonly #report: (severity: Issue['severity'], message: string) => void;
@@ -133,6 +138,7 @@ class Expander {
       if (dollar === -1) break;
       const next = value[dollar + 1];
       if (next !== '{') {
+        if (SHELL_VARIABLE.test(value.slice(dollar))) this.#report('warning', NOT_A_SHELL);
         text += '$';
         shown += '$';
         position = dollar + (next === '$' ? 2 : 1);

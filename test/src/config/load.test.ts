@@ -191,6 +191,22 @@ t.test('variables', async (t) => {
     const { web } = webWith('project: "$${P} $$${P}"', { env: { P: 'x' } });
     t.equal(web.project, '${P} $x');
   });
+  await t.test(
+    'a variable as shells write it stays, with a warning that shows no value',
+    async (t) => {
+      for (const value of ['$DATA_DIR', './x/$DATA_DIR/y', '${env:UNSET:-$HOME}']) {
+        const loaded = webWith(`project: ${value}`, { env: { DATA_DIR: '/secret' } });
+        t.match(
+          textOf(loaded),
+          /^b\.yaml:3:14: warning: receivers\.web\.project: a "\$" before a name/,
+        );
+        t.notMatch(textOf(loaded), /DATA_DIR|secret/);
+      }
+      for (const value of ['a$b', '"pa$$WORD"', '"$"', '$1', '^a$']) {
+        t.equal(textOf(webWith(`project: ${value}`, {})), '', value);
+      }
+    },
+  );
   await t.test('a default may hold braces and variables', async (t) => {
     const { web } = webWith('project: "${env:A:-${env:B:-{x}}}"', {});
     t.equal(web.project, '{x}');
