@@ -84,7 +84,9 @@ function describe(section: Section, issue: ZodIssue, prefix: Path): Issue[] {
       ),
     ];
   }
-  return [problem(section, path, `${messageOf(issue, node)}${got(section, path, node)}`)];
+  const isTypeWrong = issue.code !== 'custom';
+  const value = got(section, path, node, isTypeWrong);
+  return [problem(section, path, messageOf(issue, node) + value)];
 }
 
 function unknownKey(section: Section, path: Path, key: string): Issue {
@@ -136,9 +138,15 @@ const TYPE_NAMES: Readonly<Record<string, string>> = {
 };
 
 /** ` (got 5)`, redacted if the value is a secret or comes from the environment or a file. */
-function got(section: Section, path: Path, node: ConfigNode | undefined): string {
+function got(
+  section: Section,
+  path: Path,
+  node: ConfigNode | undefined,
+  isTypeWrong: boolean,
+): string {
   if (node === undefined) return '';
-  if (node.kind !== 'scalar') return ` (got a ${node.kind})`;
+  // A rule about the members of a map or list says which of them; that it is one is no news.
+  if (node.kind !== 'scalar') return isTypeWrong ? ` (got a ${node.kind})` : '';
   const isSecret = marksOf(schemaAt(section.schema, path) ?? section.schema).secret === true;
   const shown = node.expansion?.shown ?? node.value;
   if (shown === null) return ' (got nothing)';
