@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { z } from 'zod';
-import { authoritiesProblem } from './authorities.ts';
+import { authoritiesProblem, pairProblem } from './certificates.ts';
 import { SUITE_NAMES } from './cipher-suites.ts';
 import { duration, secret } from './fields.ts';
 import { mark } from './marks.ts';
@@ -50,21 +50,44 @@ export function serverTls() {
         const message = 'is older than min_version';
         context.addIssue({ code: 'custom', path: ['max_version'], message });
       }
-      const problem = tls.client_ca_file && problemOf(tls.client_ca_file);
-      if (problem) context.addIssue({ code: 'custom', path: ['client_ca_file'], message: problem });
+      for (const { path, problem } of fileProblems(tls)) {
+        context.addIssue({ code: 'custom', path: [path], message: `cannot be used: ${problem}` });
+      }
     });
   return mark(tls, { page: 'docs/tls.md' });
 }
 export type ServerTls = z.output<ReturnType<typeof serverTls>>;
 
-/** A file that is not on this machine is no problem yet: the start reports it. */
-function problemOf(file: string): string | undefined {
-  let pem: string;
+type Files = {
+  readonly [name in 'cert_file' | 'cert_pem' | 'key_file' | 'key_pem' | 'client_ca_file']?:
+    | string
+    | undefined;
+};
+
+/** The problems of files that are on this machine: the start reports the files that are not. */
+function* fileProblems(tls: Files): Generator<{ path: keyof Files; problem: string }> {
+  const authorities = textOf(tls.client_ca_file);
+  const problem = authorities === undefined ? undefined : authoritiesProblem(authorities);
+  if (problem) yield { path: 'client_ca_file', problem };
+  const certificate = onlyOne(tls.cert_pem, textOf(tls.cert_file));
+  const key = onlyOne(tls.key_pem, textOf(tls.key_file));
+  if (certificate === undefined || key === undefined) return;
+  const pair = pairProblem(certificate, key);
+  if (pair === undefined) return;
+  const given = pair.of === 'cert' ? tls.cert_file : tls.key_file;
+  yield { path: `${pair.of}_${given === undefined ? 'pem' : 'file'}`, problem: pair.problem };
+}
+
+/** Undefined without a text, and if there are two: only one of them may be given. */
+function onlyOne(text: string | undefined, other: string | undefined): string | undefined {
+  return text === undefined || other === undefined ? (text ?? other) : undefined;
+}
+
+function textOf(file: string | undefined): string | undefined {
+  if (file === undefined) return undefined;
   try {
-    pem = readFileSync(file, 'utf8');
+    return readFileSync(file, 'utf8');
   } catch {
     return undefined;
   }
-  const problem = authoritiesProblem(pem);
-  return problem && `cannot be used: ${problem}`;
 }

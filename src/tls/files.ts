@@ -1,5 +1,5 @@
 import { readFile } from 'node:fs/promises';
-import { authoritiesProblem } from '../schema/authorities.ts';
+import { authoritiesProblem } from '../schema/certificates.ts';
 
 /** The content of a file of a certificate or key. Rejects with a sentence that names the file. */
 export async function readFileOf(file: string | undefined): Promise<Buffer | undefined> {

@@ -340,14 +340,18 @@ t.test('the order of cipher_suites precedes that of the client', async (t) => {
 });
 
 t.test('names the file that cannot be used', async (t) => {
-  const open = (tls: object) =>
-    openTls(serverTls().parse(tls), {
-      ...{ clock: fakeClock(), logger: recordingLogger(), metrics: recordingMetrics() },
-      ...{ endpoint: 'x', handshakeTimeout: 1, protocols: ['http/1.1'] },
-    });
+  const parts = {
+    ...{ clock: fakeClock(), logger: recordingLogger(), metrics: recordingMetrics() },
+    ...{ endpoint: 'x', handshakeTimeout: 1, protocols: ['http/1.1'] as const },
+  };
+  const open = (tls: object) => openTls(serverTls().parse(tls), parts);
   const none = open({ ...SERVER, cert_file: '/nowhere/tls.pem' });
   await t.rejects(none, /\/nowhere\/tls\.pem cannot be read: ENOENT/);
-  const mixed = open({ ...SERVER, key_file: fixture('client.key') });
+  // The key changes after the configuration was checked.
+  const key_file = join(t.testdir({ 'own.key': readFileSync(SERVER.key_file) }), 'own.key');
+  const changed = serverTls().parse({ ...SERVER, key_file });
+  copyFileSync(fixture('client.key'), key_file);
+  const mixed = openTls(changed, parts);
   await t.rejects(mixed, /server\.pem cannot be used with its key: .*mismatch/i);
   const given = await open({
     cert_pem: readFileSync(SERVER.cert_file, 'utf8'),
@@ -363,6 +367,30 @@ t.test('names the file that cannot be used', async (t) => {
   t.same(problems({ ...SERVER, min_version: '1.3', max_version: '1.2' }), [
     'is older than min_version',
   ]);
+});
+
+t.test('a check of the configuration refuses a pair of files that cannot serve', (t) => {
+  const empty = join(t.testdir({ 'empty.key': '' }), 'empty.key');
+  const problems = (tls: object) =>
+    serverTls()
+      .safeParse({ ...SERVER, ...tls })
+      .error?.issues.map(({ path, message }) => [...path, message].join(' '));
+  t.same(problems({ cert_file: fixture('server.key') }), [
+    'cert_file cannot be used: it does not begin with a sound certificate',
+  ]);
+  t.same(problems({ key_file: empty }), [
+    'key_file cannot be used: it has no private key that can be read without a passphrase',
+  ]);
+  t.same(problems({ key_file: fixture('client.key') }), [
+    'key_file cannot be used: it is the key of another certificate',
+  ]);
+  const key_pem = readFileSync(fixture('client.key'), 'utf8');
+  t.same(problems({ key_file: undefined, key_pem }), [
+    'key_pem cannot be used: it is the key of another certificate',
+  ]);
+  t.same(problems({}), undefined);
+  t.same(problems({ key_file: '/nowhere/tls.key' }), undefined, 'a file of another machine');
+  t.end();
 });
 
 t.test('handles reads one at a time, and cuts a client that does not read', async (t) => {

@@ -1,4 +1,4 @@
-import { X509Certificate } from 'node:crypto';
+import { createPrivateKey, X509Certificate } from 'node:crypto';
 
 /** Node's TLS ignores text that is no certificate, and then trusts fewer authorities than the file should name. */
 const BEGIN = /-----BEGIN (?:X509 |TRUSTED )?CERTIFICATE-----/g;
@@ -21,5 +21,23 @@ function isCertificate(block: string): boolean {
     return true;
   } catch {
     return false;
+  }
+}
+
+type PairProblem = { readonly of: 'cert' | 'key'; readonly problem: string };
+
+/** Why a chain of certificates and a private key, both as PEM text, cannot serve together; undefined if they can. */
+export function pairProblem(chain: string, key: string): PairProblem | undefined {
+  let certificate: X509Certificate;
+  try {
+    certificate = new X509Certificate(chain);
+  } catch {
+    return { of: 'cert', problem: 'it does not begin with a sound certificate' };
+  }
+  try {
+    const isPair = certificate.checkPrivateKey(createPrivateKey(key));
+    return isPair ? undefined : { of: 'key', problem: 'it is the key of another certificate' };
+  } catch {
+    return { of: 'key', problem: 'it has no private key that can be read without a passphrase' };
   }
 }
