@@ -1,3 +1,4 @@
+import { readdir } from 'node:fs/promises';
 import { resolve } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import type { ServiceConfig } from '../config/config.ts';
@@ -70,16 +71,27 @@ export async function askDaemon(
     }
     const owner = directory === undefined ? undefined : await ownerOf(directory);
     if (owner === undefined || left === 0) {
-      throw new CommandError(EXIT.failed, absence(directory, owner));
+      throw new CommandError(EXIT.failed, await absence(directory, owner));
     }
     await pause(BETWEEN_TRIES_MS);
   }
 }
 
-function absence(directory: string | undefined, owner: number | undefined): string {
+async function absence(directory: string | undefined, owner: number | undefined): Promise<string> {
   if (directory === undefined)
     return 'no daemon of this user runs with this configuration. Start it with "tracectl run"';
-  if (owner === undefined)
-    return `no daemon runs with the data directory ${directory}. Start it with "tracectl run"`;
-  return `the process ${owner} has the data directory ${directory} and answers no command: it starts or stops, or is another command. Retry`;
+  if (owner !== undefined)
+    return `the process ${owner} has the data directory ${directory} and answers no command: it starts or stops, or is another command. Retry`;
+  if (await isClosed(directory))
+    return `this user may not open the data directory ${directory}, so a daemon cannot be found in it. Run the command as the user of the daemon`;
+  return `no daemon runs with the data directory ${directory}. Start it with "tracectl run"`;
+}
+
+async function isClosed(directory: string): Promise<boolean> {
+  try {
+    await readdir(directory);
+    return false;
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === 'EACCES';
+  }
 }

@@ -1,6 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import {
+  chmodSync,
   closeSync,
   existsSync,
   mkdirSync,
@@ -366,6 +367,20 @@ t.test('a daemon starts, runs commands and stops', async (t) => {
   again.child.kill('SIGINT');
   t.same(await killed, [0, null]);
 });
+
+t.test(
+  'a command of a user who may not open the data directory says so',
+  { skip: process.getuid?.() === 0 ? false : 'only root can become another user' },
+  async (t) => {
+    const cwd = workDirectory(t);
+    writeFileSync(join(cwd, 'tracectl.yaml'), readFileSync(EMBEDDED));
+    chmodSync(cwd, 0o755);
+    mkdirSync(join(cwd, 'data'), { mode: 0o700 });
+    process.seteuid?.(65_534);
+    const said = await cli(cwd, ['reload']).finally(() => process.seteuid?.(0));
+    t.match(said, { status: 1, err: /^error: this user may not open the data directory .*Run/ });
+  },
+);
 
 t.test('a command to a daemon that starts or stops waits for it', async (t) => {
   const cwd = workDirectory(t);
