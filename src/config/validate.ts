@@ -3,6 +3,7 @@ import type { ComponentKind } from '../component/component.ts';
 import { didYouMean } from '../component/did-you-mean.ts';
 import type { Factory } from '../component/factory.ts';
 import { check } from './check.ts';
+import { collectorHint } from './collector-types.ts';
 import type { Declared, Issue, ServiceConfig } from './config.ts';
 import type { Components, Draft } from './draft.ts';
 import { checkGraph } from './graph.ts';
@@ -176,10 +177,9 @@ function typeOf(id: string, path: Path, report: Draft['report']): string | undef
 function unknownType(registry: Registry, kind: ComponentKind, type: string, id: string): string {
   const known = typesOf(registry, kind);
   const elsewhere = registry.find((factory) => factory.type === type)?.kind;
-  const hint = didYouMean(type, known);
-  const other =
-    elsewhere === undefined || hint !== '' ? '' : `; "${type}" is a type of ${elsewhere}`;
-  return `unknown type "${type}" for ${kind} "${id}"${hint}${other} (valid: ${known.join(', ')})`;
+  const other = elsewhere === undefined ? '' : `; "${type}" is a type of ${elsewhere}`;
+  const hint = collectorHint(kind, type) || didYouMean(type, known) || other;
+  return `unknown type "${type}" for ${kind} "${id}"${hint} (valid: ${known.join(', ')})`;
 }
 
 function finish(draft: Draft, extensions: readonly string[]): ServiceConfig {
