@@ -48,9 +48,18 @@ export async function runCli(argv: readonly string[], terminal: Terminal): Promi
     return status;
   } catch (error) {
     if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT.ok : EXIT.usage;
-    terminal.err(`error: ${error instanceof Error ? error.message : String(error)}`);
+    terminal.err(`error: ${messageOf(error)}`);
     return exitStatusOf(error);
   }
+}
+
+/** A daemon that refuses a request names its query parameters; the command has options of the same names. */
+function messageOf(error: unknown): string {
+  const message = error instanceof Error ? error.message : String(error);
+  const [text, name] = /^The query parameter (\w{2,}) /.exec(message) ?? [];
+  if (text === undefined || name === undefined) return message;
+  const rest = message.slice(text.length).replace(/\b(of|format)=(?=\w)/g, '--$1 ');
+  return `--${name.replaceAll('_', '-')} ${rest}`;
 }
 
 /**

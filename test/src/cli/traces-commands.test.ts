@@ -5,6 +5,7 @@ import type { Test } from 'tap';
 import t from 'tap';
 import { runCli } from '../../../src/cli/program.ts';
 import type { Terminal } from '../../../src/cli/terminal.ts';
+import { ControlError } from '../../../src/control/protocol.ts';
 import { startControlServer } from '../../../src/control/server.ts';
 import { recordingLogger } from '../../helper/settings.ts';
 
@@ -81,6 +82,20 @@ t.test('lists all pages up to the limit, as lines of JSON in a pipe', async (t) 
   t.match(targets[0], '?q=a+b&from=2026-01-01&limit=50');
   t.match(targets[2], 'limit=48');
   t.same(asked, ['p', 'proj_1', 'proj_1'], 'further pages name the project by its id');
+});
+
+t.test('a refused parameter is named as the option of the command', async (t) => {
+  for (const [message, said] of [
+    ['The query parameter group_by must be one of name, model.', '--group-by must be one of name'],
+    ['The query parameter from must be an ISO 8601 date and time.', '--from must be an ISO'],
+    ['Unknown field "modle" at character 1.', 'Unknown field "modle" at character 1.'],
+  ] as const) {
+    const { run } = await commands(t, () => {
+      throw new ControlError('invalid_request', message);
+    });
+    const { status, err } = await run(['stats']);
+    t.match({ status, err: err.join() }, { status: 64, err: `error: ${said}` });
+  }
 });
 
 t.test('shows a table and the cursor of the next page on a terminal', async (t) => {
