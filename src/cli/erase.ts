@@ -175,7 +175,7 @@ async function list(options: EraseOptions, terminal: Terminal): Promise<void> {
   const found = (await carryOut('erasures.list', args, options, terminal)) as ShownErasure[];
   print(found, options, terminal, (erasures) =>
     table(
-      ['id', 'state', 'requested at', 'traces', 'observations', 'bytes', 'query'],
+      ['ID', 'STATE', 'REQUESTED AT', 'TRACES', 'OBSERVATIONS', 'BYTES', 'QUERY'],
       erasures.map((each) => [
         each.id,
         each.state,
