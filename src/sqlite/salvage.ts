@@ -1,4 +1,14 @@
-import { closeSync, existsSync, fsyncSync, openSync, renameSync, rmSync, statSync } from 'node:fs';
+import {
+  closeSync,
+  existsSync,
+  fchmodSync,
+  fchownSync,
+  fsyncSync,
+  openSync,
+  renameSync,
+  rmSync,
+  statSync,
+} from 'node:fs';
 import { dirname } from 'node:path';
 import type { SQLOutputValue, StatementSync } from 'node:sqlite';
 import { DatabaseSync } from 'node:sqlite';
@@ -9,7 +19,7 @@ import { finds, rows, tuples } from './rows.ts';
 
 export type SalvageOptions = {
   readonly file: string;
-  /** Creates a file with the tables of a version. */
+  /** Creates the tables of a version in an empty file. */
   readonly create: (file: string, version: number) => void;
   /** `OperationModule.essential`: tables that must be readable as a whole. Empty: whatever is readable suffices. */
   readonly essential: readonly string[];
@@ -51,6 +61,7 @@ export function salvage(options: SalvageOptions): Salvaged {
   removeUnfinished(file);
   let tables: SalvagedTable[];
   try {
+    makeEmpty(fresh, file);
     create(fresh, versionIn(file));
     tables = copyTables(fresh, options);
   } catch (error) {
@@ -80,6 +91,24 @@ export function finishSalvage(file: string): string | undefined {
   renameSync(file + READY, file);
   syncFile(dirname(file));
   return aside;
+}
+
+/**
+ * Makes the file for the owner of the damaged one alone. Root may salvage the files of a daemon that runs as another user, and SQLite itself
+ * would let every user of the machine read the file.
+ */
+function makeEmpty(fresh: string, damaged: string): void {
+  const { uid, gid } = statSync(existsSync(damaged) ? damaged : dirname(damaged));
+  const file = openSync(fresh, 'wx', 0o600);
+  try {
+    fchmodSync(file, 0o600);
+    if (process.geteuid?.() === 0) fchownSync(file, uid, gid);
+  } catch (error) {
+    // Root of a container may lack the right, and then runs the daemon, too.
+    if ((error as NodeJS.ErrnoException).code !== 'EPERM') throw error;
+  } finally {
+    closeSync(file);
+  }
 }
 
 /** Removes what a salvage left that did not finish. */

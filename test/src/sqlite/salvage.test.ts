@@ -1,9 +1,11 @@
 import {
+  chownSync,
   copyFileSync,
   existsSync,
   readdirSync,
   readFileSync,
   renameSync,
+  statSync,
   writeFileSync,
 } from 'node:fs';
 import { join } from 'node:path';
@@ -80,6 +82,22 @@ t.test('damage to an index loses no row', async (t) => {
     { name: 'bodies', rows: 30, isComplete: true },
   ]);
   t.equal(countIn(file, 'keys'), 300);
+});
+
+t.test('the new file and its log are for the owner of the damaged one alone', async (t) => {
+  const isRoot = process.getuid?.() === 0;
+  const umask = process.umask(0o022);
+  t.teardown(() => process.umask(umask));
+  const file = damaged(t, (content, rootOf) => zeroPage(content, rootOf('bodies')));
+  if (isRoot) chownSync(file, 12_345, 54_321);
+  const { uid, gid } = statSync(file);
+  salvage({ file, create, essential: ['keys'] });
+  const db = new DatabaseSync(file);
+  db.exec("PRAGMA journal_mode = WAL; INSERT INTO keys VALUES ('new', 'h')");
+  for (const name of [file, `${file}-wal`, `${file}-shm`]) {
+    t.match(statSync(name), { uid, gid, mode: 0o100600 }, name);
+  }
+  db.close();
 });
 
 t.test('a damaged table is copied from an index that has all its columns', async (t) => {
