@@ -174,7 +174,9 @@ export function instantOf(query: URLSearchParams, name: string): Instant | undef
   const value = one(query, name);
   if (value === undefined) return undefined;
   const time = parseInstant(value);
-  if (time === undefined) throw invalidParameter(name, 'must be an ISO 8601 date and time');
+  if (time === undefined) {
+    throw invalidParameter(name, 'must be an ISO 8601 time, such as 2026-11-03T00:00:00Z');
+  }
   return time;
 }
 
