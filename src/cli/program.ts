@@ -1,7 +1,7 @@
 import { Command, CommanderError } from 'commander';
 import { EXIT, exitStatusOf } from './exit-status.ts';
 import { packageVersion } from './package-root.ts';
-import { withQueryLast } from './query-argument.ts';
+import { excludedWordHint, withQueryLast } from './query-argument.ts';
 import type { Terminal } from './terminal.ts';
 
 type Add = (program: Command, terminal: Terminal, end: (status: number) => void) => void;
@@ -42,12 +42,17 @@ export async function runCli(argv: readonly string[], terminal: Terminal): Promi
   const end = (ended: number) => {
     status = ended;
   };
+  let program: Command | undefined;
   try {
-    const program = await createProgram(terminal, end, argv[0]);
+    program = await createProgram(terminal, end, argv[0]);
     await program.parseAsync(withQueryLast(program, argv, terminal.cwd), { from: 'user' });
     return status;
   } catch (error) {
-    if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT.ok : EXIT.usage;
+    if (error instanceof CommanderError) {
+      const hint = program && excludedWordHint(program, argv, error.message);
+      if (hint !== undefined) terminal.err(hint);
+      return error.exitCode === 0 ? EXIT.ok : EXIT.usage;
+    }
     terminal.err(`error: ${messageOf(error)}`);
     return exitStatusOf(error);
   }

@@ -20,8 +20,8 @@ export function withQueryLast(
   argv: readonly string[],
   cwd: string,
 ): readonly string[] {
-  const command = program.commands.find((each) => each.name() === argv[0]);
-  if (command?.registeredArguments[0]?.name() !== 'query') return argv;
+  const command = queryCommand(program, argv);
+  if (command === undefined) return argv;
   const others: string[] = [];
   const queries: string[] = [];
   for (let i = 0; i < argv.length; i++) {
@@ -37,6 +37,23 @@ export function withQueryLast(
     if (option?.required === true && i + 1 < argv.length) others.push(argv[++i] ?? '');
   }
   return queries.length === 0 ? argv : [...others, '--', ...queries];
+}
+
+/** The help for `-word`, which is no option of a command with a query: the message of the refusal names it. */
+export function excludedWordHint(
+  program: Command,
+  argv: readonly string[],
+  refusal: string,
+): string | undefined {
+  const command = queryCommand(program, argv);
+  const [, word] = /unknown option '(-[^-'][^']*)'/.exec(refusal) ?? [];
+  if (word === undefined || command === undefined) return undefined;
+  return `(A word to exclude goes behind --: tracectl ${command.name()} -- '${word}')`;
+}
+
+function queryCommand(program: Command, argv: readonly string[]): Command | undefined {
+  const command = program.commands.find((each) => each.name() === argv[0]);
+  return command?.registeredArguments[0]?.name() === 'query' ? command : undefined;
 }
 
 /** `-cFILE` is an option if there is such a file, unless it begins with a field of the query language. */

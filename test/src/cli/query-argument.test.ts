@@ -70,6 +70,8 @@ t.test('options and their values stay in their place', async (t) => {
   t.same((await run('traces', data)).asked, [null, undefined]);
   const unknown = await run('traces', data, '-word');
   t.match(unknown, { status: 64, err: "error: unknown option '-word'" });
+  t.match(unknown.err, "goes behind --: tracectl traces -- '-word')");
+  t.notMatch((await run('traces', data, '--word')).err, 'goes behind --');
   const { status, err } = await run('traces', data, '-cnone.yaml');
   t.equal(status, 78);
   t.match(err, 'none.yaml: error: cannot be read: there is no such file');
@@ -92,4 +94,5 @@ t.test('commands without a query keep their arguments', async (t) => {
   const { run, data } = await queries(t);
   const { status, err } = await run('trace', data, '-status:ok');
   t.match({ status, err }, { status: 64, err: "error: unknown option '-status:ok'" });
+  t.notMatch(err, 'goes behind --');
 });
