@@ -139,7 +139,13 @@ async function takeLock(directory: string, file: string, pidFile: string): Promi
 
 async function writePid(file: string): Promise<void> {
   const { O_WRONLY, O_CREAT, O_TRUNC, O_NOFOLLOW } = constants;
-  const handle = await open(file, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW, 0o600);
+  const make = () => open(file, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW, 0o600);
+  const handle = await make().catch(async (error: NodeJS.ErrnoException) => {
+    if (error.code !== 'EACCES') throw error;
+    // A command of root that was killed left it, and the daemon is another user.
+    await rm(file, { force: true });
+    return make();
+  });
   try {
     await handle.writeFile(String(process.pid));
   } catch (error) {

@@ -1,8 +1,10 @@
 import { execFileSync, spawnSync } from 'node:child_process';
 import {
   chmodSync,
+  chownSync,
   existsSync,
   mkdirSync,
+  mkdtempSync,
   readFileSync,
   renameSync,
   rmSync,
@@ -10,11 +12,13 @@ import {
   symlinkSync,
   writeFileSync,
 } from 'node:fs';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import type { Test } from 'tap';
 import t from 'tap';
 import { openDatabase } from '../../../src/sqlite/database.ts';
+import { openDirectory } from '../../../src/sqlite/directory.ts';
 import { fakeClock } from '../../helper/clock.ts';
 import { recordingLogger } from '../../helper/settings.ts';
 import { until } from '../../helper/until.ts';
@@ -155,6 +159,30 @@ t.test('a database in its place stays open, however often it is looked at', asyn
   t.equal(removed(), 0);
   t.match(database.health(), { ready: true, healthy: true, details: { damage: null } });
 });
+
+t.test(
+  'replaces the pid file that a killed command of root left',
+  { skip: process.getuid?.() === 0 ? false : 'only root can become another user' },
+  async (t) => {
+    const nobody = 65_534;
+    const directory = mkdtempSync(join(tmpdir(), 'tracectl-directory-'));
+    t.teardown(() => rmSync(directory, { recursive: true }));
+    writeFileSync(join(directory, 'test.pid'), '1', { mode: 0o600 });
+    chownSync(directory, nobody, nobody);
+    const options = {
+      ...{ directory, name: 'test', createDirectory: false, minFreeBytes: 0, reserveBytes: 0 },
+      ...{ clock: fakeClock(), logger: recordingLogger() },
+    };
+    process.seteuid?.(nobody);
+    try {
+      const owned = await openDirectory(options);
+      t.equal(readFileSync(join(directory, 'test.pid'), 'utf8'), String(process.pid));
+      await owned.close();
+    } finally {
+      process.seteuid?.(0);
+    }
+  },
+);
 
 t.test('closing does not remove the pid file of the daemon that took the place', async (t) => {
   const directory = join(t.testdir({}), 'data');
