@@ -48,7 +48,7 @@ export async function oracle(
   problems.push(...(await sightings(cluster, journal)));
   const verified = await eventually(
     () => at(cluster.gateways, 0).cli('usage', 'verify'),
-    ({ stderr }) => !stderr.includes('Postgres cannot be used'),
+    ({ stderr }) => !/Postgres (cannot be (used|reached)|has no connection|is sh)/.test(stderr),
     'an answer of Postgres in time, on a slow machine',
     30_000,
   );
