@@ -1,10 +1,14 @@
 import type { Clock } from '../../component/component.ts';
+import { LruCache } from '../../component/lru.ts';
 import { inTurns } from '../../component/turns.ts';
-import type { ObservationBatch, ReceivedBatch } from '../../model/batch.ts';
-import { headOf, observeItem, positionOf } from '../../model/formats.ts';
+import type { Format, ObservationBatch, ReceivedBatch } from '../../model/batch.ts';
+import { headOf, observeItem, positionOf, sourceOf } from '../../model/formats.ts';
 import { isJsonIndex } from '../../model/json/read.ts';
+import type { Observation } from '../../model/observation.ts';
 import { tooHeavy } from '../../model/otlp/weight.ts';
 import { drop, isOpen } from '../../model/verbs.ts';
+import type { CopyKey } from '../rows/copies.ts';
+import { repeatableRun, repeatedRun } from '../rows/copies.ts';
 import { withoutItems } from './items.ts';
 import { sha256 } from './named.ts';
 
@@ -20,12 +24,23 @@ export function blockHash(kind: 'id' | 'user', value: string): string {
 }
 
 /** The trace and the user that an item names. */
-type Named = { readonly traceId: string | null; readonly userId: string | null };
+type Named = {
+  readonly traceId: string | null;
+  readonly userId: string | null;
+  /** The key of the run that the item is, and of the one that it repeats. */
+  readonly run: CopyKey | null;
+  readonly copy: CopyKey | null;
+};
+
+/** Blocked runs that are remembered: their spans follow within seconds. */
+const MAX_RUNS = 20_000;
 
 /** The blocks of erasures, in memory. While there are none, looking at a batch costs a comparison. */
 export class ErasureBlocks {
   readonly #now: () => number;
   #byProject: ReadonlyMap<string, ReadonlyMap<string, number>> = new Map();
+  /** Runs that were left out. A client may send a span beside each, which names neither the run nor, perhaps, its user. */
+  readonly #runs = new LruCache<string, true>({ maxEntries: MAX_RUNS });
   /** Numbers of reads: the last one that began, and the last one whose rows were taken up. */
   #begun = 0;
   #taken = 0;
@@ -75,16 +90,19 @@ export class ErasureBlocks {
       named.push(namedBy(batch, item));
       yield;
     }
-    for (const at of this.#blocked(blocks, named)) drop(batch, open[at] ?? 0, BLOCKED);
+    const { projectId } = batch.tenant;
+    for (const at of this.#blocked(projectId, blocks, named)) drop(batch, open[at] ?? 0, BLOCKED);
   }
 
   /** The batch without blocked items, for a batch that was accepted before its block was known. */
   left(batch: ObservationBatch): ObservationBatch {
     const { source, observations } = batch;
-    const blocks = this.#byProject.get(source.tenant.projectId);
+    const { projectId } = source.tenant;
+    const blocks = this.#byProject.get(projectId);
     if (blocks === undefined) return batch;
+    const named = observations.map((observation) => namedIn(observation, source.format));
     const blocked = new Set(
-      this.#blocked(blocks, observations).map((at) => observations[at]?.index ?? -1),
+      this.#blocked(projectId, blocks, named).map((at) => observations[at]?.index ?? -1),
     );
     if (blocked.size === 0) return batch;
     const positions = [...blocked].flatMap((index) => positionOf(source, index) ?? []);
@@ -96,31 +114,51 @@ export class ErasureBlocks {
   }
 
   /** The places of the blocked items. An item without a user is blocked with another item of its trace. */
-  #blocked(blocks: ReadonlyMap<string, number>, items: readonly Named[]): number[] {
+  #blocked(
+    project: string,
+    blocks: ReadonlyMap<string, number>,
+    items: readonly Named[],
+  ): number[] {
     const now = this.#now();
     const isBlocked = (kind: 'id' | 'user', value: string | null): boolean =>
       value !== null && (blocks.get(blockHash(kind, value)) ?? 0) > now;
     const traces = new Set<string>();
-    const direct = items.map(({ traceId, userId }) => {
-      const found = isBlocked('user', userId) || isBlocked('id', traceId);
+    const direct = items.map(({ traceId, userId, copy }) => {
+      const repeats = copy !== null && this.#runs.get(`${project} ${copy}`) === true;
+      const found = repeats || isBlocked('user', userId) || isBlocked('id', traceId);
       if (found && traceId !== null) traces.add(traceId);
       return found;
     });
-    return items.flatMap(({ traceId }, at) =>
-      direct[at] === true || (traceId !== null && traces.has(traceId)) ? [at] : [],
-    );
+    return items.flatMap(({ traceId, run }, at) => {
+      if (direct[at] !== true && (traceId === null || !traces.has(traceId))) return [];
+      if (run !== null) this.#runs.set(`${project} ${run}`, true);
+      return [at];
+    });
   }
 }
 
 /** No user is read of a span with too many elements to look, which the validation processor rejects. */
-function namedBy({ index }: ReceivedBatch, item: number): Named {
-  if (!isJsonIndex(index) && tooHeavy(index, item) !== undefined) {
-    return { traceId: headOf(index, item).traceId, userId: null };
-  }
+function namedBy({ index, format }: ReceivedBatch, item: number): Named {
+  const head = () => ({
+    traceId: headOf(index, item).traceId,
+    userId: null,
+    run: null,
+    copy: null,
+  });
+  if (!isJsonIndex(index) && tooHeavy(index, item) !== undefined) return head();
   try {
-    const { traceId, userId } = observeItem(index, item);
-    return { traceId, userId };
+    return namedIn(observeItem(index, item), format);
   } catch {
-    return { traceId: headOf(index, item).traceId, userId: null };
+    return head();
   }
+}
+
+function namedIn(observation: Observation, format: Format): Named {
+  const source = sourceOf(format);
+  const { traceId, userId } = observation;
+  return {
+    ...{ traceId, userId },
+    run: repeatableRun(observation, source),
+    copy: repeatedRun(observation, source),
+  };
 }

@@ -38,7 +38,16 @@ export function otherCopy(copy: CopyKey): CopyKey {
 
 /** The key of the run that an observation of a batch repeats, as its row has it; null for any other observation. */
 export function repeatedRun(observation: Observation, source: ObservationSource): CopyKey | null {
-  if (observation.sentTwice !== true || source !== 'otlp') return null;
+  return source === 'otlp' ? keyOfRun(observation) : null;
+}
+
+/** The key of a run that a span may repeat, whether it has ended or not; null for any other observation. */
+export function repeatableRun(observation: Observation, source: ObservationSource): CopyKey | null {
+  return source === 'runs' ? keyOfRun(observation) : null;
+}
+
+function keyOfRun(observation: Observation): CopyKey | null {
+  if (observation.sentTwice !== true) return null;
   const { name, startTime } = withinLimits(observation);
   if (name === null || startTime === null) return null;
   return `run ${pairOf(name, startTime.ms, startTime.ns)}`;

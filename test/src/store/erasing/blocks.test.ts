@@ -1,11 +1,21 @@
+import { randomUUID } from 'node:crypto';
 import t from 'tap';
 import { systemClock } from '../../../../src/component/clock.ts';
+import type { SealedBatch } from '../../../../src/model/batch.ts';
+import { observe } from '../../../../src/model/formats.ts';
 import { takeDropped } from '../../../../src/model/verbs.ts';
 import { withoutIds } from '../../../../src/store/erasing/answers.ts';
 import type { BlockRow } from '../../../../src/store/erasing/blocks.ts';
 import { blockHash, ErasureBlocks } from '../../../../src/store/erasing/blocks.ts';
 import { hashedQuery, namedValues } from '../../../../src/store/erasing/named.ts';
-import { nativeBatch, nativeEvent, otlpBatch, received } from '../../../helper/batches.ts';
+import {
+  aTenant,
+  nativeBatch,
+  nativeEvent,
+  otlpBatch,
+  rawBatch,
+  received,
+} from '../../../helper/batches.ts';
 import { aQuery } from '../../../helper/query.ts';
 
 const NOW = 1000;
@@ -56,6 +66,51 @@ t.test('a block of a trace id drops its spans, and no user with the same text', 
   t.equal(batch.items, 2);
   (await blocks(blockHash('id', id))).apply(batch, systemClock);
   t.equal(batch.items, 1);
+});
+
+t.test('a block drops the span that a client sends beside a blocked run', async (t) => {
+  const start = Date.UTC(2026, 0, 15);
+  const both = { LANGSMITH_OTEL_ENABLED: 'true' };
+  const run = (name: string, user: string) => ({
+    ...{ id: randomUUID(), trace_id: randomUUID(), name, run_type: 'chain', inputs: {} },
+    ...{ start_time: new Date(start).toISOString() },
+    extra: { metadata: { ...both, user_id: user } },
+  });
+  const runs = [run('blocked', 'u'), run('kept', 'v')];
+  const span = (name: string, i: number, mark = 'langsmith.metadata.LANGSMITH_OTEL_ENABLED') => ({
+    ...{ traceId: `${i}`.repeat(32), spanId: `${i}`.repeat(16), name },
+    ...{ startTimeUnixNano: `${start}000000`, endTimeUnixNano: `${start + 5}000000` },
+    attributes: [{ key: mark, value: { stringValue: 'true' } }],
+  });
+  const spans = [span('blocked', 1), span('kept', 2), span('blocked', 3, 'another mark')];
+  const ofScope = { scope: { name: 'langsmith' }, spans };
+  const spanBody = { resourceSpans: [{ scopeSpans: [ofScope] }] };
+  const of = (projectId: string) => {
+    const more = { tenant: aTenant({ projectId }) };
+    return {
+      runs: rawBatch('runs', Buffer.from(JSON.stringify({ post: runs })), 2, more),
+      spans: rawBatch('otlp_json', Buffer.from(JSON.stringify(spanBody)), 3, more),
+    };
+  };
+  const own = of('proj_test');
+  const accepting = await blocks(blockHash('user', 'u'));
+  const acceptedRuns = received(own.runs);
+  await accepting.apply(acceptedRuns, systemClock);
+  t.equal(acceptedRuns.items, 1);
+  const acceptedSpans = received(own.spans);
+  await accepting.apply(acceptedSpans, systemClock);
+  t.same([...(takeDropped(acceptedSpans) ?? [])], [['erasure_block', 1]]);
+
+  // The same for batches that another process accepted.
+  const storing = await blocks(blockHash('user', 'u'));
+  const leftOf = (source: SealedBatch) =>
+    storing
+      .left({ kind: 'observations', source, observations: observe(source) })
+      .observations.map(({ name }) => name);
+  t.same(leftOf(own.spans), ['blocked', 'kept', 'blocked'], 'before the run');
+  t.same(leftOf(own.runs), ['kept']);
+  t.same(leftOf(own.spans), ['kept', 'blocked']);
+  t.same(leftOf(of('proj_other').spans), ['blocked', 'kept', 'blocked']);
 });
 
 t.test('a batch is read in turns, and dropped as a whole', async (t) => {
