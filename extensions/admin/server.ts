@@ -154,6 +154,12 @@ export async function createServer(parts: ServerParts): Promise<AdminServer> {
   };
 }
 
+const NO_COMPILERS = { buildValidator: noCompiler, buildSerializer: noCompiler };
+
+function noCompiler(): never {
+  throw new Error('Routes have no schemas of fastify');
+}
+
 /** Loads fastify on demand: most configurations have no admin API. */
 async function createApp({ logger, pages }: ServerParts): Promise<FastifyInstance> {
   const { fastify } = await import('fastify');
@@ -177,6 +183,8 @@ async function createApp({ logger, pages }: ServerParts): Promise<FastifyInstanc
     connectionTimeout: IDLE_MS,
     keepAliveTimeout: 60_000,
     forceCloseConnections: false,
+    // The operations have schemas of their own, and the defaults load Ajv.
+    schemaController: { compilersFactory: NO_COMPILERS },
     return503OnClosing: false,
     http: {
       maxHeaderSize: MAX_HEADER_BYTES,

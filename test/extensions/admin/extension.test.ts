@@ -1,3 +1,4 @@
+import { createRequire } from 'node:module';
 import t from 'tap';
 import { guardAccess } from '../../../extensions/admin/access.ts';
 import type { ApiError } from '../../../extensions/admin/errors.ts';
@@ -7,6 +8,16 @@ import { NO_DEADLINE } from '../../helper/http.ts';
 import { recordingLogger } from '../../helper/settings.ts';
 import { dial } from '../../helper/wire.ts';
 import { serving, TOKEN } from './serving.ts';
+
+t.test('loads no compilers of schemas', async (t) => {
+  await serving(t);
+  const loaded = Object.keys(createRequire(import.meta.url).cache);
+  t.ok(loaded.some((file) => file.endsWith('/fastify/fastify.js')));
+  t.strictSame(
+    loaded.filter((file) => /[/](?:fast-json-stringify|ajv)-compiler[/]/.test(file)),
+    [],
+  );
+});
 
 t.test('shows and changes the organization, with limits in force and usage', async (t) => {
   const { ask } = await serving(t);
