@@ -1,8 +1,10 @@
-import { type ChildProcess, spawn } from 'node:child_process';
+import { type ChildProcess, type ChildProcessByStdio, spawn } from 'node:child_process';
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import type { Readable } from 'node:stream';
 import { fileURLToPath } from 'node:url';
+import { restartWith } from '../../src/cli/process-memory.ts';
 import { runCli } from '../../src/cli/program.ts';
 import { escapeControlsInText } from '../../src/telemetry/control-characters.ts';
 import { daemonEntry } from '../helper/daemon-bundle.ts';
@@ -109,6 +111,8 @@ type Ports = {
   readonly admin: number;
 };
 
+const OUTPUT_PIPED: ['ignore', 'pipe', 'pipe'] = ['ignore', 'pipe', 'pipe'];
+
 class ChildDaemon implements Daemon {
   readonly base: string;
   readonly health: string;
@@ -166,15 +170,7 @@ class ChildDaemon implements Daemon {
   async start(): Promise<void> {
     this.#stdout = '';
     this.#stderr = '';
-    const args = [this.#entry, 'run', '--print-key', '--config', this.configPath];
-    const limited = ['-c', `ulimit -n ${this.#openFiles} && exec "$0" "$@"`, process.execPath];
-    const [program, all] =
-      this.#openFiles === undefined ? [process.execPath, args] : ['/bin/sh', [...limited, ...args]];
-    const child = spawn(program, all, {
-      cwd: this.directory,
-      env: { ...process.env, ...PLAIN, ...this.#env },
-      stdio: ['ignore', 'pipe', 'pipe'],
-    });
+    const child = this.#spawn(['run', '--print-key', '--config', this.configPath]);
     this.#child = child;
     child.stdout.setEncoding('utf8').on('data', (text: string) => {
       this.#stdout += text;
@@ -194,6 +190,24 @@ class ChildDaemon implements Daemon {
     await this.#ready();
     const printed = /\bws_[0-9A-Za-z]{20,}/.exec(this.#stdout)?.[0];
     if (printed !== undefined) this.#key = printed;
+  }
+
+  /**
+   * With the settings of memory for which the daemon would replace its process, at the cost of another start of Node. The sources replace
+   * theirs.
+   */
+  #spawn(args: readonly string[]): ChildProcessByStdio<null, Readable, Readable> {
+    const argv = [process.execPath, this.#entry, ...args];
+    const plain = { execArgv: [], env: { ...process.env, ...PLAIN, ...this.#env } };
+    const { platform } = process;
+    const isBundle = this.#entry !== SOURCE_ENTRY;
+    const restart = isBundle ? restartWith({ ...plain, argv, platform }) : undefined;
+    const { execArgv, env } = restart ?? plain;
+    const all = [...execArgv, this.#entry, ...args];
+    const options = { cwd: this.directory, env, stdio: OUTPUT_PIPED };
+    if (this.#openFiles === undefined) return spawn(process.execPath, all, options);
+    const limited = `ulimit -n ${this.#openFiles} && exec "$0" "$@"`;
+    return spawn('/bin/sh', ['-c', limited, process.execPath, ...all], options);
   }
 
   async #ready(): Promise<void> {
@@ -249,7 +263,7 @@ class ChildDaemon implements Daemon {
       const child = spawn(process.execPath, [this.#entry, ...args, '--config', this.configPath], {
         cwd: this.directory,
         env: { ...process.env, ...PLAIN, ...this.#env },
-        stdio: ['ignore', 'pipe', 'pipe'],
+        stdio: OUTPUT_PIPED,
       });
       let stdout = '';
       let stderr = '';
@@ -324,7 +338,8 @@ function embedded(
   const endpoint = `127.0.0.1:${ingest}`;
   const config: Tree = {
     extensions: {
-      sqlite: { directory: data },
+      // The default reserve takes a tenth of a start, and the disk from the other tests.
+      sqlite: { directory: data, reserve_bytes: '1MiB' },
       admin: { endpoint: `127.0.0.1:${admin}`, store: 'sqlite' },
       health_check: { endpoint: `127.0.0.1:${health}` },
     },
