@@ -147,8 +147,18 @@ const AXE = readFileSync(
   'utf8',
 );
 
-/** Listing the nodes that pass, and sending them to the test, costs as much as finding the others. */
-const FINDINGS = `axe.run(document, { resultTypes: ['violations'] }).then(({ violations }) =>
+/**
+ * Listing the nodes that pass, and sending them to the test, costs as much as finding the others. The impact of a finding is that of its rule,
+ * so the rules of slight impacts find nothing serious, and take a quarter of the time.
+ */
+const FINDINGS = `axe.run(document, {
+  resultTypes: ['violations'],
+  rules: Object.fromEntries(
+    axe._audit.rules
+      .filter(({ impact }) => impact === 'minor' || impact === 'moderate')
+      .map(({ id }) => [id, { enabled: false }]),
+  ),
+}).then(({ violations }) =>
   violations
     .filter(({ impact }) => impact === 'serious' || impact === 'critical')
     .flatMap(({ id, nodes }) => nodes.map(({ html }) => id + ': ' + html.slice(0, 200))),
