@@ -76,6 +76,8 @@ export function prepare(
     return { ...convertLogs(type, inflated, limits), encoding: 'identity' };
   }
   const index = scan(format, inflated, limits);
+  // Processors see what the index has: nothing else may be stored.
+  if (index.bytes !== inflated) return { body: index.bytes, encoding: 'identity', index };
   if (encoding === 'deflate')
     return { body: gzipOfDeflate(body, inflated), encoding: 'gzip', index };
   return { body, encoding, index };

@@ -37,7 +37,7 @@ function readIdentity(span: OtlpSpan, tag: number, reader: WireReader): boolean 
       span.name = reader.text();
       return true;
     case 48:
-      span.kind = reader.uint32();
+      span.kind = reader.int32();
       return true;
     case 57:
       span.startTimeUnixNano = String(reader.fixed64());
@@ -88,7 +88,7 @@ function decodeStatus(reader: WireReader): NonNullable<OtlpSpan['status']> {
   const status: NonNullable<OtlpSpan['status']> = {};
   for (let tag = reader.nextTag(); tag !== 0; tag = reader.nextTag()) {
     if (tag === 18) status.message = reader.text();
-    else if (tag === 24) status.code = reader.uint32();
+    else if (tag === 24) status.code = reader.int32();
     else reader.skip();
   }
   return status;

@@ -80,7 +80,6 @@ export function observeProto(
         p = skip(bytes, tag, p);
     }
   }
-  // The last status counts.
   const status = takeStatus(facts, bytes, statusStart, statusEnd);
   const parent = spans[base + OtlpField.PARENT_ID] as number;
   const traceId = traceIdAt(bytes, spans[base + OtlpField.TRACE_ID] as number);
@@ -400,7 +399,7 @@ function takeStatus(facts: SpanFacts, bytes: Buffer, start: number, end: number)
   let code = 0;
   let message = '';
   for (let tag = reader.nextTag(); tag !== 0; tag = reader.nextTag()) {
-    if (tag === 24) code = reader.uint32();
+    if (tag === 24) code = reader.int32();
     else if (tag === 18) message = reader.text();
     else reader.skip();
   }

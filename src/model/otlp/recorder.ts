@@ -97,7 +97,7 @@ export class Recorder {
     return true;
   }
 
-  /** Fills in the current record of a log record. */
+  /** Fills in the current record of an item. */
   setRange(start: number, end: number, traceId: number, spanId: number, weight: number): void {
     const { spans, base } = this;
     spans[base + OtlpField.START] = start;

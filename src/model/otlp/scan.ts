@@ -2,8 +2,10 @@ import type { OtlpIndex } from '../batch-index.ts';
 import { Refusal } from '../errors.ts';
 import type { ScanLimits } from '../format-module.ts';
 import { mayHoldCustomFields } from './custom-fields.ts';
-import { FREE_FIELDS, OtlpField, OtlpFlag, WEIGHT_OF_KEY } from './fields.ts';
+import { FREE_FIELDS, MAX_WEIGHT, OtlpField, OtlpFlag, WEIGHT_OF_KEY } from './fields.ts';
+import { mergeRepeated } from './merge-repeated.ts';
 import { Recorder } from './recorder.ts';
+import { weightOf } from './weight.ts';
 import { MAX_GROUP_DEPTH, MAX_VALUE_DEPTH, MAX_VARINT_BYTES } from './wire.ts';
 
 /**
@@ -15,10 +17,18 @@ import { MAX_GROUP_DEPTH, MAX_VALUE_DEPTH, MAX_VARINT_BYTES } from './wire.ts';
  *                                                 └ ids, times, status
  *
  * Unknown fields are skipped, as are known fields with a wrong wire type. The last value of a repeated singular
- * field counts.
+ * field counts. Repeated singular messages merge; the bytes of the index are the merged request then.
  */
 export function scanProto(bytes: Buffer, limits: ScanLimits): OtlpIndex {
-  return scanRequest(bytes, new Recorder(limits.maxItems), scanSpan);
+  const scanned = (of: Buffer): OtlpIndex =>
+    scanRequest(of, new Recorder(limits.maxItems), scanSpan);
+  const index = scanned(bytes);
+  return mustMerge(index) ? scanned(mergeRepeated(bytes, 'spans')) : index;
+}
+
+/** Merging takes long for millions of keys. Such a request is none of a client, and the last of its messages count. */
+function mustMerge(index: OtlpIndex): boolean {
+  return hasRepeatedMessages && weightOf(index) <= MAX_WEIGHT;
 }
 
 /**
@@ -26,7 +36,10 @@ export function scanProto(bytes: Buffer, limits: ScanLimits): OtlpIndex {
  * place of spans: their ranges and ids.
  */
 export function scanProtoLogs(bytes: Buffer, limits: ScanLimits): OtlpIndex {
-  return scanRequest(bytes, new Recorder(limits.maxItems, 'log records'), scanLogRecord);
+  const scanned = (of: Buffer): OtlpIndex =>
+    scanRequest(of, new Recorder(limits.maxItems, 'log records'), scanLogRecord);
+  const index = scanned(bytes);
+  return mustMerge(index) ? scanned(mergeRepeated(bytes, 'logRecords')) : index;
 }
 
 /** Without a recorder, the item is only checked. */
@@ -36,6 +49,7 @@ function scanRequest(bytes: Buffer, recorder: Recorder, scanItem: ScanItem): Otl
   const end = bytes.length;
   let p = 0;
   hasLateKeys = false;
+  hasRepeatedMessages = false;
   while (p < end) {
     const tag = readTag(bytes, p, end);
     if (tag === 10) {
@@ -70,6 +84,7 @@ function scanResourceItems(
       scanScopeItems(bytes, next, p, recorder, scanItem);
     } else if (tag === 10) {
       p = enter(bytes, next, end);
+      if (resourceStart > 0) hasRepeatedMessages = true;
       resourceStart = next;
       resourceEnd = p;
       weight = 0;
@@ -117,6 +132,7 @@ function scanScopeItems(
       scanItem(bytes, next, p, recorder.addSpan() ? recorder : undefined);
     } else if (tag === 10) {
       p = enter(bytes, next, end);
+      if (scopeStart > 0) hasRepeatedMessages = true;
       scopeStart = next;
       scopeEnd = p;
       weight = 0;
@@ -156,6 +172,7 @@ function scanSpan(bytes: Buffer, start: number, end: number, recorder: Recorder 
   let links = 0;
   let flags = 0;
   let fields = 0;
+  let statuses = 0;
   weight = 0;
   let p = start;
   while (p < end) {
@@ -197,6 +214,7 @@ function scanSpan(bytes: Buffer, start: number, end: number, recorder: Recorder 
       case 122:
         fields++;
         p = enter(bytes, next, end);
+        if (statuses++ > 0) hasRepeatedMessages = true;
         scanAttributed(bytes, next, p, 0);
         break;
       default:
@@ -207,19 +225,13 @@ function scanSpan(bytes: Buffer, start: number, end: number, recorder: Recorder 
   if (fields > FREE_FIELDS) weight += fields - FREE_FIELDS;
   if (recorder === undefined) return;
   const { spans, base } = recorder;
-  spans[base + OtlpField.START] = start;
-  spans[base + OtlpField.END] = end;
-  spans[base + OtlpField.TRACE_ID] = traceId;
-  spans[base + OtlpField.SPAN_ID] = spanId;
+  recorder.setRange(start, end, traceId, spanId, weight);
   spans[base + OtlpField.PARENT_ID] = parentId;
-  spans[base + OtlpField.RESOURCE] = recorder.resource;
-  spans[base + OtlpField.SCOPE] = recorder.scope;
   spans[base + OtlpField.ATTRIBUTE_BYTES] = attributeBytes;
   spans[base + OtlpField.EVENT_BYTES] = eventBytes;
   spans[base + OtlpField.EVENTS] = events;
   spans[base + OtlpField.LINKS] = links;
   spans[base + OtlpField.FLAGS] = flags;
-  spans[base + OtlpField.WEIGHT] = weight;
 }
 
 function scanLogRecord(
@@ -231,6 +243,7 @@ function scanLogRecord(
   let traceId = 0;
   let spanId = 0;
   let fields = 0;
+  let hasBody = false;
   weight = 0;
   let p = start;
   while (p < end) {
@@ -242,6 +255,8 @@ function scanLogRecord(
         break;
       case 42:
         p = enter(bytes, next, end);
+        if (hasBody) hasRepeatedMessages = true;
+        hasBody = true;
         scanValue(bytes, next, p, 0);
         break;
       case 74:
@@ -292,6 +307,7 @@ function scanUnusualKeyValue(bytes: Buffer, start: number, end: number, depth: n
   let keyStart = 0;
   let keyEnd = 0;
   let fields = 0;
+  let hasValue = false;
   let p = start;
   while (p < end) {
     fields++;
@@ -302,6 +318,8 @@ function scanUnusualKeyValue(bytes: Buffer, start: number, end: number, depth: n
       keyEnd = p;
     } else if (tag === 18) {
       p = enter(bytes, next, end);
+      if (hasValue) hasRepeatedMessages = true;
+      hasValue = true;
       scanValue(bytes, next, p, depth);
     } else {
       p = skip(bytes, tag, next, end);
@@ -315,11 +333,15 @@ function scanUnusualKeyValue(bytes: Buffer, start: number, end: number, depth: n
 /** A key of the request that is scanned has its value elsewhere than behind it. A module variable, as `next`. */
 let hasLateKeys = false;
 
+/** The request that is scanned repeats a message that another one has once. A module variable, as `next`. */
+let hasRepeatedMessages = false;
+
 /** The weight of the message that is scanned. A module variable, as `next`. */
 let weight = 0;
 
 /** `depth` is the number of arrays and kvlists around the value. */
 function scanValue(bytes: Buffer, start: number, end: number, depth: number): void {
+  let hasList = false;
   let p = start;
   while (p < end) {
     // The last of several values counts.
@@ -327,6 +349,8 @@ function scanValue(bytes: Buffer, start: number, end: number, depth: number): vo
     const tag = readTag(bytes, p, end);
     if (tag === 42 || tag === 50) {
       p = enter(bytes, next, end);
+      if (hasList) hasRepeatedMessages = true;
+      hasList = true;
       scanValues(bytes, next, p, depth + 1, tag === 50);
     } else {
       p = skip(bytes, tag, next, end);

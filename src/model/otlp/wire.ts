@@ -76,6 +76,11 @@ export class WireReader {
     return Number(BigInt.asUintN(32, this.#bigVarint()));
   }
 
+  /** An enumeration's number, which is signed: a negative one has ten bytes. */
+  int32(): number {
+    return this.uint32() | 0;
+  }
+
   /** An exact signed 64-bit integer. */
   int64(): bigint {
     return BigInt.asIntN(64, this.#bigVarint());

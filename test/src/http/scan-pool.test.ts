@@ -1,6 +1,8 @@
+import { gzipSync } from 'node:zlib';
 import t from 'tap';
 import { createScanner } from '../../../src/http/scan-pool.ts';
 import { SMALL_BODY_BYTES } from '../../../src/model/formats.ts';
+import { lengthDelimited } from '../../../src/model/otlp/wire.ts';
 import { nativeEvent } from '../../helper/batches.ts';
 
 const WANTED = { format: 'native', encoding: 'identity', maxItems: 1000 } as const;
@@ -65,3 +67,25 @@ t.test('converts log records of more than 64 KiB in the thread', async (t) => {
   t.equal(await isInThread(65_537, true), true);
   t.equal(await isInThread(SMALL_BODY_BYTES, false), false);
 });
+
+t.test(
+  'keeps the merged form of a request with repeated messages, and nothing beside it',
+  async (t) => {
+    const scanner = createScanner();
+    t.teardown(() => scanner.close());
+    const value = (text: string): Buffer =>
+      lengthDelimited(18, lengthDelimited(10, Buffer.from(text)));
+    const attribute = Buffer.concat([lengthDelimited(10, Buffer.from('a')), value('first')]);
+    for (const length of [1, SMALL_BODY_BYTES]) {
+      const last = value('x'.repeat(length));
+      const span = lengthDelimited(18, lengthDelimited(74, Buffer.concat([attribute, last])));
+      const body = gzipSync(lengthDelimited(10, lengthDelimited(18, span)));
+      const wanted = { ...WANTED, format: 'otlp_proto', encoding: 'gzip' } as const;
+      const prepared = await scanner.prepare(body, wanted, 'project');
+      t.equal(prepared.encoding, 'identity');
+      t.same(prepared.body, prepared.index.bytes);
+      t.notOk(prepared.body.includes('first'));
+      t.ok(prepared.body.includes('x'.repeat(length)));
+    }
+  },
+);

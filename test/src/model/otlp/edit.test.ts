@@ -100,7 +100,7 @@ t.test('the texts of spans', async (t) => {
     const attribute = (...parts: Buffer[]) => field(9, Buffer.concat(parts));
     const index = scanSpan(
       attribute(value('late'), field(1, 'input')),
-      attribute(field(1, 'first'), value('of two'), field(1, 'output'), value('values')),
+      attribute(field(1, 'first'), field(1, 'output'), value('text')),
       attribute(field(1, 'error'), field(2, Buffer.concat([field(1, 'one'), field(1, 'of')]))),
       attribute(value('no key')),
       attribute(field(1, 'a'), field(7, 'unknown'), field(2, field(9, 'unknown'))),
@@ -115,8 +115,7 @@ t.test('the texts of spans', async (t) => {
       seen(index, itemTexts(index, 0)).map((text) => Object.values(text).join(' = ')),
       [
         'inputs = input = late',
-        'outputs = output = of two',
-        'outputs = output = values',
+        'outputs = output = text',
         'error = error = one',
         'error = error = of',
         'attributes =  = no key',
@@ -126,6 +125,14 @@ t.test('the texts of spans', async (t) => {
         'error =  = m2',
       ],
     );
+  });
+
+  t.test('of protobuf are those of merged messages, which are all that is kept', async (t) => {
+    const value = (text: string) => field(2, field(1, text));
+    const index = scanSpan(field(9, Buffer.concat([field(1, 'a'), value('first'), value('last')])));
+    const texts = seen(index, itemTexts(index, 0)).map((text) => Object.values(text).join(' = '));
+    t.same(texts, ['attributes = a = last']);
+    t.notMatch(index.bytes.toString('latin1'), 'first');
   });
 
   t.test('of JSON include late, repeated and escaped keys, and unknown members', async (t) => {

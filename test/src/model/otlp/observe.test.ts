@@ -227,12 +227,13 @@ t.test('a protobuf span with unusual fields', async (t) => {
     return otlpProto.observe(otlpProto.scan(body, LIMITS), 0, 0);
   };
 
-  t.test('has the last of its statuses', async (t) => {
+  t.test('merges its statuses', async (t) => {
     const failed = Buffer.concat([lengthDelimited(18, Buffer.from('boom')), Buffer.from([24, 2])]);
     const repeated = (last: number[]) =>
       observed(lengthDelimited(122, failed), lengthDelimited(122, Buffer.from(last)));
     t.match(repeated([24, 1]), { status: 'success', error: null });
-    t.match(repeated([24, 2]), { status: 'error', error: null });
+    t.match(repeated([24, 2]), { status: 'error', error: { message: 'boom' } });
+    t.match(repeated([18, 1, 120]), { status: 'error', error: { message: 'x' } });
   });
 
   t.test('has no value of an attribute without a known member', async (t) => {
