@@ -16,6 +16,7 @@ const TRACE_FIELDS = [
   'key',
   'environment',
 ] as const satisfies RollupField[];
+const TRACE_FIELD_NUMBERS = TRACE_FIELDS.map((field) => ROLLUP_FIELDS[field]);
 
 /** A value of a trace; null without a value, `TOO_LONG` for one that is counted as `OTHER`. */
 type TraceValue = string | null | typeof TOO_LONG;
@@ -96,28 +97,40 @@ function withoutGroups(text: string): string {
 
 /** The changes that a contribution makes, one for each value; `only`: those of this field. */
 export function changesOfContribution(contribution: Contribution, only?: number): RollupChange[] {
-  const [hour, sums, latency, values, groups] = contribution;
-  const numbers = [1, ...sums];
-  const latencies = latency === null ? [] : [latency, 1];
   const changes: RollupChange[] = [];
-  if (isWanted(ROLLUP_FIELDS.all, only)) {
-    changes.push([hour, ROLLUP_FIELDS.all, WHOLE, numbers, latencies]);
-  }
-  for (const [i, field] of TRACE_FIELDS.entries()) {
-    const value = values[i] ?? null;
-    const number = ROLLUP_FIELDS[field];
-    if (value === null || !isWanted(number, only)) continue;
-    if (value === TOO_LONG) changes.push([hour, -number, OTHER, numbers, latencies]);
-    else changes.push([hour, number, value, numbers, latencies]);
-  }
-  for (const [field, value, own, ownLatencies] of groups) {
-    if (!isWanted(field, only)) continue;
-    if (value === null) changes.push([hour, -field, OTHER, [1, ...own], ownLatencies]);
-    else changes.push([hour, field, value, [1, ...own], ownLatencies]);
-  }
+  visitChanges(contribution, (hour, field, value, sums, latencies) => {
+    // Values without a row of their own have the negative field.
+    if (only === undefined || Math.abs(field) === only) {
+      changes.push([hour, field, value, [1, ...sums], latencies]);
+    }
+  });
   return changes;
 }
 
-function isWanted(field: number, only: number | undefined): boolean {
-  return only === undefined || field === only;
+/** The parts of a change of one trace. `sums`: its numbers without the number of traces. */
+type ChangeVisitor = (
+  hour: number,
+  field: number,
+  value: string,
+  sums: readonly number[],
+  latencies: readonly number[],
+) => void;
+
+/** Calls for each change that a contribution makes. Hot path, runs for every trace of a write: makes no lists. */
+export function visitChanges(
+  [hour, sums, latency, values, groups]: Contribution,
+  visit: ChangeVisitor,
+): void {
+  const latencies = latency === null ? [] : [latency, 1];
+  visit(hour, ROLLUP_FIELDS.all, WHOLE, sums, latencies);
+  for (let i = 0; i < TRACE_FIELD_NUMBERS.length; i++) {
+    const value = values[i] ?? null;
+    const field = TRACE_FIELD_NUMBERS[i] ?? 0;
+    if (value === TOO_LONG) visit(hour, -field, OTHER, sums, latencies);
+    else if (value !== null) visit(hour, field, value, sums, latencies);
+  }
+  for (const [field, value, own, ownLatencies] of groups) {
+    if (value === null) visit(hour, -field, OTHER, own, ownLatencies);
+    else visit(hour, field, value, own, ownLatencies);
+  }
 }

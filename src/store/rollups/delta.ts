@@ -1,6 +1,6 @@
 import { decodeJsonText } from '../../model/json/decode.ts';
 import type { Contribution, RollupChange } from './contribution.ts';
-import { changesOfContribution, contributionFromText } from './contribution.ts';
+import { contributionFromText, visitChanges } from './contribution.ts';
 import type { LatencyHistogram } from './histogram.ts';
 import { countPairs, pairsOf } from './histogram.ts';
 
@@ -24,7 +24,7 @@ export class RollupDelta {
     const text = JSON.stringify(after);
     if (before === text) return text;
     this.subtract(before);
-    for (const change of changesOfContribution(after)) this.add(change);
+    this.addContribution(after);
     return text;
   }
 
@@ -34,11 +34,28 @@ export class RollupDelta {
   }
 
   subtract(before: string | null): void {
-    if (before === null) return;
-    for (const change of changesOfContribution(contributionFromText(before))) this.add(change, -1);
+    if (before !== null) this.addContribution(contributionFromText(before), -1);
   }
 
-  add([hour, field, value, numbers, latencies]: RollupChange, sign: 1 | -1 = 1): void {
+  add([hour, field, value, numbers, latencies]: RollupChange): void {
+    const gain = this.#gainOf(hour, field, value);
+    addNumbers(gain.numbers, numbers);
+    countPairs(gain.latencies, latencies);
+  }
+
+  addContribution(contribution: Contribution, sign: 1 | -1 = 1): void {
+    visitChanges(contribution, (hour, field, value, sums, latencies) => {
+      const gain = this.#gainOf(hour, field, value);
+      const { numbers } = gain;
+      numbers[0] = (numbers[0] ?? 0) + sign;
+      for (let i = 0; i < sums.length; i++) {
+        numbers[i + 1] = (numbers[i + 1] ?? 0) + sign * (sums[i] ?? 0);
+      }
+      countPairs(gain.latencies, latencies, sign);
+    });
+  }
+
+  #gainOf(hour: number, field: number, value: string): Gain {
     const byValue = this.#byValue(hour, field);
     let gain = byValue.get(value);
     if (gain === undefined) {
@@ -46,8 +63,7 @@ export class RollupDelta {
       byValue.set(value, gain);
       this.#gains.push(gain);
     }
-    addNumbers(gain.numbers, numbers, sign);
-    countPairs(gain.latencies, latencies, sign);
+    return gain;
   }
 
   #byValue(hour: number, field: number): Map<string, Gain> {
@@ -74,8 +90,8 @@ export class RollupDelta {
   }
 }
 
-export function addNumbers(to: number[], numbers: readonly number[], sign = 1): void {
-  for (let i = 0; i < numbers.length; i++) to[i] = (to[i] ?? 0) + sign * (numbers[i] ?? 0);
+export function addNumbers(to: number[], numbers: readonly number[]): void {
+  for (let i = 0; i < numbers.length; i++) to[i] = (to[i] ?? 0) + (numbers[i] ?? 0);
 }
 
 function isZero(numbers: readonly number[]): boolean {
@@ -126,7 +142,7 @@ export function addStored(sum: RollupDelta, { kind, text }: StoredDelta): void {
   }
   const sign = kind === DELTA_KINDS.ADDED ? 1 : -1;
   for (const contribution of decodeJsonText(text) as Contribution[]) {
-    for (const change of changesOfContribution(contribution)) sum.add(change, sign);
+    sum.addContribution(contribution, sign);
   }
 }
 
