@@ -88,12 +88,15 @@ export function traceTerms(
   return { terms: sortedTerms(terms), unindexed };
 }
 
-/** Each once: different values may have the same term. */
+/** Each once: different values may have the same term. Inserts each into its place: a sort costs more for so few. */
 function sortedTerms(terms: readonly Term[]): readonly Term[] {
-  // The sort of a typed array needs no comparing function.
   const sorted: Term[] = [];
-  for (const term of new BigInt64Array(terms).sort()) {
-    if (term !== sorted.at(-1)) sorted.push(term);
+  for (const term of terms) {
+    let at = sorted.length;
+    while (at > 0 && (sorted[at - 1] as Term) > term) at--;
+    if (sorted[at - 1] === term) continue;
+    for (let i = sorted.length; i > at; i--) sorted[i] = sorted[i - 1] as Term;
+    sorted[at] = term;
   }
   return sorted;
 }
