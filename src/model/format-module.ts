@@ -33,7 +33,7 @@ export type ItemHead = {
   attribute(key: string): string | undefined;
 };
 
-/** The beginnings of payload fields that are texts, or JSON that begins with the same characters; see `previewOfText`. */
+/** The beginnings of payload fields that are texts, or JSON that begins with the same characters, as many as a preview looks at. */
 export type Beginnings = { inputs?: string; outputs?: string };
 
 /** Everything that depends on the wire format. A position is the place of an item in the indexed body. */

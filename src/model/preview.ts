@@ -67,7 +67,7 @@ export function previewOf(json: string | undefined): string | undefined {
 }
 
 /** The same for characters, of which those behind `MOST_SCANNED` do not matter. */
-export function previewOfText(text: string | undefined): string | undefined {
+function previewOfText(text: string | undefined): string | undefined {
   if (text === undefined) return undefined;
   return firstLine(text.length, (scanned) => text.slice(0, scanned));
 }
