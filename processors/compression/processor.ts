@@ -1,28 +1,16 @@
-import { promisify } from 'node:util';
-import zlib from 'node:zlib';
 import type { RequestProcessor } from '../../src/component/component.ts';
+import { compressed } from '../../src/model/compress.ts';
 import { compress } from '../../src/model/verbs.ts';
 import type { CompressionConfig } from './config.ts';
 
-/** A larger body is compressed in a thread: at level 9 these take 2 ms. */
-const SYNC_BYTES = 64 * 1024;
 /** A body that compresses worse stays as it is, so that no reader has to inflate it. */
 const MAX_SHARE = 0.9;
-
-const zstdInThread = promisify(
-  zlib.zstdCompress as (
-    bytes: Buffer,
-    options: zlib.ZstdOptions,
-    done: (error: Error | null, compressed: Buffer) => void,
-  ) => void,
-);
 
 /** Compresses bodies that arrive without compression, and those that processors before it have edited. */
 export function createProcessor({
   min_bytes: minBytes,
   level,
 }: CompressionConfig): RequestProcessor {
-  const options = { params: { [zlib.constants.ZSTD_c_compressionLevel]: level } };
   return {
     async start() {},
     async shutdown() {},
@@ -32,14 +20,14 @@ export function createProcessor({
       if (encoding !== 'identity' || body.length < minBytes || items < requestItems) {
         return undefined;
       }
-      const keep = (compressed: Buffer): void => {
-        if (compressed.length > body.length * MAX_SHARE) return;
+      const keep = (smaller: Buffer): void => {
+        if (smaller.length > body.length * MAX_SHARE) return;
         // The body stays until the answer.
-        request.reserve(compressed.length);
-        compress(batch, compressed, 'zstd');
+        request.reserve(smaller.length);
+        compress(batch, smaller, 'zstd');
       };
-      if (body.length > SYNC_BYTES) return zstdInThread(body, options).then(keep);
-      return keep(zlib.zstdCompressSync(body, options));
+      const made = compressed(body, 'zstd', level);
+      return made instanceof Promise ? made.then(keep) : keep(made);
     },
   };
 }
