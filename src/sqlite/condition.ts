@@ -45,6 +45,7 @@ export class FileCondition implements ThreadEvents {
   #found: Damage | undefined;
   #readAgain: ((call: Call) => Promise<unknown>) | undefined;
   #cancelReading = (): void => {};
+  #isClosed = false;
   /** Why the thread of writes has ended. */
   #ended: Error | undefined;
 
@@ -121,7 +122,7 @@ export class FileCondition implements ThreadEvents {
   /** Damage stays where it is: a read that found some, and then succeeds, met a failing disk. */
   #readLater(damage: Damage): void {
     const { call } = damage;
-    if (call === undefined) return;
+    if (call === undefined || this.#isClosed) return;
     this.#cancelReading = this.#options.clock.after(READ_AGAIN_MS, () => {
       this.#readAgain?.(call).then(
         () => this.#mended(damage),
@@ -137,7 +138,7 @@ export class FileCondition implements ThreadEvents {
   }
 
   #mended(damage: Damage): void {
-    if (this.#found !== damage) return;
+    if (this.#found !== damage || this.#isClosed) return;
     this.#cancelReading();
     this.#found = undefined;
     this.#damage = `A part of the file could not be read (${damage.message}); it can be read again.`;
@@ -196,6 +197,7 @@ export class FileCondition implements ThreadEvents {
   }
 
   async close(): Promise<void> {
+    this.#isClosed = true;
     this.#cancelReading();
     this.#writes.close();
     this.#reads.close();

@@ -222,6 +222,15 @@ t.test('damage that a repeated read does not find any more was a failing disk', 
   t.match(database.health(), damage, 'it is found again');
 });
 
+t.test('a database that is closed reads nothing again', async (t) => {
+  const { database, clock, file } = await open(t);
+  writeFileSync(`${file}${UNREADABLE}`, '');
+  await t.rejects(database.read('readPart', []), { code: 'storage_failed' });
+  clock.advance(60_000);
+  await database.close();
+  t.equal(clock.pending(), 0);
+});
+
 t.test('damage that writes find while all of them fail ends with their failure', async (t) => {
   const { database, clock } = await open(t);
   await t.rejects(database.write('failWith', [CORRUPT]), { code: 'storage_failed' });
