@@ -91,7 +91,7 @@ export class ConnectionPlaces {
 
   /** A new connection never takes the place of an idle one here: each of them would keep one of the reserved descriptors. */
   #hasDescriptor(socket: Socket): boolean {
-    if (!this.#descriptors.isShort(socket, this.#bounds.isForOperators === true)) return true;
+    if (!this.#descriptors.areShortFor(socket, this.#bounds.isForOperators === true)) return true;
     this.#evictFrom(this.#largestNetwork());
     return false;
   }

@@ -32,9 +32,10 @@ export class Descriptors {
 
   /**
    * Whether a new connection took one of the reserved descriptors; half of them are for the listeners of operators. A system gives
-   * each connection the lowest number that is free, so all numbers below are in use.
+   * each connection the lowest number that is free, so all numbers below are in use. Such a connection counts as a shortage, and its
+   * listener closes it.
    */
-  isShort(socket: object, isForOperators: boolean): boolean {
+  areShortFor(socket: object, isForOperators: boolean): boolean {
     const number = (socket as Descriptor)._handle?.fd ?? -1;
     const reserved = isForOperators ? Math.floor(this.#reserved / 2) : this.#reserved;
     if (number < this.limit - reserved) return false;

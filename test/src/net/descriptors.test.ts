@@ -31,27 +31,31 @@ t.test('keeps a sixteenth of all descriptors, at least 8 and at most 64', async 
       [false, last],
       [true, lastOfOperators],
     ] as const) {
-      t.equal(descriptors.isShort(socketOf(most, 1), isForOperators), false, `${limit}: ${most}`);
-      t.equal(descriptors.isShort(socketOf(most + 1, 1), isForOperators), true, `${limit}`);
+      t.equal(
+        descriptors.areShortFor(socketOf(most, 1), isForOperators),
+        false,
+        `${limit}: ${most}`,
+      );
+      t.equal(descriptors.areShortFor(socketOf(most + 1, 1), isForOperators), true, `${limit}`);
     }
     t.equal(descriptors.shortages, 2);
   }
 });
 
 t.test('a connection without a number, or without a limit, is kept', async (t) => {
-  t.equal(new Descriptors(64).isShort(socketOf(undefined, 1), false), false);
-  t.equal(new Descriptors(64).isShort(socketOf(-1, 1), false), false);
-  t.equal(new Descriptors(Infinity).isShort(socketOf(1_000_000, 1), false), false);
+  t.equal(new Descriptors(64).areShortFor(socketOf(undefined, 1), false), false);
+  t.equal(new Descriptors(64).areShortFor(socketOf(-1, 1), false), false);
+  t.equal(new Descriptors(Infinity).areShortFor(socketOf(1_000_000, 1), false), false);
 });
 
 t.test('tells its watchers about each shortage', async (t) => {
   const descriptors = new Descriptors(64);
   let told = 0;
   const end = descriptors.watch(() => told++);
-  descriptors.isShort(socketOf(56, 1), false);
-  descriptors.isShort(socketOf(55, 1), false);
+  descriptors.areShortFor(socketOf(56, 1), false);
+  descriptors.areShortFor(socketOf(55, 1), false);
   end();
-  descriptors.isShort(socketOf(56, 1), false);
+  descriptors.areShortFor(socketOf(56, 1), false);
   t.equal(told, 1);
 });
 
