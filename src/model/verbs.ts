@@ -23,7 +23,7 @@ import {
  *   drop      the item is accepted     not counted                dropped{reason}
  *   mask      the item is accepted     measured after the edit    edited
  *   replace   the item is accepted     measured after the edit    edited
- *   compress  nothing of it            as without it              nothing: it is about the whole batch
+ *   compress  nothing of it            as without it              nothing: it is about the whole body
  *
  * Rejected and dropped items are cut out of the bytes, and edits are applied, before the batch is durable. A body
  * that is edited or cut is stored uncompressed, unless it is compressed after that.
