@@ -8,15 +8,15 @@ const MOST_PAUSE_MS = 24 * 3_600_000;
 /** A time service sets a wrong clock well within it, so a clock that nothing has set for so long counts as right. */
 const SETTLED_MS = 3_600_000;
 
-/** A time at which the clock counted as right, and for how long the store has waited since for one that is far ahead of it. */
+/** `at`: the last time at which the clock counted as right. `waitedMs`: for how long starts with a clock far from it have waited since. */
 export type KnownTime = { readonly at: number; readonly waitedMs: number };
 
-/** The sentence for people, and whether it is a fault that lasts until an operator mends it. */
+/** Unhealthy if it lasts until an operator sets the clock or restarts the daemon. */
 export type ClockTrouble = Required<Pick<ComponentHealth, 'healthy' | 'message'>>;
 
 /**
- * Knows whether the clock can be right by which data expires. A clock that is ahead would remove data that nothing brings back, and the
- * file has no second clock. It has two witnesses: the time that the store last knew, and the time since the machine was started.
+ * Knows whether the clock by which data expires can be right. A clock that is ahead would remove data that nothing brings back, and the
+ * file has no second clock to compare with. Two times bear it out: the one that the store last knew, and the uptime of the machine.
  *
  *   start, up to a day behind the known time ─────────────────────────▶ settled ─(ahead of the machine)─▶ held
  *   start, further from it ─▶ held if ahead ─(an hour without a jump)─▶ settled ◀────(agrees again)─────────┘

@@ -22,7 +22,7 @@ type AccessWatchOptions = {
   readonly access: ThreadAccess;
   readonly clock: Clock;
   readonly logger: Logger;
-  /** The file takes them again that failed since this uptime. */
+  /** Accesses succeed again that failed since this uptime of the machine, in milliseconds. */
   readonly onRecovered: (since: number) => void;
 };
 

@@ -30,7 +30,7 @@ export type Begin = {
 export type Begun = {
   /** Those of the raw batches that are in Postgres; they stay until the transaction ends. */
   readonly batches: ReadonlySet<string>;
-  /** The positions of those that items were cut out of, by their ids. */
+  /** The positions of those that items were cut out of, by their ids: a null among them is such a gap. */
   readonly cut: ReadonlyMap<string, string>;
   /** Numbers for rows to insert. */
   readonly numbers: readonly number[];

@@ -30,11 +30,12 @@ export function blobOfTerms(terms: readonly Term[]): Uint8Array {
   return new Uint8Array(BigInt64Array.from(terms).buffer);
 }
 
+/** The terms in the cell, in ascending order. */
 export function termsOfBlob(blob: Uint8Array): Term[] {
   return [...termsIn(blob)];
 }
 
-/** Costs a tenth of `termsOfBlob`. */
+/** The same for a walk. Hot path, runs for every trace that is posted: costs a tenth of the list. */
 export function termsIn(blob: Uint8Array): Iterable<Term> & { readonly length: number } {
   // A copy, because the numbers of a typed array begin at a multiple of their size.
   return new BigInt64Array(new Uint8Array(blob).buffer);

@@ -113,7 +113,7 @@ export function traceOperations(db: DatabaseSync, prices: StorePrices) {
   };
 }
 
-/** Returns a function that finds the gaps of a stored batch which a copy of it does not have. */
+/** Returns a function that finds the gaps of a stored batch which a copy of it does not have. A gap is a null among the positions. */
 function cutSearch(db: DatabaseSync): (seq: number, gaps: readonly number[]) => number[] {
   const positionsOf = cell<string>(
     db,

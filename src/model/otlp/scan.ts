@@ -26,7 +26,7 @@ export function scanProto(bytes: Buffer, limits: ScanLimits): OtlpIndex {
   return mustMerge(index) ? scanned(mergeRepeated(bytes, 'spans')) : index;
 }
 
-/** Merging takes long for millions of keys. Such a request is none of a client, and the last of its messages count. */
+/** Merging takes long for millions of keys. No client sends such a request; the last of its messages counts. */
 function mustMerge(index: OtlpIndex): boolean {
   return hasRepeatedMessages && weightOf(index) <= MAX_WEIGHT;
 }
