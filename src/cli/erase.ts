@@ -78,6 +78,10 @@ async function erase(query: string, options: EraseOptions, terminal: Terminal): 
     }
     const counted = await run(query, true, options, terminal);
     if (counted === undefined) return EXIT.failed;
+    if (counted.state === 'failed') {
+      terminal.err(shownEnd(counted));
+      return EXIT.failed;
+    }
     if (findsNothing(counted) && options.blockUntil === undefined) {
       terminal.err('The query finds nothing. Nothing was erased.');
       return EXIT.ok;

@@ -108,6 +108,17 @@ t.test('erase asks nothing if the query finds nothing, unless it blocks values',
   }
 });
 
+t.test('erase says that a dry run failed, and not that it finds nothing', async (t) => {
+  const failure = 'the project was deleted';
+  const { run } = await commands(t, [erasure({ state: 'failed', dry_run: true, failure })]);
+  let answered = 0;
+  const ask = async () => `no ${++answered}`;
+  const { status, err } = await run(['erase', 'user:u'], { ask });
+  t.equal(answered, 0);
+  t.equal(status, 1);
+  t.equal(err, `The erasure era_1 failed: ${failure}.`);
+});
+
 t.test('erase without a person needs --yes', async (t) => {
   const { run, asked } = await commands(t, []);
   const { status, err } = await run(['erase', 'user:u']);
