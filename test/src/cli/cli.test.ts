@@ -376,6 +376,8 @@ t.test(
     writeFileSync(join(cwd, 'tracectl.yaml'), readFileSync(EMBEDDED));
     chmodSync(cwd, 0o755);
     mkdirSync(join(cwd, 'data'), { mode: 0o700 });
+    // As root first, which loads the modules of the command: the other user may not be able to read them.
+    t.match(await cli(cwd, ['reload']), { status: 1, err: /^error: no daemon runs with the data/ });
     process.seteuid?.(65_534);
     const said = await cli(cwd, ['reload']).finally(() => process.seteuid?.(0));
     t.match(said, { status: 1, err: /^error: this user may not open the data directory .*Run/ });
