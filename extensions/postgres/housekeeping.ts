@@ -126,6 +126,7 @@ class Keeper {
   #expiredAt: number | undefined;
   #partitionedAt: number | undefined;
   #sweptAttachmentsAt: number | undefined;
+  /** Suffixes of detached partitions that a lock keeps from being marked; see `retirePartitions`. */
   readonly #cleaned = new Set<string>();
   /** Whether expired traces and free batches have time to go with their partition. */
   #waitsForPartitions = true;

@@ -199,7 +199,7 @@ export type Logger = {
 export type Clock = {
   /** Milliseconds since the epoch. */
   now(): number;
-  /** Milliseconds since a fixed time of the machine, also while it slept: no one sets it, so it shows whether `now` was set. */
+  /** Milliseconds since a fixed time of the machine, also while it slept. Nothing sets it, so it shows whether `now` was set. */
   uptime(): number;
   /** Calls back once after `ms`; the returned function cancels. Does not keep the process alive. */
   after(ms: number, callback: () => void): () => void;

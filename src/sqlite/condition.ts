@@ -41,7 +41,9 @@ export class FileCondition implements ThreadEvents {
   readonly #writes: AccessWatch;
   readonly #reads: AccessWatch;
   #files: FileWatch | undefined;
+  /** The sentence about the last damage, which stays when it is mended. */
   #damage: string | undefined;
+  /** The damage in force; undefined if it is mended, or if the start has set it aside. */
   #found: Damage | undefined;
   #readAgain: ((call: Call) => Promise<unknown>) | undefined;
   #cancelReading = (): void => {};
