@@ -8,6 +8,9 @@ const MOST_PAUSE_MS = 24 * 3_600_000;
 /** A time service sets a wrong clock well within it, so a clock that nothing has set for so long counts as right. */
 const SETTLED_MS = 3_600_000;
 
+/** The uptime of a machine until which its clock may have the time of its last shutdown, or of a constant. */
+const BOOT_MS = 3_600_000;
+
 /** `at`: the last time at which the clock counted as right. `waitedMs`: for how long starts with a clock far from it have waited since. */
 export type KnownTime = { readonly at: number; readonly waitedMs: number };
 
@@ -20,12 +23,15 @@ export type ClockTrouble = Required<Pick<ComponentHealth, 'healthy' | 'message'>
  *
  *   start, up to a day behind the known time ─────────────────────────▶ settled ─(ahead of the machine)─▶ held
  *   start, further from it ─▶ held if ahead ─(an hour without a jump)─▶ settled ◀────(agrees again)─────────┘
+ *
+ * A machine without a clock that runs while it is off begins with an old time, and a time service sets it after the first processes have
+ * started. So a jump in the first hour of the machine counts as a start at the new time.
  */
 export class ClockWatch {
   readonly #clock: Clock;
   readonly #logger: Logger;
   /** The time that the store knew at the start; undefined for a new store. */
-  readonly #known: KnownTime | undefined;
+  #known: KnownTime | undefined;
   /** A time that counted as right, and the uptime of the machine then. */
   #base: { readonly now: number; readonly uptime: number };
   /** Until this uptime the clock does not explain itself; undefined since. */
@@ -37,13 +43,17 @@ export class ClockWatch {
     this.#logger = logger;
     this.#known = known;
     this.#base = { now: clock.now(), uptime: clock.uptime() };
-    if (known !== undefined && !this.#agreesWithKnown(this.#base.now)) {
-      this.#settlesAt = this.#base.uptime + SETTLED_MS - known.waitedMs;
-    }
+    this.#begin();
+  }
+
+  #begin(): void {
+    if (this.#known === undefined || this.#agreesWithKnown(this.#base.now)) return;
+    this.#settlesAt = this.#base.uptime + SETTLED_MS - this.#known.waitedMs;
   }
 
   /** Whether the present time is one by which data may expire. Callers ask right before each use of the time. */
   isRight(): boolean {
+    this.#takeTimeOfBoot();
     const aheadMs = this.#isSettled() ? this.#jumpedBy() : this.#aheadOfKnown();
     if (aheadMs > 0 && this.#aheadMs === 0) {
       this.#logger.warn({ aheadMs }, 'Clock is ahead; no data expires');
@@ -87,6 +97,14 @@ export class ClockWatch {
     if (this.#known === undefined) return true;
     const { at } = this.#known;
     return now >= at - MOST_JUMP_MS && now <= at + MOST_PAUSE_MS;
+  }
+
+  #takeTimeOfBoot(): void {
+    if (this.#settlesAt !== undefined || this.#clock.uptime() >= BOOT_MS) return;
+    if (this.#jumpedBy() === 0) return;
+    this.#known = { at: this.#known?.at ?? this.#base.now, waitedMs: 0 };
+    this.#base = { now: this.#clock.now(), uptime: this.#clock.uptime() };
+    this.#begin();
   }
 
   /** A clock that jumps before it is settled is being set: the hour begins again. */

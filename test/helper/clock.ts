@@ -12,9 +12,15 @@ export type FakeClock = Clock & {
   pending(): number;
 };
 
-export function fakeClock(start: number = Date.UTC(2026, 0, 15, 12, 0, 0)): FakeClock {
+/** The machine has been on for days at the start, unless a test says otherwise. */
+const LONG_UPTIME_MS = 10 * 24 * 3_600_000;
+
+export function fakeClock(
+  start: number = Date.UTC(2026, 0, 15, 12, 0, 0),
+  startUptime: number = LONG_UPTIME_MS,
+): FakeClock {
   let now = start;
-  let uptime = 0;
+  let uptime = startUptime;
   let nextId = 0;
   const timers = new Map<number, { at: number; callback: () => void }>();
 

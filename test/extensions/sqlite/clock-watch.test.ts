@@ -13,8 +13,8 @@ const MINUTE = 60_000;
 const HOUR = 60 * MINUTE;
 const DAY = 24 * HOUR;
 
-function watched(knownAgo?: number, waitedMs = 0) {
-  const clock = fakeClock();
+function watched(knownAgo?: number, waitedMs = 0, uptime?: number) {
+  const clock = fakeClock(undefined, uptime);
   const logger = recordingLogger();
   const known = knownAgo === undefined ? undefined : { at: clock.now() - knownAgo, waitedMs };
   return { clock, logger, watch: new ClockWatch(clock, logger, known) };
@@ -115,6 +115,34 @@ t.test('a start with a clock far ahead is right as soon as a time service sets i
   t.ok(watch.isRight());
   t.ok(watch.hasSettled);
 });
+
+t.test(
+  'a clock that is set in the first hour of the machine counts as one at a start',
+  async (t) => {
+    for (const knownAgo of [0, undefined]) {
+      const { clock, watch } = watched(knownAgo, 0, MINUTE);
+      t.ok(watch.isRight());
+      clock.misset(clock.now() + 12 * HOUR);
+      t.ok(watch.isRight(), 'the machine was off for a night');
+      t.equal(watch.known()?.at, clock.now());
+      clock.misset(clock.now() + 3 * DAY);
+      t.notOk(watch.isRight(), 'or for days');
+      t.match(watch.trouble, { healthy: true, message: /for an hour after a start/ });
+      clock.advance(HOUR - 1);
+      t.notOk(watch.isRight());
+      clock.advance(1);
+      t.ok(watch.isRight());
+      clock.misset(clock.now() + 2 * HOUR);
+      t.notOk(watch.isRight(), 'the hour is over');
+    }
+    const { clock, watch } = watched(0, 0, HOUR - 1);
+    clock.misset(clock.now() + 2 * HOUR);
+    t.ok(watch.isRight(), 'at the limit');
+    const later = watched(0, 0, HOUR);
+    later.clock.misset(later.clock.now() + 2 * HOUR);
+    t.notOk(later.watch.isRight());
+  },
+);
 
 /** A store with a trace, a project that keeps its traces for 10 days, and a round of housekeeping. */
 async function storeWithTrace(t: Test) {
