@@ -39,8 +39,13 @@ const MAX_RUNS = 20_000;
 export class ErasureBlocks {
   readonly #now: () => number;
   #byProject: ReadonlyMap<string, ReadonlyMap<string, number>> = new Map();
-  /** Runs that were left out. A client may send a span beside each, which names neither the run nor, perhaps, its user. */
-  readonly #runs = new LruCache<string, true>({ maxEntries: MAX_RUNS });
+  /**
+   * Runs that were left out, and the users whom their traces name. A client may send a span beside each, which names neither the run nor,
+   * perhaps, its user.
+   */
+  readonly #runs = new LruCache<string, { readonly userId: string | null }>({
+    maxEntries: MAX_RUNS,
+  });
   /** Numbers of reads: the last one that began, and the last one whose rows were taken up. */
   #begun = 0;
   #taken = 0;
@@ -122,19 +127,42 @@ export class ErasureBlocks {
     const now = this.#now();
     const isBlocked = (kind: 'id' | 'user', value: string | null): boolean =>
       value !== null && (blocks.get(blockHash(kind, value)) ?? 0) > now;
+    const users = usersOf(items);
+    const repeats = ({ copy, traceId, userId }: Named): boolean => {
+      const run = copy === null ? undefined : this.#runs.get(`${project} ${copy}`);
+      if (run === undefined) return false;
+      // Many runs may have the same name and, of a client that counts milliseconds, the same start.
+      const user = userId ?? users.get(traceId);
+      return user === undefined || run.userId === null || user === run.userId;
+    };
     const traces = new Set<string>();
-    const direct = items.map(({ traceId, userId, copy }) => {
-      const repeats = copy !== null && this.#runs.get(`${project} ${copy}`) === true;
-      const found = repeats || isBlocked('user', userId) || isBlocked('id', traceId);
+    const direct = items.map((item) => {
+      const { traceId, userId } = item;
+      const found = repeats(item) || isBlocked('user', userId) || isBlocked('id', traceId);
       if (found && traceId !== null) traces.add(traceId);
       return found;
     });
-    return items.flatMap(({ traceId, run }, at) => {
+    return items.flatMap(({ traceId, userId, run }, at) => {
       if (direct[at] !== true && (traceId === null || !traces.has(traceId))) return [];
-      if (run !== null) this.#runs.set(`${project} ${run}`, true);
+      if (run !== null) this.#remember(`${project} ${run}`, userId ?? users.get(traceId) ?? null);
       return [at];
     });
   }
+
+  #remember(run: string, userId: string | null): void {
+    const known = this.#runs.get(run);
+    const isOfBoth = known === undefined || known.userId === userId;
+    this.#runs.set(run, { userId: isOfBoth ? userId : null });
+  }
+}
+
+/** A user of each trace that names one. */
+function usersOf(items: readonly Named[]): ReadonlyMap<string | null, string> {
+  const users = new Map<string | null, string>();
+  for (const { traceId, userId } of items) {
+    if (traceId !== null && userId !== null) users.set(traceId, userId);
+  }
+  return users;
 }
 
 /** No user is read of a span with too many elements to look, which the validation processor rejects. */

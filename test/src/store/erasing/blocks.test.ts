@@ -113,6 +113,45 @@ t.test('a block drops the span that a client sends beside a blocked run', async 
   t.same(leftOf(of('proj_other').spans), ['blocked', 'kept', 'blocked']);
 });
 
+t.test('a block keeps the span of another user that is like a blocked run', async (t) => {
+  const start = Date.UTC(2026, 0, 15);
+  const run = (user: string | null) => ({
+    ...{ id: randomUUID(), trace_id: randomUUID(), name: 'alike', run_type: 'chain', inputs: {} },
+    ...{ start_time: new Date(start).toISOString() },
+    extra: { metadata: { LANGSMITH_OTEL_ENABLED: 'true', ...(user && { user_id: user }) } },
+  });
+  const attribute = (key: string, stringValue: string) => ({ key, value: { stringValue } });
+  const span = (trace: number, id: number, name: string, user?: string) => ({
+    ...{ traceId: `${trace}`.repeat(32), spanId: `${id}`.repeat(16), name },
+    ...{ startTimeUnixNano: `${start}000000`, endTimeUnixNano: `${start + 5}000000` },
+    attributes: [
+      attribute('langsmith.metadata.LANGSMITH_OTEL_ENABLED', 'true'),
+      ...(user === undefined ? [] : [attribute('user.id', user)]),
+    ],
+  });
+  const spans = [
+    ...[span(1, 1, 'alike'), span(1, 2, 'root', 'v')],
+    ...[span(2, 3, 'alike'), span(2, 4, 'root', 'u')],
+    ...[span(3, 5, 'alike'), span(3, 6, 'root')],
+  ];
+  const keptAfter = async (hash: string, ...runs: ReturnType<typeof run>[]) => {
+    const blocking = await blocks(hash);
+    const ofRuns = rawBatch('runs', Buffer.from(JSON.stringify({ post: runs })), runs.length);
+    await blocking.apply(received(ofRuns), systemClock);
+    const body = { resourceSpans: [{ scopeSpans: [{ scope: { name: 'langsmith' }, spans }] }] };
+    const source = rawBatch('otlp_json', Buffer.from(JSON.stringify(body)), spans.length);
+    return blocking
+      .left({ kind: 'observations', source, observations: observe(source) })
+      .observations.map(({ traceId }) => traceId?.[0]);
+  };
+  t.same(await keptAfter(blockHash('user', 'u'), run('u')), ['1', '1']);
+  const ofTrace = run(null);
+  const hash = blockHash('id', ofTrace.trace_id);
+  t.same(await keptAfter(hash, ofTrace), [], 'a run without a user may be of any');
+  const named = run('v');
+  t.same(await keptAfter(blockHash('id', named.trace_id), named), ['2', '2']);
+});
+
 t.test('a batch is read in turns, and dropped as a whole', async (t) => {
   let now = 0;
   // Each item takes longer than a turn.
