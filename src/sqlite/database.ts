@@ -106,12 +106,14 @@ export async function openDatabase<Module extends OperationModule>(
     const reader = new ReadingThread(startReading, clock, idleMs);
     const searcher = new ReadingThread(startReading, clock, idleMs);
     await reader.start();
-    const threads = { writer, reader, searcher };
+    // The other threads may still have in memory what the disk has lost.
+    const again = new ReadingThread(startReading, clock, idleMs);
+    const threads = { writer, reader, searcher, again };
     const probes = {
       write: () => threads.writer.call([PROBE]),
       read: () => threads.reader.call([READ_PROBE]),
     };
-    condition.watch(probes, (call) => threads.searcher.call(call));
+    condition.watch(probes, (call) => threads.again.call(call));
     return database(options, directory, condition, threads);
   } catch (error) {
     await writer?.close();
@@ -124,13 +126,15 @@ type Threads = {
   readonly writer: ThreadClient;
   readonly reader: ReadingThread;
   readonly searcher: ReadingThread;
+  /** Repeats reads that found damage; it runs for these alone. */
+  readonly again: ReadingThread;
 };
 
 function database<Known extends Operations>(
   options: DatabaseOptions,
   directory: OwnedDirectory,
   condition: FileCondition,
-  { writer, reader, searcher }: Threads,
+  { writer, reader, searcher, again }: Threads,
 ): Database<Known> {
   let closed: Promise<void> | undefined;
   const stopShrinking = keepShrinking(
@@ -145,13 +149,15 @@ function database<Known extends Operations>(
     // Readers first, so that the writer's last checkpoint reaches the end of the log.
     await reader.close();
     await searcher.close();
+    await again.close();
     await writer.close();
     await directory.close();
   }
 
   async function crash(): Promise<void> {
     stopShrinking();
-    await Promise.all([writer.kill(), reader.kill(), searcher.kill(), condition.close()]);
+    const readers = [reader, searcher, again].map((thread) => thread.kill());
+    await Promise.all([writer.kill(), ...readers, condition.close()]);
     await directory.abandon();
   }
 

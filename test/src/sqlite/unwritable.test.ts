@@ -231,6 +231,23 @@ t.test('a database that is closed reads nothing again', async (t) => {
   t.equal(clock.pending(), 0);
 });
 
+t.test('damage stays while a thread has the sound page in memory', async (t) => {
+  const { database, clock, file } = await open(t);
+  await Promise.all(Array.from({ length: 5000 }, (_, i) => database.write('add', [i])));
+  await database.truncateLog();
+  const found = (await database.search('all', [])).length;
+  t.equal(found, 5000);
+  const page = 8192;
+  const bytes = readFileSync(file);
+  writeFileSync(file, bytes.fill(0xff, bytes.length - page));
+  await t.rejects(database.read('all', []), { code: 'storage_failed' });
+  for (let second = 0; second <= 180; second += 5) {
+    t.match(database.health(), { healthy: false, message: /The file is damaged/ });
+    clock.advance(5_000);
+    t.equal((await database.search('all', [])).length, found, 'from memory');
+  }
+});
+
 t.test('damage that writes find while all of them fail ends with their failure', async (t) => {
   const { database, clock } = await open(t);
   await t.rejects(database.write('failWith', [CORRUPT]), { code: 'storage_failed' });
