@@ -4,6 +4,7 @@ import { deferred } from '../../src/component/deferred.ts';
 import { FIRST_TOKENS } from '../../src/component/first-tokens.ts';
 import type { ComponentHealth } from '../../src/component/health.ts';
 import { HEALTH_REGISTRY } from '../../src/component/health.ts';
+import { RetryableError } from '../../src/model/errors.ts';
 import { QUEUE_STORAGE } from '../../src/queue/queue.ts';
 import { SHARED_QUEUES } from '../../src/queue/shared-queue.ts';
 import { searchDetails } from '../../src/store/search/status.ts';
@@ -14,12 +15,13 @@ import { SHARED_LEDGER } from '../../src/tenancy/shared-ledger.ts';
 import { readClientTls } from '../../src/tls/client.ts';
 import type { PostgresConfig } from './config.ts';
 import { checkEncoding } from './connection/encoding.ts';
-import { startError } from './connection/errors.ts';
+import { sqlStateOf, startError } from './connection/errors.ts';
 import { assertMigrated, migrate } from './connection/migrate.ts';
 import type { ConnectionSettings } from './connection/pool.ts';
 import { openPostgres } from './connection/pool.ts';
 import type { PostgresPools } from './connection/pools.ts';
 import { openPools } from './connection/pools.ts';
+import { NO_STANDBY } from './connection/standby-wait.ts';
 import { MIGRATIONS } from './migrations/index.ts';
 import type { OpenPostgresStore } from './open-store.ts';
 import { openPostgresStore } from './open-store.ts';
@@ -72,8 +74,8 @@ export function createExtension(settings: Settings, config: PostgresConfig): Ext
 
   return {
     start: () =>
-      begin().catch((error: unknown) => {
-        throw startError(error);
+      begin().catch(async (error: unknown) => {
+        throw startError((await standbyError(error, settings, config)) ?? error);
       }),
     async shutdown() {
       for (const close of closers) close();
@@ -125,26 +127,64 @@ async function connectionOf(
   return { url, connectTimeout, tls: tls && (await readClientTls(tls)), clock, logger };
 }
 
+/** A start whose commit waits for a synchronous standby ends without an answer, as if the server were away. */
+async function standbyError(
+  error: unknown,
+  settings: Settings,
+  config: PostgresConfig,
+): Promise<unknown> {
+  const isUnanswered =
+    error instanceof RetryableError &&
+    error.cause instanceof Error &&
+    sqlStateOf(error.cause) === '';
+  if (!isUnanswered) return undefined;
+  const connection = await connectionOf(settings, config);
+  const { accept: queryTimeout } = timeoutsOf(config);
+  const standbyWait = { ms: queryTimeout / 2, sessions: 1 };
+  const postgres = await openPostgres({
+    ...connection,
+    maxConnections: 1,
+    ...{ queryTimeout, standbyWait },
+  });
+  try {
+    await postgres.query('SELECT 1');
+    return undefined;
+  } catch (found) {
+    const cause = found instanceof RetryableError ? found.cause : undefined;
+    return cause instanceof Error && sqlStateOf(cause) === NO_STANDBY ? found : undefined;
+  } finally {
+    await postgres.close();
+  }
+}
+
 function timeoutsOf({ timeouts, query_timeout }: PostgresConfig): PostgresConfig['timeouts'] {
   return { ...timeouts, accept: query_timeout ?? timeouts.accept };
 }
 
 /** A migration may write every row of a table, and of processes that start together all but one wait for it. */
 const MIGRATION_MS = 3_600_000;
+/** Tables that are up to date, or new, take less. */
+const LONG_MS = 10_000;
+const LONG_ADVICE =
+  'Large tables take minutes. It also waits for a process that does the same, and for an absent synchronous standby: see pg_stat_activity';
 
 async function prepare(
   connection: ConnectionSettings,
-  { logger }: Settings,
+  { logger, clock }: Settings,
   { migrate: mode }: PostgresConfig,
 ): Promise<void> {
   const queryTimeout = MIGRATION_MS;
   const postgres = await openPostgres({ ...connection, maxConnections: 1, queryTimeout });
+  const endsLong = clock.after(LONG_MS, () => {
+    logger.warn({ advice: LONG_ADVICE }, 'Tables in Postgres are not up to date yet');
+  });
   try {
     await checkEncoding(postgres, logger);
     if (mode === 'off') return await assertMigrated(postgres, MIGRATIONS);
     const applied = await migrate(postgres, MIGRATIONS);
     if (applied.length > 0) logger.info({ applied }, 'Tables in Postgres brought up to date');
   } finally {
+    endsLong();
     await postgres.close();
   }
 }

@@ -41,8 +41,9 @@ export function startError(error: unknown): unknown {
   if (!(error instanceof RetryableError && error.cause instanceof Error)) return error;
   const { cause, code, message } = error;
   const outage = outageOf(cause);
-  const text = outage?.isAway ? outage.message : `${message}: ${cause.message}`;
-  return new RetryableError(code, text, { cause });
+  const isKnown = outage?.isAway === true || sqlStateOf(cause) === NO_STANDBY;
+  const text = isKnown ? outage?.message : undefined;
+  return new RetryableError(code, text ?? `${message}: ${cause.message}`, { cause });
 }
 
 /** Deadlock, serialization failure. */

@@ -5,14 +5,16 @@ import { factory as postgres } from '../../../extensions/postgres/factory.ts';
 import { MIGRATIONS } from '../../../extensions/postgres/migrations/index.ts';
 import { findOffer, offer } from '../../../src/component/capability.ts';
 import { systemClock } from '../../../src/component/clock.ts';
-import type { Extension } from '../../../src/component/component.ts';
+import type { Clock, Extension } from '../../../src/component/component.ts';
 import { createHealth, HEALTH_REGISTRY } from '../../../src/component/health.ts';
 import { QUEUE_STORAGE } from '../../../src/queue/queue.ts';
 import { nativeBatch } from '../../helper/batches.ts';
 import { postgresServer } from '../../helper/postgres-server.ts';
-import { fakeHost, testSettings } from '../../helper/settings.ts';
+import { fakeHost, recordingLogger, testSettings } from '../../helper/settings.ts';
+import { until } from '../../helper/until.ts';
 
 const server = await postgresServer(t);
+const RELOAD = 'SELECT pg_reload_conf()';
 const QUEUE = { name: 'q', branches: ['a'], maxBytes: 1e9 };
 
 async function extensionOn(url: string, more: object = {}) {
@@ -114,6 +116,36 @@ t.test(
     await started(t, latin);
   },
 );
+
+t.test('says that a start waits for a synchronous standby', async (t) => {
+  const url = await server.database();
+  await started(t, url);
+  const root = server.urlOf('postgres');
+  await run(root, `ALTER SYSTEM SET synchronous_standby_names = 'absent'`, RELOAD);
+  const refused = await refusedStart(url);
+  await run(root, 'ALTER SYSTEM RESET synchronous_standby_names', RELOAD);
+  t.match(refused, /wait for a synchronous standby \(TL002\)\. Start the standby/);
+});
+
+t.test('logs that a start waits for the tables', async (t) => {
+  const url = await server.database();
+  const other = new pg.Client({ connectionString: url });
+  await other.connect();
+  t.teardown(() => other.end());
+  await other.query('SELECT pg_advisory_lock(7227322001)');
+  const logger = recordingLogger();
+  const host = fakeHost({ services: [offer(HEALTH_REGISTRY, createHealth(systemClock))] });
+  const after: Clock['after'] = (ms, callback) =>
+    systemClock.after(ms === 10_000 ? 10 : ms, callback);
+  const clock = { ...systemClock, after };
+  const settings = testSettings('extension', 'postgres', { host, clock, logger });
+  const extension = (await postgres.create(settings, config.parse({ url }))) as Extension;
+  t.teardown(() => extension.shutdown(AbortSignal.timeout(1000)));
+  const starting = extension.start();
+  await until(() => logger.lines.some(({ message }) => message.includes('not up to date yet')));
+  await other.query('SELECT pg_advisory_unlock(7227322001)');
+  await starting;
+});
 
 t.test('refuses tables of a newer version and changes nothing in them', async (t) => {
   const url = await server.database();
