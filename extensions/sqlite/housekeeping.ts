@@ -177,7 +177,8 @@ class Remover {
     if (this.#keptTimeAt !== undefined && uptime - this.#keptTimeAt < KNOWN_MS) return;
     const known = clockWatch.known();
     if (known === undefined) return;
-    await database.write('purge.keepTime', [known]);
+    const keeping = database.write('purge.keepTime', [known]).then(() => true);
+    if ((await unlessFull(keeping)) !== true) return;
     if (clockWatch.hasSettled) this.#keptTimeAt = uptime;
   }
 
@@ -186,13 +187,7 @@ class Remover {
     const now = clock.now();
     const last = this.#truncatedAt;
     if (!this.#isInLog || (last !== undefined && Math.abs(now - last) < TRUNCATE_MS)) return;
-    try {
-      if (!(await database.truncateLog())) return;
-    } catch (error) {
-      // On a full disk a later round does it. A failure would repeat the whole round within seconds.
-      if (error instanceof RetryableError && error.code === 'disk_full') return;
-      throw error;
-    }
+    if ((await unlessFull(database.truncateLog())) !== true) return;
     this.#isInLog = false;
     this.#truncatedAt = now;
   }
@@ -274,6 +269,16 @@ class Remover {
     this.#isInLog = true;
     this.#parts.queues.forget(removed, reason);
     this.#parts.removed.addBatches(removed, reason);
+  }
+}
+
+/** On a full disk a later round does it: resolves with undefined. A failure would repeat the whole round within seconds. */
+async function unlessFull<T>(done: Promise<T>): Promise<T | undefined> {
+  try {
+    return await done;
+  } catch (error) {
+    if (error instanceof RetryableError && error.code === 'disk_full') return undefined;
+    throw error;
   }
 }
 

@@ -7,7 +7,7 @@ import { RetryableError } from '../../../src/model/errors.ts';
 import { fakeClock } from '../../helper/clock.ts';
 import { recordingLogger, recordingMetrics } from '../../helper/settings.ts';
 
-t.test('a round ends well if the log can only be removed later', async (t) => {
+t.test('a round ends well if the log and the time can only be written later', async (t) => {
   const clock = fakeClock();
   const none = { found: [], next: null };
   const answers: Readonly<Record<string, unknown>> = {
@@ -20,8 +20,16 @@ t.test('a round ends well if the log can only be removed later', async (t) => {
   const answer = async (name: string) => answers[name] ?? false;
   let failure: Error | undefined = new RetryableError('disk_full', 'database or disk is full');
   let removals = 0;
+  let isTimeRefused = true;
+  let times = 0;
   const database = {
-    ...{ read: answer, search: answer, write: answer },
+    ...{ read: answer, search: answer },
+    async write(name: string) {
+      if (name !== 'purge.keepTime') return answer(name);
+      if (isTimeRefused) throw new RetryableError('disk_full', 'database or disk is full');
+      times++;
+      return undefined;
+    },
     async truncateLog() {
       if (failure !== undefined) throw failure;
       removals++;
@@ -40,4 +48,9 @@ t.test('a round ends well if the log can only be removed later', async (t) => {
   failure = undefined;
   await keeper.finish();
   t.equal(removals, 1);
+  t.equal(times, 0);
+  isTimeRefused = false;
+  await keeper.finish();
+  await keeper.finish();
+  t.equal(times, 1, 'once an hour');
 });
