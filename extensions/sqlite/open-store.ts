@@ -205,9 +205,10 @@ function storeIn(
   };
 }
 
-/** The trouble of the files precedes that of the clock. */
+/** The trouble of the files precedes that of the clock, and a note on the files or the clock that asks for nothing comes last. */
 function healthOf(files: DatabaseHealth, { trouble }: ClockWatch): DatabaseHealth {
-  if (trouble === undefined || files.message !== undefined) return files;
+  if (trouble === undefined || !files.healthy || !files.ready) return files;
+  if (files.message !== undefined && trouble.healthy) return files;
   return { ...files, ...trouble };
 }
 

@@ -1,4 +1,6 @@
 import { hash } from 'node:crypto';
+import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
 import type { Test } from 'tap';
 import t from 'tap';
 import { ClockWatch } from '../../../extensions/sqlite/clock-watch.ts';
@@ -175,6 +177,24 @@ t.test('a clock that runs ahead removes no trace that is not expired', async (t)
   await opened.finish();
   clock.set(right);
   t.notOk(await isKept(opened), 'it expires by a clock that is right');
+});
+
+t.test('health asks to mend the clock, beside damage that a start has mended', async (t) => {
+  const { clock, directory, opened, open } = await storeWithTrace(t);
+  await opened.close();
+  const file = new DatabaseSync(join(directory, 'store.db'));
+  file.exec('PRAGMA user_version = 3');
+  file.close();
+  const mended = await open();
+  t.teardown(() => mended.close());
+  const note = { healthy: true, message: /was damaged, and was corrected/ };
+  t.match(mended.health(), note);
+  clock.misset(clock.now() + 400 * DAY);
+  await mended.finish();
+  t.match(mended.health(), { healthy: false, message: /no data expires until it is right/ });
+  clock.misset(clock.now() - 400 * DAY);
+  await mended.finish();
+  t.match(mended.health(), note);
 });
 
 t.test(
