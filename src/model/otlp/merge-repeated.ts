@@ -1,4 +1,5 @@
-import { varintBytes, WireReader } from './wire.ts';
+import { Refusal } from '../errors.ts';
+import { WireReader } from './wire.ts';
 
 /** A message by the tags of its nested messages. */
 type Shape = {
@@ -39,9 +40,16 @@ const REQUESTS = { spans: requestOf(SPAN), logRecords: requestOf(LOG_RECORD) };
 type Range = { readonly start: number; readonly end: number };
 
 /**
+ * The most fields of a request that is merged. A field may have two bytes, and takes more than forty in memory: a body of 25 MiB would
+ * take a gigabyte. A request of ten thousand spans with twenty attributes has less than a million.
+ */
+export const MAX_MERGED_FIELDS = 2_000_000;
+
+/**
  * The scanned request with each message once that its message has once. Encoders do not repeat them, but messages that are joined
  * byte by byte do, and protobuf defines that such messages merge: repeated fields append, of others the last one counts. Of a oneof, the
- * last member counts, and merges with those of its kind right before it.
+ * last member counts, and merges with those of its kind right before it. Throws a `Refusal` if there are too many fields: unmerged, the
+ * request would hold texts that no processor sees.
  *
  * In linear time: one walk measures the messages, the next one writes them.
  */
@@ -56,6 +64,8 @@ export function mergeRepeated(bytes: Buffer, items: keyof typeof REQUESTS): Buff
 
 /** Gets the parts of the merged request in their order. */
 type Sink = {
+  /** A field of the request that is merged. */
+  read(): void;
   copy(start: number, end: number): void;
   open(tag: number): void;
   close(): void;
@@ -71,6 +81,7 @@ function walk(bytes: Buffer, shape: Shape, parts: readonly Range[], sink: Sink):
   for (const { start, end } of parts) {
     const reader = new WireReader(bytes, start, end);
     for (let from = start; from < end; from = reader.start) {
+      sink.read();
       const tag = reader.nextTag();
       const nested = shape.repeated.get(tag);
       const isSingle = tag === shape.single?.tag;
@@ -111,6 +122,7 @@ function walkValue(bytes: Buffer, parts: readonly Range[], sink: Sink): void {
   for (const { start, end } of parts) {
     const reader = new WireReader(bytes, start, end);
     for (let from = start; from < end; from = reader.start) {
+      sink.read();
       const tag = reader.nextTag();
       const shape = VALUES.get(tag);
       if (shape !== undefined) {
@@ -139,7 +151,16 @@ type Opened = { readonly place: number; readonly tag: number; readonly before: n
 class Measuring implements Sink {
   readonly lengths: number[] = [];
   length = 0;
+  #fields = 0;
   readonly #open: Opened[] = [];
+
+  read(): void {
+    if (++this.#fields <= MAX_MERGED_FIELDS) return;
+    throw new Refusal(
+      'invalid_request',
+      `The body repeats messages that protobuf merges, and has more than ${MAX_MERGED_FIELDS} fields.`,
+    );
+  }
 
   copy(start: number, end: number): void {
     this.length += end - start;
@@ -171,6 +192,8 @@ class Writing implements Sink {
     this.target = Buffer.allocUnsafeSlow(length);
   }
 
+  read(): void {}
+
   copy(start: number, end: number): void {
     this.#at += this.#bytes.copy(this.target, this.#at, start, end);
   }
@@ -183,7 +206,9 @@ class Writing implements Sink {
   close(): void {}
 
   #varint(value: number): void {
-    this.#at += varintBytes(value).copy(this.target, this.#at);
+    let rest = value;
+    for (; rest > 127; rest = Math.floor(rest / 128)) this.target[this.#at++] = (rest % 128) | 128;
+    this.target[this.#at++] = rest;
   }
 }
 

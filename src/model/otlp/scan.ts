@@ -2,10 +2,9 @@ import type { OtlpIndex } from '../batch-index.ts';
 import { Refusal } from '../errors.ts';
 import type { ScanLimits } from '../format-module.ts';
 import { mayHoldCustomFields } from './custom-fields.ts';
-import { FREE_FIELDS, MAX_WEIGHT, OtlpField, OtlpFlag, WEIGHT_OF_KEY } from './fields.ts';
+import { FREE_FIELDS, OTLP_STRIDE, OtlpField, OtlpFlag, WEIGHT_OF_KEY } from './fields.ts';
 import { mergeRepeated } from './merge-repeated.ts';
 import { Recorder } from './recorder.ts';
-import { weightOf } from './weight.ts';
 import { MAX_GROUP_DEPTH, MAX_VALUE_DEPTH, MAX_VARINT_BYTES } from './wire.ts';
 
 /**
@@ -23,12 +22,16 @@ export function scanProto(bytes: Buffer, limits: ScanLimits): OtlpIndex {
   const scanned = (of: Buffer): OtlpIndex =>
     scanRequest(of, new Recorder(limits.maxItems), scanSpan);
   const index = scanned(bytes);
-  return mustMerge(index) ? scanned(mergeRepeated(bytes, 'spans')) : index;
+  return hasRepeatedMessages ? withWeights(index, scanned(mergeRepeated(bytes, 'spans'))) : index;
 }
 
-/** Merging takes long for millions of keys. No client sends such a request; the last of its messages counts. */
-function mustMerge(index: OtlpIndex): boolean {
-  return hasRepeatedMessages && weightOf(index) <= MAX_WEIGHT;
+/** The index of the merged request. An item weighs what was sent, also the fields that merged. */
+function withWeights({ spans, count }: OtlpIndex, merged: OtlpIndex): OtlpIndex {
+  for (let position = 0; position < count; position++) {
+    const at = position * OTLP_STRIDE + OtlpField.WEIGHT;
+    merged.spans[at] = Math.max(merged.spans[at] ?? 0, spans[at] ?? 0);
+  }
+  return merged;
 }
 
 /**
@@ -39,7 +42,8 @@ export function scanProtoLogs(bytes: Buffer, limits: ScanLimits): OtlpIndex {
   const scanned = (of: Buffer): OtlpIndex =>
     scanRequest(of, new Recorder(limits.maxItems, 'log records'), scanLogRecord);
   const index = scanned(bytes);
-  return mustMerge(index) ? scanned(mergeRepeated(bytes, 'logRecords')) : index;
+  if (!hasRepeatedMessages) return index;
+  return withWeights(index, scanned(mergeRepeated(bytes, 'logRecords')));
 }
 
 /** Without a recorder, the item is only checked. */

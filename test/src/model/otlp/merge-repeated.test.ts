@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import t from 'tap';
 import { otlpProto } from '../../../../src/model/otlp/format.ts';
+import { MAX_MERGED_FIELDS } from '../../../../src/model/otlp/merge-repeated.ts';
 import { scanProtoLogs } from '../../../../src/model/otlp/scan.ts';
 import {
   attributesOf,
@@ -87,6 +88,37 @@ t.test('reads a negative kind as a negative number', async (t) => {
 t.test('leaves a request without repeated messages as it is', async (t) => {
   const body = encodeRequest(requestOf([spanOf(0, { attributes: attributesOf({ a: [1, 'b'] }) })]));
   t.equal(otlpProto.scan(body, LIMITS).bytes, body);
+});
+
+t.test('merges the resource of a request with as many keys as a large one has', async (t) => {
+  const key = attribute(9, 'some.key', text(1, 'some value'));
+  const keys = Buffer.concat(Array(20).fill(key));
+  const spans = Buffer.concat(Array(2_000).fill(span(keys)));
+  const resource = (name: string): Buffer => field(1, attribute(1, name, text(1, 'a')));
+  const body = field(1, resource('first'), field(2, spans), resource('second'));
+  const index = otlpProto.scan(body, { maxItems: 2_000 });
+  const { metadata = '' } = otlpProto.payload(index, 0, ['metadata']);
+  t.match(JSON.parse(metadata), { first: 'a', second: 'a' });
+});
+
+t.test('refuses to merge a request with too many fields', async (t) => {
+  const empty = (count: number, tag: number): Buffer =>
+    Buffer.alloc(count * 2, Buffer.from([tag, 0]));
+  for (const [name, body] of [
+    ['resources', (count: number) => field(1, empty(count, 10), field(2, span()))],
+    ['scopes', (count: number) => field(1, field(2, empty(count, 10), span()))],
+    ['keys', (count: number) => field(1, field(1, empty(count, 10)), field(1), field(2, span()))],
+    [
+      'requests',
+      (count: number) => Buffer.concat([field(1, field(1), field(1)), empty(count, 10)]),
+    ],
+  ] as const) {
+    t.throws(
+      () => otlpProto.scan(body(MAX_MERGED_FIELDS), LIMITS),
+      { code: 'invalid_request' },
+      name,
+    );
+  }
 });
 
 /** Fields of a message: some repeated, in any order, among unknown ones. */
