@@ -63,6 +63,7 @@ t.test('compresses a large body in a thread, and reserves its memory', async (t)
     t.equal(batch.encoding, 'zstd');
     t.ok(batch.body.length < bytes / 10);
     t.equal(reserved, batch.body.length);
+    t.equal(batch.body.buffer.byteLength, batch.body.length, 'it owns its memory');
     t.same(inflated(batch), body);
   }
 });
