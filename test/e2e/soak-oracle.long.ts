@@ -55,17 +55,21 @@ const DAMAGES: Readonly<Record<string, Damage>> = {
   },
   'an accepted request that no client sent': {
     says: /^usage: \d+, and \d+ are read back/,
-    journal: (journal) => {
-      const lost = journal.find(({ state, items }) => state === 'acknowledged' && items.length > 0);
-      return journal.filter((entry) => entry !== lost);
-    },
+    journal: (journal) => journal.filter((entry) => entry !== firstStored(journal)),
   },
   'a refused request that is stored': {
     says: /refused, and stored/,
-    journal: ([first, ...rest]) =>
-      first === undefined ? [] : [{ ...first, state: 'refused' }, ...rest],
+    journal: (journal) =>
+      journal.map((entry) =>
+        entry === firstStored(journal) ? { ...entry, state: 'refused' } : entry,
+      ),
   },
 };
+
+/** The first request of the load may be one that must be refused. */
+function firstStored(journal: readonly Entry[]): Entry | undefined {
+  return journal.find(({ state, items }) => state === 'acknowledged' && items.length > 0);
+}
 
 t.test('the oracle of the soak reports a loss, a double and a wrong count', async (t) => {
   const system = await embedded(t);
