@@ -1,5 +1,6 @@
 import type { RequestProcessor } from '../../src/component/component.ts';
 import { compressed } from '../../src/model/compress.ts';
+import { ownMemoryOf } from '../../src/model/own-memory.ts';
 import { compress } from '../../src/model/verbs.ts';
 import type { CompressionConfig } from './config.ts';
 
@@ -24,18 +25,11 @@ export function createProcessor({
         if (smaller.length > body.length * MAX_SHARE) return;
         // The body stays until the answer.
         request.reserve(smaller.length);
+        // zlib gives a short result as a part of its output memory.
         compress(batch, ownMemoryOf(smaller), 'zstd');
       };
       const made = compressed(body, 'zstd', level);
       return made instanceof Promise ? made.then(keep) : keep(made);
     },
   };
-}
-
-/** zlib gives a short result as a part of its output memory, which would be held with it for the life of the batch. */
-function ownMemoryOf(compressed: Buffer): Buffer {
-  if (compressed.length === compressed.buffer.byteLength) return compressed;
-  const owned = Buffer.allocUnsafeSlow(compressed.length);
-  compressed.copy(owned);
-  return owned;
 }

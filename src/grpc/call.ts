@@ -7,6 +7,7 @@ import { bodyPace } from '../http/body-pace.ts';
 import type { Incoming, ReceivedBody } from '../http/ingest.ts';
 import type { SentEncoding } from '../model/batch.ts';
 import { Refusal } from '../model/errors.ts';
+import { ownMemoryOf } from '../model/own-memory.ts';
 import type { clientAddresses } from '../net/client-address.ts';
 import type { GrpcLimits } from './config.ts';
 import type { GrpcServerOptions } from './server.ts';
@@ -148,7 +149,9 @@ function readMessage(
   const onEnd = (): void => {
     try {
       if (message === undefined) throw malformed('The call ended within its message.');
-      const received = { body: owned(message), encoding: frame.encoding(encoding) };
+      // The message shares its memory with others, and threads get only its own.
+      const body = ownMemoryOf(message, PREFIX_BYTES);
+      const received = { body, encoding: frame.encoding(encoding) };
       stop();
       resolve(received);
     } catch (error) {
@@ -235,12 +238,4 @@ class Frame {
 
 function malformed(message: string): Refusal {
   return new Refusal('invalid_request', message);
-}
-
-/** Copies a message that shares its memory with others, so that threads get only its own. */
-function owned(message: Buffer): Buffer {
-  if (message.buffer.byteLength === message.length + PREFIX_BYTES) return message;
-  const copy = Buffer.allocUnsafeSlow(message.length);
-  message.copy(copy);
-  return copy;
 }

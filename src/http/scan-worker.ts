@@ -11,6 +11,7 @@ import {
   sourceEvent,
 } from '../model/formats.ts';
 import { judged } from '../model/otlp/rules.ts';
+import { ownCopyOf } from '../model/own-memory.ts';
 import { withAttachmentBytes } from '../model/runs/attached.ts';
 import { collectGarbage } from '../thread/idle-memory.ts';
 import type { Reply } from '../thread/thread.ts';
@@ -46,9 +47,10 @@ function prepareLarge({ body, wanted }: PrepareRequest): Reply<ScanReply> {
     const index = wanted.judges === true ? withVerdicts(prepared.index) : prepared.index;
     const attachments = prepared.attachments?.map((each) => ({
       ...each,
-      content: ownMemoryOf(each.content),
+      // A part of the body: the whole body would move with it.
+      content: ownCopyOf(each.content),
     }));
-    const feedback = prepared.feedback?.map((each) => ({ ...each, json: ownMemoryOf(each.json) }));
+    const feedback = prepared.feedback?.map((each) => ({ ...each, json: ownCopyOf(each.json) }));
     const reply = {
       type: 'prepared',
       ...prepared,
@@ -65,13 +67,6 @@ function prepareLarge({ body, wanted }: PrepareRequest): Reply<ScanReply> {
     const { code, status, message } = error;
     return { reply: { type: 'refused', refusal: { code, status, message } } };
   }
-}
-
-/** A part of the body: the whole body would move with it. */
-function ownMemoryOf(part: Buffer): Buffer {
-  const owned = Buffer.allocUnsafeSlow(part.length);
-  part.copy(owned);
-  return owned;
 }
 
 function withVerdicts(index: BatchIndex): BatchIndex {

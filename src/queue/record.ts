@@ -1,5 +1,6 @@
 import type { Encoding, Format, SealedBatch } from '../model/batch.ts';
 import { bodyOf } from '../model/batch.ts';
+import { ownMemoryOf } from '../model/own-memory.ts';
 import { permissionBits, permissionList } from '../model/permissions.ts';
 import type { Rejection } from '../model/rejection.ts';
 
@@ -44,8 +45,11 @@ export const RECORD_COLUMNS =
   'id, organization, project, key, permissions, format, encoding, received_at, request_items, items, ' +
   'usage_events, usage_bytes, positions, rejections, body';
 
-/** `body` replaces the batch's body if the body is written in parts. */
-export function recordOf(batch: SealedBatch, body: Uint8Array = owned(bodyOf(batch))): BatchRecord {
+/** `body` replaces the batch's body if the body is written in parts. A slice of a shared pool would be cloned with the whole pool. */
+export function recordOf(
+  batch: SealedBatch,
+  body: Uint8Array = ownMemoryOf(bodyOf(batch)),
+): BatchRecord {
   const { tenant, usage, rejections } = batch;
   return [
     batch.id,
@@ -110,11 +114,6 @@ function positionsIn(text: string | null): Pick<SealedBatch, 'positions' | 'gaps
   const positions = all.filter((index) => index !== null);
   if (positions.length === all.length) return { positions };
   return { positions, gaps: all.flatMap((index, position) => (index === null ? [position] : [])) };
-}
-
-/** A copy of the body alone: a slice of a shared pool would be cloned with the whole pool. */
-function owned(body: Buffer): Uint8Array {
-  return body.byteLength === body.buffer.byteLength ? body : new Uint8Array(body);
 }
 
 function at<T>(list: readonly T[], index: number): T {

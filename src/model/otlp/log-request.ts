@@ -6,6 +6,7 @@ import {
   OPERATION_DETAILS,
   REPEATING_SCOPES,
 } from '../log-events.ts';
+import { ownCopyOf } from '../own-memory.ts';
 import { resourceAt, scopeAt, scopeField, scopeName, spanField } from './context.ts';
 import type { OtlpRequest } from './encode.ts';
 import { encodeOtlp } from './encode.ts';
@@ -60,10 +61,8 @@ export function convertLogs(
 ): ConvertedLogs {
   const index = type === 'otlp_proto' ? scanProtoLogs(bytes, limits) : scanJsonLogs(bytes, limits);
   const conversion = new Conversion(index);
-  const encoded = encodeOtlp(conversion.request(), 'proto');
   // A stored body owns its memory.
-  const body = Buffer.allocUnsafeSlow(encoded.length);
-  encoded.copy(body);
+  const body = ownCopyOf(encodeOtlp(conversion.request(), 'proto'));
   const maxItems = limits.maxItems * SPANS_OF_EVENT;
   return { body, index: scanProto(body, { maxItems }), logs: conversion.counts() };
 }

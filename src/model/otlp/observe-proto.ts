@@ -164,21 +164,13 @@ export function wireAttribute(index: OtlpIndex, position: number, key: string): 
   const end = spans[base + OtlpField.END] as number;
   const wanted = Buffer.from(key);
   let found: string | undefined;
-  let p = spans[base + OtlpField.START] as number;
-  while (p < end) {
-    const tag = varintAt(bytes, p);
-    if (tag !== 74) {
-      p = skip(bytes, tag, next);
-      continue;
-    }
-    const length = varintAt(bytes, next);
-    p = next + length;
-    findKeyValue(bytes, next, p);
+  const start = spans[base + OtlpField.START] as number;
+  eachAttribute(bytes, start, end, OF_SPAN, (from, to) => {
     // Bytes cost less than the look-up of a key that is new.
     if (keyEnd - keyStart === wanted.length && isAt(wanted, bytes, keyStart, wanted.length)) {
-      found = textOfValue(valueAt(bytes, valueStart, valueEnd));
+      found = textOfValue(valueAt(bytes, from, to));
     }
-  }
+  });
   return found;
 }
 
@@ -202,24 +194,18 @@ export function beginningsInProto(index: OtlpIndex, position: number): Beginning
   const end = spans[base + OtlpField.END] as number;
   const input = new GivingAttribute();
   const output = new GivingAttribute();
-  let p = spans[base + OtlpField.START] as number;
-  while (p < end) {
-    const tag = varintAt(bytes, p);
-    if (tag !== 74) {
-      p = skip(bytes, tag, next);
-      continue;
-    }
-    const length = varintAt(bytes, next);
-    p = next + length;
-    findKeyValue(bytes, next, p);
+  let hasEmbedded = false;
+  const start = spans[base + OtlpField.START] as number;
+  eachAttribute(bytes, start, end, OF_SPAN, (from, to) => {
     const { text, rules } = keyAt(bytes, keyStart, keyEnd);
-    if (rules.length === 0 || isEmptyAt(bytes, valueStart, valueEnd)) continue;
+    if (rules.length === 0 || isEmptyAt(bytes, from, to)) return;
     for (const rule of rules) {
-      if (rule.role === 'embedded') return {};
-      if (rule.role !== 'input' && rule.role !== 'output') continue;
-      takeGiving(rule.role === 'input' ? input : output, rule, text);
+      if (rule.role === 'embedded') hasEmbedded = true;
+      else if (rule.role === 'input') takeGiving(input, rule, text);
+      else if (rule.role === 'output') takeGiving(output, rule, text);
     }
-  }
+  });
+  if (hasEmbedded) return {};
   const beginnings: Beginnings = {};
   const inputs = beginningOf(index, position, input);
   const outputs = beginningOf(index, position, output);
@@ -355,7 +341,7 @@ function takeEventAttributes(
   end: number,
   role: 'exception' | 'both',
 ): void {
-  eachAttribute(bytes, start, end, (from, to) => {
+  eachAttribute(bytes, start, end, OF_EVENT, (from, to) => {
     const key = keyAt(bytes, keyStart, keyEnd).text;
     if (isEmptyAt(bytes, from, to)) return;
     if (role === 'exception') facts.takeFromException(key, valueAt(bytes, from, to));
@@ -366,24 +352,29 @@ function takeEventAttributes(
 
 function eventAttributes(bytes: Buffer, start: number, end: number): OtlpKeyValue[] {
   const attributes: OtlpKeyValue[] = [];
-  eachAttribute(bytes, start, end, (from, to) => {
+  eachAttribute(bytes, start, end, OF_EVENT, (from, to) => {
     const key = bytes.toString('utf8', keyStart, keyEnd);
     attributes.push({ key, value: valueAt(bytes, from, to) });
   });
   return attributes;
 }
 
-/** Calls back with the place of the value of each attribute of an event; the key is from `keyStart` to `keyEnd`. */
+/** The tags of attributes. */
+const OF_SPAN = 74;
+const OF_EVENT = 26;
+
+/** Calls back with the place of the value of each attribute with the tag; the key is from `keyStart` to `keyEnd`. */
 function eachAttribute(
   bytes: Buffer,
   start: number,
   end: number,
+  attribute: typeof OF_SPAN | typeof OF_EVENT,
   take: (valueStart: number, valueEnd: number) => void,
 ): void {
   let p = start;
   while (p < end) {
     const tag = varintAt(bytes, p);
-    if (tag !== 26) {
+    if (tag !== attribute) {
       p = skip(bytes, tag, next);
       continue;
     }

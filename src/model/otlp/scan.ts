@@ -18,11 +18,18 @@ import { MAX_GROUP_DEPTH, MAX_VALUE_DEPTH, MAX_VARINT_BYTES } from './wire.ts';
  * Unknown fields are skipped, as are known fields with a wrong wire type. The last value of a repeated singular
  * field counts. Repeated singular messages merge; the bytes of the index are the merged request then.
  */
-export function scanProto(bytes: Buffer, limits: ScanLimits): OtlpIndex {
-  const scanned = (of: Buffer): OtlpIndex =>
-    scanRequest(of, new Recorder(limits.maxItems), scanSpan);
+export function scanProto(bytes: Buffer, { maxItems }: ScanLimits): OtlpIndex {
+  const scanned = (of: Buffer): OtlpIndex => scanRequest(of, new Recorder(maxItems), scanSpan);
+  return mergedIfRepeated(bytes, 'spans', scanned);
+}
+
+function mergedIfRepeated(
+  bytes: Buffer,
+  items: 'spans' | 'logRecords',
+  scanned: (of: Buffer) => OtlpIndex,
+): OtlpIndex {
   const index = scanned(bytes);
-  return hasRepeatedMessages ? withWeights(index, scanned(mergeRepeated(bytes, 'spans'))) : index;
+  return hasRepeatedMessages ? withWeights(index, scanned(mergeRepeated(bytes, items))) : index;
 }
 
 /** The index of the merged request. An item weighs what was sent, also the fields that merged. */
@@ -38,12 +45,10 @@ function withWeights({ spans, count }: OtlpIndex, merged: OtlpIndex): OtlpIndex 
  * The same for an ExportLogsServiceRequest, whose messages have the same fields down to the records. The index has log records in
  * place of spans: their ranges and ids.
  */
-export function scanProtoLogs(bytes: Buffer, limits: ScanLimits): OtlpIndex {
+export function scanProtoLogs(bytes: Buffer, { maxItems }: ScanLimits): OtlpIndex {
   const scanned = (of: Buffer): OtlpIndex =>
-    scanRequest(of, new Recorder(limits.maxItems, 'log records'), scanLogRecord);
-  const index = scanned(bytes);
-  if (!hasRepeatedMessages) return index;
-  return withWeights(index, scanned(mergeRepeated(bytes, 'logRecords')));
+    scanRequest(of, new Recorder(maxItems, 'log records'), scanLogRecord);
+  return mergedIfRepeated(bytes, 'logRecords', scanned);
 }
 
 /** Without a recorder, the item is only checked. */
