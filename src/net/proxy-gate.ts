@@ -2,6 +2,7 @@ import type { Server, Socket } from 'node:net';
 import { trustedPeers } from './client-address.ts';
 import type { ConnectionPart } from './connection-key.ts';
 import { connectionKey } from './connection-key.ts';
+import { lineSpacing } from './line-spacing.ts';
 import { readProxyHeader } from './proxy-header.ts';
 
 /** The proxies in front of a listener. */
@@ -39,11 +40,11 @@ export class ProxyGate {
   readonly #clients = new Map<string, string>();
   readonly #waiting = new Set<Socket>();
   #hasHeader = (_peer: string): boolean => false;
-  #loggedAt = Number.NEGATIVE_INFINITY;
-  #suppressed = 0;
+  readonly #spacing: () => number | undefined;
 
   constructor(options: GateOptions, settings: ProxySettings = {}) {
     this.#options = options;
+    this.#spacing = lineSpacing(options.clock, LOG_INTERVAL_MS);
     this.use(settings);
   }
 
@@ -127,17 +128,12 @@ export class ProxyGate {
   }
 
   #refuse(socket: Socket, reason: string): void {
-    const { clock, logger, endpoint } = this.#options;
+    const { logger, endpoint } = this.#options;
     const address = socket.remoteAddress ?? '';
     socket.destroy();
-    const now = clock.now();
-    if (Math.abs(now - this.#loggedAt) < LOG_INTERVAL_MS) {
-      this.#suppressed++;
-      return;
-    }
-    this.#loggedAt = now;
-    const fields = { endpoint, address, reason, suppressed: this.#suppressed };
+    const suppressed = this.#spacing();
+    if (suppressed === undefined) return;
+    const fields = { endpoint, address, reason, suppressed };
     logger.warn(fields, 'Connection has no valid header of the PROXY protocol');
-    this.#suppressed = 0;
   }
 }

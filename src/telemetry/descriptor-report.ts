@@ -1,6 +1,7 @@
 import type { Clock, Logger } from '../component/component.ts';
 import type { HealthRegistry } from '../component/health.ts';
 import { DESCRIPTORS, type Descriptors, openDescriptors } from '../net/descriptors.ts';
+import { lineSpacing } from '../net/line-spacing.ts';
 import type { ServiceMetrics } from './metrics.ts';
 
 type Parts = {
@@ -53,17 +54,11 @@ function registerMetrics(metrics: ServiceMetrics, descriptors: Descriptors): voi
 }
 
 function shortageLog({ logger, clock }: Parts, { limit }: Descriptors): () => void {
-  let loggedAt = Number.NEGATIVE_INFINITY;
-  let suppressed = 0;
+  const spacing = lineSpacing(clock, INTERVAL_MS);
   return () => {
-    const now = clock.now();
-    if (Math.abs(now - loggedAt) < INTERVAL_MS) {
-      suppressed++;
-      return;
-    }
-    loggedAt = now;
+    const suppressed = spacing();
+    if (suppressed === undefined) return;
     const fields = { open: openDescriptors(), limit, suppressed, remedy: REMEDY };
     logger.warn(fields, 'Connections closed: few file descriptors are left');
-    suppressed = 0;
   };
 }
