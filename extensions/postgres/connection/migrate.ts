@@ -1,4 +1,5 @@
 import { NewerDataError } from '../../../src/model/errors.ts';
+import { isConflict } from './errors.ts';
 import type { Postgres } from './pool.ts';
 import type { PostgresClient } from './statement.ts';
 import { row, rows } from './statement.ts';
@@ -9,26 +10,52 @@ export type Migration = { readonly name: string; readonly sql: string };
 /** Key of an advisory lock that is used for migrations only. */
 const LOCK = 7_227_322_001;
 
+/** Transactions of a migration, of which each but the last was rolled back for a deadlock. */
+const ATTEMPTS = 5;
+
 /**
- * Brings the tables up to date in one transaction; of processes that start together one does it. Resolves with the
- * names of the migrations that were missing. Rejects with `NewerDataError`, and changes nothing, if the database has
- * a migration that this version does not know.
+ * Brings the tables up to date, each migration in a transaction: processes of the version before continue to run, and wait for the locks of
+ * one migration only. Processes that start together share the work. Resolves with the names of the migrations that this one made. Rejects
+ * with `NewerDataError`, and changes nothing, if the database has a migration that this version does not know.
  */
 export async function migrate(
   postgres: Postgres,
   migrations: readonly Migration[],
 ): Promise<readonly string[]> {
+  const applied: string[] = [];
+  for (;;) {
+    const name = await afterDeadlocks(() => applyNext(postgres, migrations));
+    if (name === undefined) return applied;
+    applied.push(name);
+  }
+}
+
+/** A process that runs may lock the tables in another order; the server then ends one of both transactions. */
+async function afterDeadlocks<T>(work: () => Promise<T>): Promise<T> {
+  for (let attempt = 1; ; attempt += 1) {
+    try {
+      return await work();
+    } catch (error) {
+      if (attempt === ATTEMPTS || !isConflict(error)) throw error;
+    }
+  }
+}
+
+/** Undefined if no migration is missing. */
+async function applyNext(
+  postgres: Postgres,
+  migrations: readonly Migration[],
+): Promise<string | undefined> {
   return postgres.transaction(async (client) => {
     await client.query('SELECT pg_advisory_xact_lock($1)', [LOCK]);
     await client.query(
       'CREATE TABLE IF NOT EXISTS schema_migrations (name text PRIMARY KEY, applied_at timestamptz NOT NULL DEFAULT now())',
     );
-    const missing = await missingOf(client, migrations);
-    for (const { name, sql } of missing) {
-      await client.query(sql);
-      await client.query('INSERT INTO schema_migrations (name) VALUES ($1)', [name]);
-    }
-    return missing.map(({ name }) => name);
+    const [next] = await missingOf(client, migrations);
+    if (next === undefined) return undefined;
+    await client.query(next.sql);
+    await client.query('INSERT INTO schema_migrations (name) VALUES ($1)', [next.name]);
+    return next.name;
   });
 }
 
