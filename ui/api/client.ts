@@ -1,6 +1,7 @@
 import { segmentOf } from '../../src/model/path-id.ts';
 import type { QueryValues } from './address.ts';
 import { withParameters } from './address.ts';
+import { noteDate } from './clock.ts';
 import { parseExact } from './exact-json.ts';
 
 /** A request of the pages that failed: an answer of the daemon, or no answer at all. */
@@ -104,6 +105,7 @@ async function request(
   // A form of another site cannot send this header.
   const headers = new Headers({ accept: 'application/json', 'x-tracectl-ui': '1' });
   if (body !== undefined) headers.set('content-type', 'application/json');
+  const sent = Date.now();
   let answer: Response;
   try {
     answer = await fetch(apiPath(path, query), {
@@ -118,6 +120,7 @@ async function request(
     if (signal?.aborted === true) throw error;
     throw new ApiFailure(0, { code: 'no_answer', message: 'The daemon does not answer.' });
   }
+  noteDate(answer.headers.get('date'), { sent, received: Date.now() });
   if (answer.ok) return answer;
   const failure = await failureOf(answer);
   if (answer.status === 401) for (const call of signedOutListeners) call();

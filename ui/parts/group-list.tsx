@@ -1,5 +1,6 @@
 import type { ComponentChildren, JSX } from 'preact';
 import type { QueryValues } from '../api/address.ts';
+import { daemonNow } from '../api/clock.ts';
 import { usePages } from '../state/pages.ts';
 import { project } from '../state/projects.ts';
 import { isReversed, rangeKey, rangeOf } from '../state/range.ts';
@@ -37,9 +38,9 @@ export function GroupList<P extends GroupPage, R extends Row>(props: Props<P, R>
   const { title, load, rowsOf, columns, empty } = props;
   const id = project.value?.id ?? '';
   const text = query.value.get('q') ?? '';
-  const range = rangeOf(query.value, Date.now());
+  const range = rangeOf(query.value, daemonNow());
   const { from, to } = range;
-  const hasRange = !isReversed(range, Date.now());
+  const hasRange = !isReversed(range, daemonNow());
   const isValid = mistakeOf(text) === undefined && hasRange;
   const key = JSON.stringify([title, id, text, rangeKey(range)]);
   const list = usePages(

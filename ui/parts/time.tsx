@@ -1,19 +1,22 @@
 import { signal } from '@preact/signals';
 import type { JSX } from 'preact';
+import { daemonNow } from '../api/clock.ts';
 import { exact, relative } from './format.ts';
 
 const REFRESH_MS = 10_000;
-const now = signal(Date.now());
+const refreshes = signal(0);
 setInterval(() => {
-  now.value = Date.now();
+  refreshes.value += 1;
 }, REFRESH_MS);
 
 /** A time relative to now; the exact one shows on hover. */
 export function Time({ at }: { readonly at: string | null | undefined }): JSX.Element {
+  // A component that reads a signal renders again when it changes.
+  void refreshes.value;
   if (at === null || at === undefined) return <span class="muted">–</span>;
   return (
     <time dateTime={at} title={exact(at)}>
-      {relative(at, Math.max(now.value, Date.now()))}
+      {relative(at, daemonNow())}
     </time>
   );
 }

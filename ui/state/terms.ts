@@ -4,6 +4,7 @@ import { parseQuery } from '../../src/query/parse.ts';
 import { printQuery } from '../../src/query/print.ts';
 import type { Query, QueryTerm } from '../../src/query/query.ts';
 import { QueryError } from '../../src/query/query.ts';
+import { daemonNow } from '../api/clock.ts';
 
 /** A field as a query writes it: `model`, `custom.team`. */
 type Field = { readonly field: FieldName; readonly key: string | null };
@@ -73,7 +74,7 @@ function parsed(text: string): Query | undefined {
 }
 
 function parse(text: string): Query {
-  return parseQuery(text, { ms: Date.now(), ns: 0 });
+  return parseQuery(text, { ms: daemonNow(), ns: 0 });
 }
 
 function termOn(query: Query | undefined, name: string) {

@@ -14,6 +14,17 @@ const FRAMES = `(async () => {
   for (let frame = 0; frame < 20; frame += 1) await new Promise(requestAnimationFrame);
 })()`;
 
+/** A browser whose clock is off by so many milliseconds. */
+const CLOCK = (ms: number): string => `
+  globalThis.Date = class extends Date {
+    static now() {
+      return super.now() + ${ms};
+    }
+    constructor(...parts) {
+      super(...(parts.length === 0 ? [new.target.now()] : parts));
+    }
+  };`;
+
 t.test('lists the traces of the range, newest first', async (t) => {
   await ui.open('/traces');
   await rows().nth(2).waitFor();
@@ -23,6 +34,20 @@ t.test('lists the traces of the range, newest first', async (t) => {
   await page.getByText('· 1 failed').waitFor();
   await ui.check(t, 'the list');
   await onPhone(page, () => ui.check(t, 'the list on a phone'));
+});
+
+t.test('takes ranges and ages from the clock of the daemon', async (t) => {
+  for (const hours of [72, -72]) {
+    // A tab of its own: the others keep their clock.
+    const other = await ui.context.newPage();
+    await other.addInitScript(CLOCK(hours * HOUR));
+    await other.goto(`${ui.daemon.adminBase}/traces?range=24h`);
+    const row = other.getByRole('row').filter({ hasText: 'alpha' });
+    await row.getByText('1 h ago').waitFor();
+    t.equal(await other.getByRole('row').count(), 4, `the range of a clock that is ${hours} h off`);
+    await other.getByRole('figure').getByText('3 traces').waitFor();
+    await other.close();
+  }
 });
 
 t.test('searches with suggestions, and keeps the query in the address', async (t) => {

@@ -1,6 +1,7 @@
 import './view.css';
 import type { JSX } from 'preact';
 import type { QueryValues } from '../../api/address.ts';
+import { daemonNow } from '../../api/clock.ts';
 import { readStats } from '../../api/reading.ts';
 import type { Stats } from '../../api/types.ts';
 import { Chart } from '../../parts/chart.tsx';
@@ -29,14 +30,14 @@ import { Groups } from './groups.tsx';
 export function View(): JSX.Element {
   const id = project.value?.id ?? '';
   const text = query.value.get('q') ?? '';
-  const range = rangeOf(query.value, Date.now());
-  const hasRange = !isReversed(range, Date.now());
+  const range = rangeOf(query.value, daemonNow());
+  const hasRange = !isReversed(range, daemonNow());
   const isValid = mistakeOf(text) === undefined && hasRange;
   const key = [id, text, rangeKey(range)].join(' ');
   const { data, failure, isLoading, reload } = useResource(
     isValid ? key : undefined,
     async (signal) => {
-      const span = barsOf(range, Date.now());
+      const span = barsOf(range, daemonNow());
       const { from, to } = countedIn(range, span);
       const asked = { from, to, step: span.step, q: text };
       return { span, asked, stats: await readStats(id, asked, signal) };

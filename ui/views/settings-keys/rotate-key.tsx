@@ -1,6 +1,7 @@
 import type { ComponentChildren, JSX } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { ApiFailure, at, send } from '../../api/client.ts';
+import { daemonNow } from '../../api/clock.ts';
 import type { CreatedKey, Key } from '../../api/types.ts';
 import { Dialog } from '../../parts/dialog.tsx';
 import { keyName } from '../../parts/key-name.ts';
@@ -130,7 +131,7 @@ type Chosen = { readonly id: string; readonly usedBefore: string | null };
 
 /** A use from long ago confirms no deployment: the client may send with the old key since then. */
 function chosenOf(key: Key): Chosen {
-  const isIdle = stateOf(key, Date.now()) === 'idle';
+  const isIdle = stateOf(key, daemonNow()) === 'idle';
   return { id: key.id, usedBefore: isIdle ? key.last_used_at : null };
 }
 

@@ -1,6 +1,7 @@
 import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
 import { at, get, send } from '../../api/client.ts';
+import { daemonNow } from '../../api/clock.ts';
 import type { Key, Keys, Project } from '../../api/types.ts';
 import { Confirm } from '../../parts/confirm.tsx';
 import { Empty } from '../../parts/empty.tsx';
@@ -169,7 +170,7 @@ function KeyName({ of: key }: { readonly of: Key }): JSX.Element {
 const BADGES = { 'in use': 'good', idle: '', 'never used': 'warn', revoked: 'bad' } as const;
 
 function State({ of: key }: { readonly of: Key }): JSX.Element {
-  const state = stateOf(key, Date.now());
+  const state = stateOf(key, daemonNow());
   return <span class={`badge ${BADGES[state]}`}>{state}</span>;
 }
 
@@ -191,13 +192,13 @@ function RevokeKey({ of: key, onRevoked, onClose }: RevokeProps): JSX.Element {
         Requests with <strong class="user-text">{keyName(key)}</strong> (<code>{key.prefix}…</code>)
         get 401 without delay. This cannot be undone.
       </p>
-      <p class={stateOf(key, Date.now()) === 'in use' ? 'warn' : 'muted'}>
+      <p class={stateOf(key, daemonNow()) === 'in use' ? 'warn' : 'muted'}>
         {key.last_used_at === null ? (
           'The key was never used.'
         ) : (
           <>
             It was last used <Time at={key.last_used_at} />.
-            {stateOf(key, Date.now()) === 'in use' &&
+            {stateOf(key, daemonNow()) === 'in use' &&
               ' A client still sends with it: rotate the key instead.'}
           </>
         )}

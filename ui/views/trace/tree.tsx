@@ -1,5 +1,6 @@
 import type { JSX } from 'preact';
 import { useId, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
+import { daemonNow } from '../../api/clock.ts';
 import type { Trace } from '../../api/types.ts';
 import { duration } from '../../parts/format.ts';
 import { VirtualList } from '../../parts/virtual-list.tsx';
@@ -31,7 +32,7 @@ export function Tree(props: Props): JSX.Element {
   const state = useTree(props);
   const { visible, active, collapsed, filter, list } = state;
   const critical = useMemo(() => criticalPath(layout), [layout]);
-  const scale = useMemo(() => timeScaleOf(trace, layout, Date.now()), [trace, layout]);
+  const scale = useMemo(() => timeScaleOf(trace, layout, daemonNow()), [trace, layout]);
   const activeIndex = visible.indexOf[active] ?? -1;
   return (
     <section class={isNarrow ? 'tree is-narrow' : 'tree'} aria-label="Observations">

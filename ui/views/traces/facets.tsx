@@ -1,5 +1,6 @@
 import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
+import { daemonNow } from '../../api/clock.ts';
 import { readFacet } from '../../api/reading.ts';
 import { count } from '../../parts/format.ts';
 import { nameText } from '../../parts/text-pieces.ts';
@@ -107,7 +108,7 @@ function Facet(props: FacetProps): JSX.Element {
         </button>
       )}
       {data?.partial === true && <p class="muted">Counts of the newest traces only</p>}
-      {data !== undefined && isMuchLonger(data, range, Date.now()) && (
+      {data !== undefined && isMuchLonger(data, range, daemonNow()) && (
         <p class="muted">
           Counts since {shortTime(data.from)}
           {range.to !== undefined && ` until ${shortTime(data.to)}`} UTC

@@ -1,5 +1,6 @@
 import type { JSX } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
+import { daemonNow } from '../../api/clock.ts';
 import { readStats } from '../../api/reading.ts';
 import type { Stats } from '../../api/types.ts';
 import { grouped } from '../../parts/format.ts';
@@ -28,7 +29,7 @@ export function Histogram({ project, query, range, every, onSelect }: Props): JS
   const { data, failure, isStale, reload } = useResource(
     [project, query, rangeKey(range)].join(' '),
     async (signal) => {
-      const span = barsOf(range, Date.now());
+      const span = barsOf(range, daemonNow());
       const { from, to } = countedIn(range, span);
       const asked = { q: query, from, to, step: span.step, group_by: 'status', metric: 'traces' };
       return { span, stats: await readStats(project, asked, signal) };

@@ -1,5 +1,6 @@
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import type { ApiFailure } from '../../api/client.ts';
+import { daemonNow } from '../../api/clock.ts';
 import { readTraces } from '../../api/reading.ts';
 import { followTraces } from '../../api/trace-stream.ts';
 import type { Trace } from '../../api/types.ts';
@@ -35,7 +36,7 @@ const PAGE = 50;
  */
 export function useTraces(asked: Asked, isLive: boolean): TraceList {
   const { project, query, range, sort, order } = asked;
-  const isValid = mistakeOf(query) === undefined && !isReversed(range, Date.now());
+  const isValid = mistakeOf(query) === undefined && !isReversed(range, daemonNow());
   const key = isValid ? keyOf(asked) : undefined;
   const { pages, ...list } = usePages(
     key,

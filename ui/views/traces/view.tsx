@@ -2,6 +2,7 @@ import './view.css';
 import type { JSX } from 'preact';
 import { useMemo } from 'preact/hooks';
 import { apiPath, at } from '../../api/client.ts';
+import { daemonNow } from '../../api/clock.ts';
 import { Empty } from '../../parts/empty.tsx';
 import { Failure } from '../../parts/failure.tsx';
 import { Link } from '../../parts/link.tsx';
@@ -37,7 +38,7 @@ export function View(): JSX.Element {
   const id = project.value?.id ?? '';
   const parameters = query.value;
   const text = parameters.get('q') ?? '';
-  const range = rangeOf(parameters, Date.now());
+  const range = rangeOf(parameters, daemonNow());
   const sort = parameters.get('sort') ?? 'start';
   const order = parameters.get('order') ?? 'desc';
   const isNewestFirst = sort === 'start' && order === 'desc';
@@ -47,7 +48,7 @@ export function View(): JSX.Element {
   const columns = useMemo(() => columnsOf(columnIds, isNarrow), [columnIds, isNarrow]);
   const list = useTraces({ project: id, query: text, range, sort, order }, isLive);
   const every = isLive ? COUNTS_MS : undefined;
-  const hasRange = !isReversed(range, Date.now());
+  const hasRange = !isReversed(range, daemonNow());
   const isValid = mistakeOf(text) === undefined && hasRange;
   const hasRows = (list.traces?.length ?? 0) > 0 || list.hasMore;
   const search = (q: string): void => setQuery({ q });
