@@ -46,6 +46,9 @@ export type Prepared = {
   readonly logs?: LogCounts;
 };
 
+/** Bounds below those of a thread. Beyond them, preparation throws a `Refusal` that a thread may not throw. */
+export type Bounds = { readonly maxBytes?: number; readonly maxMergedFields?: number };
+
 /**
  * Received bytes → inflated, once and within `maxBytes` bytes → (wrapped or converted) → scanned. Pure and synchronous: it runs
  * on the event loop for small bodies and in a thread for large ones. Throws a `Refusal`: `body_too_large`, or that
@@ -54,7 +57,7 @@ export type Prepared = {
 export function prepare(
   body: Buffer,
   wanted: Preparation,
-  maxBytes: number = wanted.maxBytes ?? MAX_BODY_BYTES,
+  { maxBytes = wanted.maxBytes ?? MAX_BODY_BYTES, maxMergedFields }: Bounds = {},
 ): Prepared {
   const { format, encoding, maxItems, maxDepth } = wanted;
   const inflated = inflate(body, encoding, maxBytes);
@@ -70,7 +73,11 @@ export function prepare(
     const assembled = assembleRuns(inflated, boundary, limits, attachments);
     return { ...assembled, encoding: 'identity' };
   }
-  const limits = maxDepth === undefined ? { maxItems } : { maxItems, maxDepth };
+  const limits = {
+    maxItems,
+    ...(maxDepth === undefined ? {} : { maxDepth }),
+    ...(maxMergedFields === undefined ? {} : { maxMergedFields }),
+  };
   if (wanted.logs === true) {
     const type = format === 'otlp_json' ? 'otlp_json' : 'otlp_proto';
     return { ...convertLogs(type, inflated, limits), encoding: 'identity' };

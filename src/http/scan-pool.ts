@@ -4,6 +4,7 @@ import { Refusal, RetryableError } from '../model/errors.ts';
 import { SMALL_BODY_BYTES } from '../model/formats.ts';
 import { inflatedSizeHint } from '../model/inflate.ts';
 import type { Payload, PayloadField } from '../model/observation.ts';
+import { TooManyFields } from '../model/otlp/merge-repeated.ts';
 import type { OtlpEncoding } from '../model/otlp/request-part.ts';
 import type { Thread } from '../thread/thread.ts';
 import { asBuffer, createThread, threadFile } from '../thread/thread.ts';
@@ -54,6 +55,9 @@ type SpansWanted = Pick<SpansRequest, 'type' | 'positions' | 'encoding'>;
 /** Log records are decoded, not only scanned: 512 KiB of attributes with names of their own take a quarter of a second. */
 const SMALL_LOGS_BYTES = SMALL_BODY_BYTES / 8;
 
+/** To merge as many fields takes two milliseconds. Encoders repeat no messages, so that usual requests have none to merge. */
+const SMALL_MERGED_FIELDS = 16_384;
+
 /** `readCacheBytes`: inflated bytes of batches that the reading thread keeps. */
 export function createScanner(readCacheBytes = 0): Scanner {
   const file = threadFile(import.meta.url, 'scan-worker');
@@ -87,13 +91,15 @@ export function createScanner(readCacheBytes = 0): Scanner {
       if (inflatedSizeHint(body, wanted.encoding) > smallBytes) {
         return inThread(body, wanted, projectId);
       }
-      if (wanted.encoding === 'identity') return prepare(body, wanted);
+      const isInflated = wanted.encoding === 'identity';
+      const maxMergedFields = SMALL_MERGED_FIELDS;
       try {
-        return prepare(body, wanted, smallBytes);
+        return prepare(body, wanted, {
+          maxMergedFields,
+          ...(isInflated ? {} : { maxBytes: smallBytes }),
+        });
       } catch (error) {
-        // The declared size is too small: several gzip members, no size at all, or a false one.
-        if (error instanceof Refusal && error.code === 'body_too_large')
-          return inThread(body, wanted, projectId);
+        if (isForThread(error, isInflated)) return inThread(body, wanted, projectId);
         throw error;
       }
     },
@@ -120,6 +126,13 @@ export function createScanner(readCacheBytes = 0): Scanner {
       await Promise.all([writing.close(), reading.close()]);
     },
   };
+}
+
+/** Whether a body that looked small takes longer than the event loop may wait. */
+function isForThread(error: unknown, isInflated: boolean): boolean {
+  if (error instanceof TooManyFields) return true;
+  // The declared size is too small: several gzip members, no size at all, or a false one.
+  return !isInflated && error instanceof Refusal && error.code === 'body_too_large';
 }
 
 async function ask(

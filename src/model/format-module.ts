@@ -13,6 +13,8 @@ export type ScanLimits = {
   readonly maxItems: number;
   /** Nested JSON containers, the root included; one more is refused as `invalid_json`. Default: 512. */
   readonly maxDepth?: number;
+  /** Fields of a request of OTLP whose repeated messages merge; one more throws `TooManyFields`. Default: `MAX_MERGED_FIELDS`. */
+  readonly maxMergedFields?: number;
 };
 
 /** Narrow facts of an item; each is decoded when it is read. A fact that the item does not state is null. */

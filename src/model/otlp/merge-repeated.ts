@@ -37,28 +37,39 @@ function requestOf(item: Shape): Shape {
 
 const REQUESTS = { spans: requestOf(SPAN), logRecords: requestOf(LOG_RECORD) };
 
-type Range = { readonly start: number; readonly end: number };
-
 /**
- * The most fields of a request that is merged. A field may have two bytes, and takes more than forty in memory: a body of 25 MiB would
- * take a gigabyte. A request of ten thousand spans with twenty attributes has less than a million.
+ * The most fields of a request that is merged. A field may have two bytes, so that those of a body of 25 MiB would take the scan thread
+ * seconds. A request of ten thousand spans with twenty attributes has less than a million.
  */
 export const MAX_MERGED_FIELDS = 2_000_000;
+
+/** A request has more fields than may be merged. */
+export class TooManyFields extends Refusal {
+  constructor(maxFields: number) {
+    super(
+      'invalid_request',
+      `The body repeats messages that protobuf merges, and has more than ${maxFields} fields.`,
+    );
+  }
+}
 
 /**
  * The scanned request with each message once that its message has once. Encoders do not repeat them, but messages that are joined
  * byte by byte do, and protobuf defines that such messages merge: repeated fields append, of others the last one counts. Of a oneof, the
- * last member counts, and merges with those of its kind right before it. Throws a `Refusal` if there are too many fields: unmerged, the
+ * last member counts, and merges with those of its kind right before it. Throws `TooManyFields` rather than leave it unmerged: such a
  * request would hold texts that no processor sees.
  *
- * In linear time: one walk measures the messages, the next one writes them.
+ * In linear time: one walk measures the messages, the next one writes them. The result is at most as long as the request.
  */
-export function mergeRepeated(bytes: Buffer, items: keyof typeof REQUESTS): Buffer {
-  const whole = [{ start: 0, end: bytes.length }];
-  const measuring = new Measuring();
-  walk(bytes, REQUESTS[items], whole, measuring);
+export function mergeRepeated(
+  bytes: Buffer,
+  items: keyof typeof REQUESTS,
+  maxFields: number,
+): Buffer {
+  const measuring = new Measuring(maxFields);
+  new Walk(bytes, measuring).message(REQUESTS[items], new Parts(0, bytes.length));
   const writing = new Writing(bytes, measuring.lengths, measuring.length);
-  walk(bytes, REQUESTS[items], whole, writing);
+  new Walk(bytes, writing).message(REQUESTS[items], new Parts(0, bytes.length));
   return writing.target;
 }
 
@@ -71,42 +82,30 @@ type Sink = {
   close(): void;
 };
 
-/** `parts` are the contents of one message, in their order. */
-function walk(bytes: Buffer, shape: Shape, parts: readonly Range[], sink: Sink): void {
-  if (shape.isValue === true) {
-    walkValue(bytes, parts, sink);
-    return;
-  }
-  const singles: Range[] = [];
-  for (const { start, end } of parts) {
-    const reader = new WireReader(bytes, start, end);
-    for (let from = start; from < end; from = reader.start) {
-      sink.read();
-      const tag = reader.nextTag();
-      const nested = shape.repeated.get(tag);
-      const isSingle = tag === shape.single?.tag;
-      const content = nested !== undefined || isSingle ? rangeOf(reader.message()) : undefined;
-      if (content === undefined) {
-        reader.skip();
-        sink.copy(from, reader.start);
-      } else if (nested === undefined) singles.push(content);
-      else walkNested(bytes, tag, nested, [content], sink);
-    }
-  }
-  if (shape.single === undefined || singles.length === 0) return;
-  walkNested(bytes, shape.single.tag, shape.single.shape, singles, sink);
-}
+/** The contents of one message, in their order. Numbers, because a message may be repeated as often as a request has fields. */
+class Parts {
+  /** The start of each content, followed by its end. */
+  readonly #edges: number[];
 
-function walkNested(
-  bytes: Buffer,
-  tag: number,
-  shape: Shape,
-  parts: readonly Range[],
-  sink: Sink,
-): void {
-  sink.open(tag);
-  walk(bytes, shape, parts, sink);
-  sink.close();
+  constructor(start: number, end: number) {
+    this.#edges = [start, end];
+  }
+
+  get count(): number {
+    return this.#edges.length / 2;
+  }
+
+  start(part: number): number {
+    return this.#edges[part * 2] ?? 0;
+  }
+
+  end(part: number): number {
+    return this.#edges[part * 2 + 1] ?? 0;
+  }
+
+  add(start: number, end: number): void {
+    this.#edges.push(start, end);
+  }
 }
 
 const VALUES: ReadonlyMap<number, Shape | undefined> = new Map([
@@ -115,34 +114,82 @@ const VALUES: ReadonlyMap<number, Shape | undefined> = new Map([
   [50, KVLIST],
 ]);
 
-/** Writes the last member of the oneof. Fields without a meaning stay. */
-function walkValue(bytes: Buffer, parts: readonly Range[], sink: Sink): void {
-  let member = 0;
-  let ranges: Range[] = [];
-  for (const { start, end } of parts) {
-    const reader = new WireReader(bytes, start, end);
-    for (let from = start; from < end; from = reader.start) {
-      sink.read();
-      const tag = reader.nextTag();
-      const shape = VALUES.get(tag);
-      if (shape !== undefined) {
-        if (tag !== member) ranges = [];
-        ranges.push(rangeOf(reader.message()));
-      } else {
-        reader.skip();
-        if (VALUES.has(tag)) ranges = [{ start: from, end: reader.start }];
-        else sink.copy(from, reader.start);
+/** Visits the fields of a request with one reader: a reader for each message would be most of the work. */
+class Walk {
+  readonly #reader: WireReader;
+  readonly #sink: Sink;
+
+  constructor(bytes: Buffer, sink: Sink) {
+    this.#reader = new WireReader(bytes, 0, bytes.length);
+    this.#sink = sink;
+  }
+
+  /** The reader is anywhere afterwards. */
+  message(shape: Shape, parts: Parts): void {
+    if (shape.isValue === true) this.#value(parts);
+    else this.#fields(shape, parts);
+  }
+
+  #fields({ repeated, single }: Shape, parts: Parts): void {
+    const reader = this.#reader;
+    let singles: Parts | undefined;
+    for (let part = 0; part < parts.count; part++) {
+      const end = parts.end(part);
+      reader.moveTo(parts.start(part));
+      for (let from = reader.start; from < end; from = reader.start) {
+        this.#sink.read();
+        const tag = reader.nextTag();
+        const nested = repeated.get(tag);
+        if (nested === undefined && tag !== single?.tag) {
+          reader.skip();
+          this.#sink.copy(from, reader.start);
+          continue;
+        }
+        const start = reader.skipMessage();
+        const next = reader.start;
+        if (nested !== undefined) {
+          this.#nested(tag, nested, new Parts(start, next));
+          reader.moveTo(next);
+        } else if (singles === undefined) singles = new Parts(start, next);
+        else singles.add(start, next);
       }
-      if (VALUES.has(tag)) member = tag;
+    }
+    if (single !== undefined && singles !== undefined) {
+      this.#nested(single.tag, single.shape, singles);
     }
   }
-  const shape = VALUES.get(member);
-  if (shape !== undefined) walkNested(bytes, member, shape, ranges, sink);
-  else for (const { start, end } of ranges) sink.copy(start, end);
-}
 
-function rangeOf({ start, end }: WireReader): Range {
-  return { start, end };
+  #nested(tag: number, shape: Shape, parts: Parts): void {
+    this.#sink.open(tag);
+    this.message(shape, parts);
+    this.#sink.close();
+  }
+
+  /** Writes the last member of the oneof. Fields without a meaning stay. */
+  #value(parts: Parts): void {
+    const reader = this.#reader;
+    let member = 0;
+    let members: Parts | undefined;
+    for (let part = 0; part < parts.count; part++) {
+      const end = parts.end(part);
+      reader.moveTo(parts.start(part));
+      for (let from = reader.start; from < end; from = reader.start) {
+        this.#sink.read();
+        const tag = reader.nextTag();
+        const isList = VALUES.get(tag) !== undefined;
+        const start = isList ? reader.skipMessage() : from;
+        if (!isList) reader.skip();
+        if (!VALUES.has(tag)) this.#sink.copy(from, reader.start);
+        else if (isList && tag === member) members?.add(start, reader.start);
+        else members = new Parts(start, reader.start);
+        if (VALUES.has(tag)) member = tag;
+      }
+    }
+    if (members === undefined) return;
+    const list = VALUES.get(member);
+    if (list !== undefined) this.#nested(member, list, members);
+    else this.#sink.copy(members.start(0), members.end(0));
+  }
 }
 
 type Opened = { readonly place: number; readonly tag: number; readonly before: number };
@@ -152,14 +199,15 @@ class Measuring implements Sink {
   readonly lengths: number[] = [];
   length = 0;
   #fields = 0;
+  readonly #maxFields: number;
   readonly #open: Opened[] = [];
 
+  constructor(maxFields: number) {
+    this.#maxFields = maxFields;
+  }
+
   read(): void {
-    if (++this.#fields <= MAX_MERGED_FIELDS) return;
-    throw new Refusal(
-      'invalid_request',
-      `The body repeats messages that protobuf merges, and has more than ${MAX_MERGED_FIELDS} fields.`,
-    );
+    if (++this.#fields > this.#maxFields) throw new TooManyFields(this.#maxFields);
   }
 
   copy(start: number, end: number): void {

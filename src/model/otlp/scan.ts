@@ -3,7 +3,7 @@ import { Refusal } from '../errors.ts';
 import type { ScanLimits } from '../format-module.ts';
 import { mayHoldCustomFields } from './custom-fields.ts';
 import { FREE_FIELDS, OTLP_STRIDE, OtlpField, OtlpFlag, WEIGHT_OF_KEY } from './fields.ts';
-import { mergeRepeated } from './merge-repeated.ts';
+import { MAX_MERGED_FIELDS, mergeRepeated } from './merge-repeated.ts';
 import { Recorder } from './recorder.ts';
 import { MAX_GROUP_DEPTH, MAX_VALUE_DEPTH, MAX_VARINT_BYTES } from './wire.ts';
 
@@ -18,18 +18,21 @@ import { MAX_GROUP_DEPTH, MAX_VALUE_DEPTH, MAX_VARINT_BYTES } from './wire.ts';
  * Unknown fields are skipped, as are known fields with a wrong wire type. The last value of a repeated singular
  * field counts. Repeated singular messages merge; the bytes of the index are the merged request then.
  */
-export function scanProto(bytes: Buffer, { maxItems }: ScanLimits): OtlpIndex {
+export function scanProto(bytes: Buffer, limits: ScanLimits): OtlpIndex {
+  const { maxItems } = limits;
   const scanned = (of: Buffer): OtlpIndex => scanRequest(of, new Recorder(maxItems), scanSpan);
-  return mergedIfRepeated(bytes, 'spans', scanned);
+  return mergedIfRepeated(bytes, 'spans', limits, scanned);
 }
 
 function mergedIfRepeated(
   bytes: Buffer,
   items: 'spans' | 'logRecords',
+  { maxMergedFields = MAX_MERGED_FIELDS }: ScanLimits,
   scanned: (of: Buffer) => OtlpIndex,
 ): OtlpIndex {
   const index = scanned(bytes);
-  return hasRepeatedMessages ? withWeights(index, scanned(mergeRepeated(bytes, items))) : index;
+  if (!hasRepeatedMessages) return index;
+  return withWeights(index, scanned(mergeRepeated(bytes, items, maxMergedFields)));
 }
 
 /** The index of the merged request. An item weighs what was sent, also the fields that merged. */
@@ -45,10 +48,11 @@ function withWeights({ spans, count }: OtlpIndex, merged: OtlpIndex): OtlpIndex 
  * The same for an ExportLogsServiceRequest, whose messages have the same fields down to the records. The index has log records in
  * place of spans: their ranges and ids.
  */
-export function scanProtoLogs(bytes: Buffer, { maxItems }: ScanLimits): OtlpIndex {
+export function scanProtoLogs(bytes: Buffer, limits: ScanLimits): OtlpIndex {
+  const { maxItems } = limits;
   const scanned = (of: Buffer): OtlpIndex =>
     scanRequest(of, new Recorder(maxItems, 'log records'), scanLogRecord);
-  return mergedIfRepeated(bytes, 'logRecords', scanned);
+  return mergedIfRepeated(bytes, 'logRecords', limits, scanned);
 }
 
 /** Without a recorder, the item is only checked. */

@@ -157,6 +157,15 @@ export class WireReader {
     return start;
   }
 
+  /** As `message`, without a reader of its own: returns where the content starts. It ends where the next field starts. */
+  skipMessage(): number {
+    return this.#skipBytes();
+  }
+
+  moveTo(position: number): void {
+    this.#p = position;
+  }
+
   /** The current position, at first the start of the message. */
   get start(): number {
     return this.#p;

@@ -68,6 +68,28 @@ t.test('converts log records of more than 64 KiB in the thread', async (t) => {
   t.equal(await isInThread(SMALL_BODY_BYTES, false), false);
 });
 
+t.test('merges more than 16,384 fields of a small body in the thread', async (t) => {
+  const scanner = createScanner();
+  t.teardown(() => scanner.close());
+  const resource = lengthDelimited(10, Buffer.alloc(0));
+  const wanted = { ...WANTED, format: 'otlp_proto' } as const;
+  for (const [encoding, encoded] of [
+    ['identity', (body: Buffer) => body],
+    ['gzip', (body: Buffer) => gzipSync(body)],
+  ] as const) {
+    const isInThread = async (repeated: number) => {
+      const resources = Buffer.concat(Array(repeated).fill(resource));
+      const body = encoded(lengthDelimited(10, resources));
+      const prepared = scanner.prepare(body, { ...wanted, encoding }, 'project');
+      t.same((await prepared).body, lengthDelimited(10, resource));
+      return prepared instanceof Promise;
+    };
+    // The field around them counts, too.
+    t.equal(await isInThread(16_383), false);
+    t.equal(await isInThread(16_384), true);
+  }
+});
+
 t.test(
   'keeps the merged form of a request with repeated messages, and nothing beside it',
   async (t) => {
