@@ -511,17 +511,17 @@ function prepareWithin(
   // One of the body's copies is the inflated one.
   const reserved = Math.max(body.length, expected);
   const waiting = reserved > body.length ? reservation.obtain(reserved - body.length) : undefined;
+  // A thread takes the bytes over.
+  const sentBytes = body.length;
+  const grow = (prepared: Prepared): Prepared => {
+    // A merged or converted body is longer than the compressed one that it replaces; the queue has a copy.
+    const longer = Math.max(0, prepared.body.length - sentBytes);
+    const more = prepared.index.bytes.length + longer - reserved;
+    if (more > 0) reservation.grow(more);
+    return prepared;
+  };
   const preparing = waiting === undefined ? scan() : waiting.then(scan);
-  return preparing instanceof Promise
-    ? preparing.then((prepared) => growTo(prepared, reserved, reservation))
-    : growTo(preparing, reserved, reservation);
-}
-
-/** Reserves the inflated bytes beyond those that are `reserved`. */
-function growTo(prepared: Prepared, reserved: number, reservation: ByteReservation): Prepared {
-  const more = prepared.index.bytes.length - reserved;
-  if (more > 0) reservation.grow(more);
-  return prepared;
+  return preparing instanceof Promise ? preparing.then(grow) : grow(preparing);
 }
 
 function storable(reply: Answer): StoredAnswer {

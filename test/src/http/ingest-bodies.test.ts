@@ -5,6 +5,7 @@ import { COPIES, FIRST_BYTES } from '../../../src/http/body.ts';
 import { rawOf } from '../../../src/model/batch.ts';
 import { Refusal } from '../../../src/model/errors.ts';
 import { indexOf, knownIndexOf } from '../../../src/model/formats.ts';
+import { lengthDelimited } from '../../../src/model/otlp/wire.ts';
 import { nativeEvent } from '../../helper/batches.ts';
 import { fakeClock } from '../../helper/clock.ts';
 import { acceptInto } from '../../helper/sink.ts';
@@ -96,6 +97,28 @@ t.test('frees the inflated form once the request is answered', async (t) => {
   const batch = lastOf(sink);
   t.ok(batch.body.equals(body));
   t.equal(indexOf(batch).count, 3, 'a later reader inflates it again');
+});
+
+t.test('reserves the merged form of a compressed body, and its copy in the queue', async (t) => {
+  const { url, sink, held } = await served(t, {
+    protocol: { checkHead: () => ({ format: 'otlp_proto', encoding: 'gzip' }) },
+  });
+  const reserved: number[] = [];
+  sink.behave(() => void reserved.push(held().bytes));
+  const name = lengthDelimited(42, Buffer.alloc(MIB, 'x'));
+  const resource = lengthDelimited(10, Buffer.alloc(0));
+  const spans = lengthDelimited(18, lengthDelimited(18, name));
+  for (const [resources, forms] of [
+    [[resource], 1],
+    [[resource, resource], 2],
+  ] as const) {
+    const body = gzipSync(lengthDelimited(10, Buffer.concat([...resources, spans])));
+    t.equal((await post(url, body, { 'content-encoding': 'gzip' })).status, 202);
+    const copies = lastOf(sink).body.length === body.length ? 0 : 1;
+    t.equal(copies, forms - 1, 'the merged form is kept');
+    t.ok((reserved.pop() ?? 0) >= forms * MIB, `${forms} MiB are reserved`);
+  }
+  t.strictSame(held(), NOTHING_HELD);
 });
 
 t.test('scans large bodies in a thread', async (t) => {

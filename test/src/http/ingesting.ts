@@ -4,6 +4,7 @@ import { systemClock } from '../../../src/component/clock.ts';
 import type { Clock, Labels, Pipeline } from '../../../src/component/component.ts';
 import type { BodyRate } from '../../../src/http/body-pace.ts';
 import { faultLog } from '../../../src/http/fault-log.ts';
+import type { Protocol } from '../../../src/http/ingest.ts';
 import { ingest } from '../../../src/http/ingest.ts';
 import type { Listener } from '../../../src/http/listener.ts';
 import { nativeProtocol } from '../../../src/http/native-protocol.ts';
@@ -46,6 +47,7 @@ export async function served(
     repeats?: Repeats | undefined;
     readTimeout?: number;
     bodyRate?: BodyRate;
+    protocol?: Partial<Protocol>;
   } = {},
 ): Promise<Served> {
   const sink = createSink();
@@ -66,7 +68,7 @@ export async function served(
     },
     ...more.pipeline?.(sink),
   });
-  const protocol = nativeProtocol('native');
+  const protocol = { ...nativeProtocol('native'), ...more.protocol };
   const refusals: string[] = [];
   const ingestion = {
     pipeline,
