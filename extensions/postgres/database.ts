@@ -16,7 +16,7 @@ import type { UsageTimes } from './tenancy/usage.ts';
  * have the time-out of deliveries, `transactionWithDeadline` has that of accepting.
  */
 export type StoreDatabase = PostgresClient &
-  Pick<Postgres, 'transaction' | 'transactionWithDeadline'> & {
+  Pick<Postgres, 'transaction' | 'transactionWithDeadline' | 'queryIf' | 'onTakeover'> & {
     /** For merged observations. */
     readonly prices: StorePrices;
     readonly terms: Pick<TermMetrics, 'leftOut'>;
@@ -53,10 +53,11 @@ export function storeDatabase(
   terms: Pick<TermMetrics, 'leftOut'> = { leftOut() {} },
   changes: WrittenChanges = { isWatched: () => false, publish() {} },
 ): StoreDatabase {
-  const { query, transaction } = write;
+  const { query, transaction, queryIf, onTakeover } = write;
   const { transactionWithDeadline } = accept;
   return {
-    ...{ query, transaction, transactionWithDeadline, accepting: accept, lockForAccept },
+    ...{ query, transaction, queryIf, onTakeover, transactionWithDeadline },
+    ...{ accepting: accept, lockForAccept },
     prices: { pricing: undefined },
     terms,
     changes,

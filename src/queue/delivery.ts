@@ -433,18 +433,18 @@ type Remembered = {
  */
 class Processing {
   readonly #process: DeliveryBranch['process'];
-  /** By sequence number, oldest first. */
-  readonly #results = new LruCache<number, Remembered>({
+  /** By batch, oldest first. A database that took over may give another batch the `seq` of one that it never got. */
+  readonly #results = new LruCache<string, Remembered>({
     maxEntries: MAX_REMEMBERED,
     maxWeight: MAX_REMEMBERED_BYTES,
     weightOf: ({ bytes }) => bytes,
   });
   #sharers = 1;
   /**
-   * Processed entries, by sequence number, with the number of branches that have not ended them. A branch may never
+   * Processed entries, by batch, with the number of branches that have not ended them. A branch may never
    * end one: another process has its entry, or it lags by the whole bound.
    */
-  readonly #processed = new LruCache<number, { left: number }>({ maxEntries: MAX_PROCESSED });
+  readonly #processed = new LruCache<string, { left: number }>({ maxEntries: MAX_PROCESSED });
 
   constructor(process: DeliveryBranch['process']) {
     this.#process = process;
@@ -456,10 +456,10 @@ class Processing {
 
   run(entry: QueueEntry): Promise<Batch> {
     if (this.#sharers === 1 || entry.attempts > 0) return this.#processOnce(entry);
-    const known = this.#results.peek(entry.seq);
+    const known = this.#results.peek(entry.batch.id);
     if (known !== undefined && known.items === entry.batch.items) {
       known.left--;
-      if (known.left === 0) this.#results.delete(entry.seq);
+      if (known.left === 0) this.#results.delete(entry.batch.id);
       return known.result;
     }
     const result = this.#processOnce(entry);
@@ -467,23 +467,23 @@ class Processing {
     const bytes = 2 * inflatedSizeHint(entry.batch.body, entry.batch.encoding);
     if (bytes <= MAX_REMEMBERED_BYTES) {
       const { items } = entry.batch;
-      this.#results.set(entry.seq, { result, bytes, items, left: this.#sharers - 1 });
+      this.#results.set(entry.batch.id, { result, bytes, items, left: this.#sharers - 1 });
     }
     return result;
   }
 
   /** A branch has ended this entry and does not process it again. */
   ended(entry: QueueEntry): void {
-    const known = this.#processed.peek(entry.seq);
+    const known = this.#processed.peek(entry.batch.id);
     if (known === undefined) return;
     known.left--;
-    if (known.left === 0) this.#processed.delete(entry.seq);
+    if (known.left === 0) this.#processed.delete(entry.batch.id);
   }
 
   async #processOnce(entry: QueueEntry): Promise<Batch> {
-    const isKnown = (): boolean => this.#processed.peek(entry.seq) !== undefined;
+    const isKnown = (): boolean => this.#processed.peek(entry.batch.id) !== undefined;
     const batch = await this.#process(entry.batch, isKnown());
-    if (!isKnown()) this.#processed.set(entry.seq, { left: this.#sharers });
+    if (!isKnown()) this.#processed.set(entry.batch.id, { left: this.#sharers });
     return batch;
   }
 }

@@ -38,8 +38,11 @@ export type PostgresServer = {
   /** The pid of the server, whose child processes serve the connections. */
   pid(): number;
   readonly port: number;
-  /** Restarts it, and starts a standby on a copy of its data; the standby ends with the test. */
-  standby(name: string): Promise<PostgresServer>;
+  /**
+   * Restarts it, and starts a standby on a copy of its data; the standby ends with the test. It follows through the port
+   * of a relay, if one is given.
+   */
+  standby(name: string, through?: number): Promise<PostgresServer>;
 };
 
 const START_MS = 20_000;
@@ -202,14 +205,14 @@ async function serverIn(
     thaw: () => toAll(child, 'SIGCONT'),
     pid: () => child?.pid ?? 0,
     port,
-    async standby(name) {
+    async standby(name, through = port) {
       const copy = join(directory, name);
       // Copied while it is stopped: tools that copy a running server are not installed everywhere.
       await end('SIGINT');
       execFileSync('cp', ['-a', data, copy], as);
       execFileSync('touch', [join(copy, 'standby.signal')], as);
       await start();
-      const from = `host=127.0.0.1 port=${port} user=test application_name=${name}`;
+      const from = `host=127.0.0.1 port=${through} user=test application_name=${name}`;
       return serverIn(t, directory, copy, [...settings, `primary_conninfo=${from}`], as);
     },
   };

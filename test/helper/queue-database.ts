@@ -94,6 +94,11 @@ export function databaseOf(
     terms: { leftOut() {} },
     changes: { isWatched: () => false, publish() {} },
     accepting: { query },
+    async queryIf(holds, text, values) {
+      refuse();
+      return postgres.queryIf(holds, text, values);
+    },
+    onTakeover: postgres.onTakeover,
     async transaction(work) {
       refuse();
       return postgres.transaction(work);

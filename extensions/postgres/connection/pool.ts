@@ -1,5 +1,5 @@
 import type { ConnectionOptions as TlsOptions } from 'node:tls';
-import type { PoolClient } from 'pg';
+import type { PoolClient, QueryResult } from 'pg';
 import type { Clock, Logger } from '../../../src/component/component.ts';
 import type { Connections, LastingOutage } from './connections.ts';
 import { connectionsTo } from './connections.ts';
@@ -12,6 +12,7 @@ import { PipelinedQuery } from './pipelined-query.ts';
 import type { StandbyWait } from './standby-wait.ts';
 import { NO_STANDBY, refuseWithoutStandby } from './standby-wait.ts';
 import type { PostgresClient, Question, Result, Statement } from './statement.ts';
+import type { Takeovers } from './takeovers.ts';
 
 /** A connection inside a transaction. */
 export type PostgresTransaction = PostgresClient & {
@@ -34,6 +35,14 @@ export type Postgres = PostgresClient & {
   transaction<T>(work: (client: PostgresTransaction) => Promise<T>): Promise<T>;
   /** One transaction whose connection and statements together have `queryTimeout`: a client waits for it. */
   transactionWithDeadline<T>(work: (client: PostgresTransaction) => Promise<T>): Promise<T>;
+  /** As `query`, if the condition holds when the connection is there; else undefined, and nothing is sent. */
+  queryIf(
+    holds: () => boolean,
+    text: string,
+    values: readonly unknown[],
+  ): Promise<Result | undefined>;
+  /** The listener is called when this pool meets another server that took over, before it sends a statement there. */
+  onTakeover(listener: () => void): void;
   /** Open connections, and callers that wait for one. */
   usage(): { readonly open: number; readonly waiting: number };
   /** The current outage, as far as callers have met it. */
@@ -60,6 +69,8 @@ export type PostgresSettings = ConnectionSettings & {
   readonly locks?: LockWatch;
   /** For a pool that writes. */
   readonly standbyWait?: StandbyWait;
+  /** For a pool whose callers rely on what they wrote before. */
+  readonly takeovers?: Takeovers;
 };
 
 /** How much longer than the server a connection waits: a tenth, within these bounds. */
@@ -88,7 +99,7 @@ export async function openPostgres(
   connections: Connections = connectionsTo(settings.clock),
 ): Promise<Postgres> {
   const driver = await loadDriver();
-  const { queryTimeout, clock, session, locks, standbyWait } = settings;
+  const { queryTimeout, clock, session, locks, standbyWait, takeovers } = settings;
   // The server cancels first: its connection then goes on, and the error says that the statement was slow.
   const patience =
     queryTimeout + Math.min(GRACE_MS.most, Math.max(GRACE_MS.least, queryTimeout / 10));
@@ -102,7 +113,7 @@ export async function openPostgres(
     keepAlive: true,
     types: driver.types,
     onConnect: async (client) => {
-      const set = (text: string): Promise<unknown> => {
+      const set = (text: string): Promise<QueryResult> => {
         const query = { text, query_timeout: settings.connectTimeout };
         return client.query(query);
       };
@@ -113,6 +124,7 @@ export async function openPostgres(
         isUsableAfter(error) ? set(required) : undefined,
       );
       if (session !== undefined) await set(session).catch(() => {});
+      await takeovers?.check(set);
       if (standbyWait === undefined) return;
       const ask = (text: string, values: readonly unknown[]) => {
         const query = { text, values: [...values], query_timeout: settings.connectTimeout };
@@ -147,6 +159,11 @@ export async function openPostgres(
       ),
     transactionWithDeadline: (work) =>
       connected(endsIn(patience, clock), (connection) => inTransaction(connection, work)),
+    queryIf: (holds, text, values) =>
+      connected(endsIn(patience, clock), async (connection) =>
+        holds() ? connection.query(text, values) : undefined,
+      ),
+    onTakeover: (listener) => takeovers?.onTakeover(listener),
     usage: () => ({ open: pool.totalCount, waiting: pool.waitingCount }),
     outage: connections.outage,
     close: () => pool.end(),

@@ -3,6 +3,7 @@ import { connectionsTo, type LastingOutage } from './connections.ts';
 import { watchLocks } from './lock-watch.ts';
 import type { ConnectionSettings, Postgres, PostgresSettings } from './pool.ts';
 import { openPostgres } from './pool.ts';
+import { watchTakeovers } from './takeovers.ts';
 
 /** The purpose of a statement decides how long it may take and whose connections it uses. */
 export type Purpose = 'accept' | 'write' | 'read' | 'verify' | 'rebuild' | 'housekeeping';
@@ -50,7 +51,7 @@ export async function openPools(settings: PoolsSettings): Promise<PostgresPools>
   const open = (
     purpose: Purpose,
     most: number,
-    more: Pick<PostgresSettings, 'session' | 'locks' | 'standbyWait'> = {},
+    more: Pick<PostgresSettings, 'session' | 'locks' | 'standbyWait' | 'takeovers'> = {},
   ): Promise<Postgres> =>
     openPostgres(
       { ...connection, maxConnections: most, queryTimeout: timeouts[purpose], ...more },
@@ -64,10 +65,11 @@ export async function openPools(settings: PoolsSettings): Promise<PostgresPools>
     queryTimeout: timeouts.verify,
   });
   const locks = watchLocks(verify, settings);
+  const takeovers = watchTakeovers(settings.logger);
   const read = await open('read', readConnections, { session: READ_PLANNING, locks });
   const pools = {
     accept: await open('accept', maxConnections, { locks, standbyWait }),
-    write: await open('write', maxConnections, { locks, standbyWait }),
+    write: await open('write', maxConnections, { locks, standbyWait, takeovers }),
     read: answering(read, timeouts.read),
     verify,
     rebuild: await open('rebuild', 1, { standbyWait }),

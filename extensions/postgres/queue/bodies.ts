@@ -43,6 +43,8 @@ export class LeasedBodies {
 
   #inMemory(batchId: string): SealedBatch | undefined {
     const seq = this.#cached.get(batchId);
-    return seq === undefined ? undefined : this.#cache.get(seq);
+    const batch = seq === undefined ? undefined : this.#cache.get(seq);
+    // After a failover another batch may have the number.
+    return batch?.id === batchId ? batch : undefined;
   }
 }

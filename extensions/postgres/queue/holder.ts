@@ -17,7 +17,10 @@ const GRACE_MS = 10_000;
  */
 export type Holder = {
   readonly id: string;
-  /** Grows when the leases of this process are lost: another process has released them. */
+  /**
+   * Grows when the leases of this process are lost: another process has released them, or another server took over and may
+   * lack what was written under them.
+   */
   term(): number;
   /**
    * Resolves when the leases of the current term are in force. Renews the row first if the last renewal is long ago,
@@ -39,9 +42,21 @@ const RENEW = `
   UPDATE queue_holders SET expires_at = ${DATABASE_NOW} + ${LEASE_MS} WHERE id = $1 RETURNING id`;
 
 /** $1 id. */
+const RELEASE_ALL = 'UPDATE queue_entries SET holder = NULL WHERE holder = $1';
+
+/** $1 id. */
 const ENTER = `
   INSERT INTO queue_holders (id, expires_at) VALUES ($1, ${DATABASE_NOW} + ${LEASE_MS})
   ON CONFLICT (id) DO UPDATE SET expires_at = excluded.expires_at`;
+
+const REAP = `
+  WITH dead AS (DELETE FROM queue_holders WHERE expires_at < ${DATABASE_NOW} RETURNING id),
+    held AS (
+      SELECT DISTINCT holder FROM queue_entries
+      WHERE holder IS NOT NULL AND holder NOT IN (SELECT id FROM queue_holders)
+    )
+  UPDATE queue_entries SET holder = NULL
+  WHERE holder IN (SELECT id FROM dead UNION SELECT holder FROM held)`;
 
 export async function becomeHolder(
   database: StoreDatabase,
@@ -57,8 +72,10 @@ export async function becomeHolder(
   let returnedAt: number | undefined;
   let confirming: Promise<void> | undefined;
   const listeners: (() => void)[] = [];
+  const takeover = releaseAfterTakeover(database, id, endTerm);
 
   async function renew(): Promise<void> {
+    await takeover.release();
     let asked = clock.now();
     // With the short time-out: a renewal that hangs must leave time for another one.
     const renewed = await rows(database.accepting, RENEW, [id]);
@@ -73,13 +90,18 @@ export async function becomeHolder(
   }
 
   function lose(): void {
-    term++;
     logger.warn({}, 'Leases of this process were lost; its batches are delivered by others');
+    endTerm();
+  }
+
+  function endTerm(): void {
+    term++;
     for (const listener of listeners) listener();
   }
 
   const since = (time: number): number => Math.abs(clock.now() - time);
-  const isSure = (): boolean => renewedAt !== undefined && since(renewedAt) < SURE_MS;
+  const isSure = (): boolean =>
+    takeover.isReleased() && renewedAt !== undefined && since(renewedAt) < SURE_MS;
 
   async function confirm(): Promise<void> {
     // Again, if the process was frozen while it waited for the answer.
@@ -91,22 +113,10 @@ export async function becomeHolder(
     }
   }
 
-  async function reap(): Promise<void> {
-    await database.query(
-      `WITH dead AS (DELETE FROM queue_holders WHERE expires_at < ${DATABASE_NOW} RETURNING id),
-         held AS (
-           SELECT DISTINCT holder FROM queue_entries
-           WHERE holder IS NOT NULL AND holder NOT IN (SELECT id FROM queue_holders)
-         )
-       UPDATE queue_entries SET holder = NULL
-       WHERE holder IN (SELECT id FROM dead UNION SELECT holder FROM held)`,
-    );
-  }
-
   async function beat(): Promise<void> {
     try {
       await renew();
-      if (returnedAt === undefined || since(returnedAt) >= GRACE_MS) await reap();
+      if (returnedAt === undefined || since(returnedAt) >= GRACE_MS) await database.query(REAP);
     } catch (error) {
       logger.warn({ err: error }, 'Leases of this process could not be renewed');
     }
@@ -114,7 +124,7 @@ export async function becomeHolder(
   }
 
   await renew();
-  await reap();
+  await database.query(REAP);
   cancel = clock.after(RENEW_MS, () => void beat());
 
   function crash(): void {
@@ -127,12 +137,36 @@ export async function becomeHolder(
     term: () => term,
     confirm,
     onLost: (listener) => void listeners.push(listener),
-    reap,
+    reap: async () => void (await database.query(REAP)),
     crash,
     async close() {
       crash();
-      await database.query('UPDATE queue_entries SET holder = NULL WHERE holder = $1', [id]);
+      await database.query(RELEASE_ALL, [id]);
       await database.query('DELETE FROM queue_holders WHERE id = $1', [id]);
+    },
+  };
+}
+
+/**
+ * A new server may have the entry of a delivery, and lack what the delivery wrote: it got the entry before. So no outcome of such
+ * a delivery counts, and the entries are released before this process leases again.
+ */
+function releaseAfterTakeover(database: StoreDatabase, id: string, endTerm: () => void) {
+  let isReleased = true;
+  database.onTakeover(() => {
+    isReleased = false;
+    endTerm();
+  });
+  return {
+    isReleased: () => isReleased,
+    async release() {
+      while (!isReleased) {
+        isReleased = true;
+        await database.query(RELEASE_ALL, [id]).catch((error: unknown) => {
+          isReleased = false;
+          throw error;
+        });
+      }
     },
   };
 }

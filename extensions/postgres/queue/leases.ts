@@ -1,3 +1,4 @@
+import type { QueueEntry } from '../../../src/queue/queue.ts';
 import type { QueueCounts } from './counts.ts';
 
 /** A leased entry without its body. */
@@ -28,6 +29,13 @@ export function leasedOf(row: LeasedRow): Leased {
   return { seq, batchId, projectId, receivedAt, items, bytes, attempts };
 }
 
+/** Names the lease of an entry. */
+export type LeaseName = Pick<Leased, 'seq' | 'batchId'>;
+
+export function leaseOf({ seq, batch }: QueueEntry): LeaseName {
+  return { seq, batchId: batch.id };
+}
+
 /** The leases of this process in one queue, by branch and `seq`. */
 export class HeldLeases {
   readonly #counts: QueueCounts;
@@ -45,14 +53,16 @@ export class HeldLeases {
     this.#counts.of(branch).leased++;
   }
 
-  find(branch: string, seq: number): Leased | undefined {
-    return this.#byBranch.get(branch)?.get(seq);
+  /** A server that took over without the last writes of the former one may give another batch the same `seq`. */
+  find(branch: string, { seq, batchId }: LeaseName): Leased | undefined {
+    const leased = this.#byBranch.get(branch)?.get(seq);
+    return leased?.batchId === batchId ? leased : undefined;
   }
 
-  remove(branch: string, seq: number): Leased | undefined {
-    const leased = this.find(branch, seq);
+  remove(branch: string, wanted: LeaseName): Leased | undefined {
+    const leased = this.find(branch, wanted);
     if (leased === undefined) return undefined;
-    this.#byBranch.get(branch)?.delete(seq);
+    this.#byBranch.get(branch)?.delete(wanted.seq);
     const counts = this.#counts.of(branch);
     counts.leased = Math.max(0, counts.leased - 1);
     return leased;
@@ -79,6 +89,6 @@ export class HeldLeases {
 
   /** Whether this process holds the lease or is about to end it. */
   has(branch: string, seq: number): boolean {
-    return this.#ending.has(seq) || this.find(branch, seq) !== undefined;
+    return this.#ending.has(seq) || this.#byBranch.get(branch)?.has(seq) === true;
   }
 }

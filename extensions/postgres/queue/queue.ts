@@ -14,7 +14,7 @@ import type {
   QueueStats,
 } from '../../../src/queue/queue.ts';
 import type { SharedQueue } from '../../../src/queue/shared-queue.ts';
-import { ask, row, rows } from '../connection/statement.ts';
+import { ask, row, rows, rowsIn } from '../connection/statement.ts';
 import type { StoreDatabase } from '../database.ts';
 import type { ShrunkEntry } from '../erasing/cleaning.ts';
 import { Failed, grouped } from '../grouping.ts';
@@ -27,7 +27,7 @@ import type { Holder } from './holder.ts';
 import type { AnswerToKeep, PostgresIdempotency } from './idempotency.ts';
 import { keptAnswer } from './idempotency.ts';
 import type { Leased, LeasedRow } from './leases.ts';
-import { HeldLeases, leasedOf } from './leases.ts';
+import { HeldLeases, leasedOf, leaseOf } from './leases.ts';
 import { MISSING_BODY, verifyQueue } from './maintenance.ts';
 import * as sql from './statements.ts';
 
@@ -60,7 +60,8 @@ type Take = {
 /** By branch. */
 type Taken = ReadonlyMap<string, QueueEntry>;
 type Lease = { readonly branch: string; readonly leased: Leased };
-type Ended = { readonly branch: string; readonly batchId: string };
+/** `term`: that of the lease when its outcome was known. */
+type Ended = { readonly branch: string; readonly batchId: string; readonly term: number };
 
 /**
  * A queue in Postgres. The database has all durable state; this process remembers its leases, counts, and the bodies
@@ -198,9 +199,9 @@ export class PostgresQueue implements SharedQueue {
     throw new RetryableError('storage_failed', 'the leases of this process were lost');
   }
 
-  async isHeld(branch: string, { seq }: QueueEntry): Promise<boolean> {
+  async isHeld(branch: string, entry: QueueEntry): Promise<boolean> {
     await this.#parts.holder.confirm();
-    return this.#leases.find(branch, seq) !== undefined;
+    return this.#leases.find(branch, leaseOf(entry)) !== undefined;
   }
 
   async take(
@@ -222,8 +223,8 @@ export class PostgresQueue implements SharedQueue {
     // No caller works on what the group took before.
     abandoned.addEventListener('abort', () => {
       for (const entries of [...taken.values()].flatMap((found) => [...found.values()])) {
-        for (const [branch, { seq }] of entries) {
-          const leased = this.#leases.find(branch, seq);
+        for (const [branch, entry] of entries) {
+          const leased = this.#leases.find(branch, leaseOf(entry));
           if (leased !== undefined) this.#giveBack(branch, leased, 0);
         }
       }
@@ -318,7 +319,7 @@ export class PostgresQueue implements SharedQueue {
       abandoned?.throwIfAborted();
       return entries;
     } catch (error) {
-      const held = leases.filter(({ branch, leased }) => this.#leases.find(branch, leased.seq));
+      const held = leases.filter(({ branch, leased }) => this.#leases.find(branch, leased));
       for (const { branch, leased } of held) this.#giveBack(branch, leased, REWRITE_MS);
       throw error;
     }
@@ -334,9 +335,9 @@ export class PostgresQueue implements SharedQueue {
 
   /** The project was deleted; or the data is damaged, and the entry must not block the entries behind it. */
   async #endWithoutBody(branch: string, leased: Leased): Promise<void> {
-    const { database, clock, logger } = this.#parts;
+    const { database, clock, logger, holder } = this.#parts;
+    const entry = { branch, batchId: leased.batchId, term: holder.term() };
     const deleted = await database.deletedProjects([leased.projectId]);
-    const entry = { branch, batchId: leased.batchId };
     if (deleted.size > 0) {
       this.#reportDrop({ branch, items: leased.items, reason: 'project_deleted', wasDead: false });
     } else {
@@ -348,7 +349,7 @@ export class PostgresQueue implements SharedQueue {
       await database.query(sql.QUARANTINE, values);
       this.#counts.quarantined++;
     }
-    this.#leases.remove(branch, leased.seq);
+    this.#leases.remove(branch, leased);
     await this.#endEntry(entry, leased);
   }
 
@@ -373,10 +374,10 @@ export class PostgresQueue implements SharedQueue {
 
   async ack(branch: string, entries: readonly QueueEntry[]): Promise<void> {
     await Promise.all(
-      entries.map(async ({ seq }) => {
-        const leased = this.#leases.remove(branch, seq);
+      entries.map(async (acknowledged) => {
+        const leased = this.#leases.remove(branch, leaseOf(acknowledged));
         if (leased === undefined) return;
-        const entry = { branch, batchId: leased.batchId };
+        const entry = { branch, batchId: leased.batchId, term: this.#parts.holder.term() };
         await this.#persist(leased, () => this.#endEntry(entry, leased));
       }),
     );
@@ -393,10 +394,14 @@ export class PostgresQueue implements SharedQueue {
   ): Promise<readonly { readonly isLast: boolean }[]> {
     const last = new Set<string>();
     const allBranches = [...this.#ids.values()];
-    for (const [branch, ended] of Map.groupBy(calls, (call) => call.branch)) {
+    const { database, holder } = this.#parts;
+    const term = holder.term();
+    const inTerm = calls.filter((call) => call.term === term);
+    for (const [branch, ended] of Map.groupBy(inTerm, (call) => call.branch)) {
       const ids = ended.map(({ batchId }) => batchId);
-      const values = [this.#idOf(branch), ids, allBranches, this.#parts.holder.id];
-      const found = await rows<sql.EndedRow>(this.#parts.database, sql.END, values);
+      const values = [this.#idOf(branch), ids, allBranches, holder.id];
+      const result = await database.queryIf(() => holder.term() === term, sql.END, values);
+      const found = result === undefined ? [] : rowsIn<sql.EndedRow>(result);
       // The next refresh of the counts sees that the entries ended.
       abandoned.throwIfAborted();
       for (const entry of found) {
@@ -414,7 +419,7 @@ export class PostgresQueue implements SharedQueue {
   }
 
   async nack(branch: string, entry: QueueEntry, delayMs: number, reason: string): Promise<void> {
-    const leased = this.#leases.find(branch, entry.seq);
+    const leased = this.#leases.find(branch, leaseOf(entry));
     if (leased === undefined) return;
     const about = { queue: this.#name, branch, seq: entry.seq, reason, delayMs };
     this.#parts.logger.debug(about, 'Entry released');
@@ -423,7 +428,7 @@ export class PostgresQueue implements SharedQueue {
 
   async #release(branch: string, leased: Leased, delayMs: number): Promise<void> {
     const { database, holder } = this.#parts;
-    this.#leases.remove(branch, leased.seq);
+    this.#leases.remove(branch, leased);
     const delay = Math.max(0, Math.ceil(delayMs));
     const values = [this.#idOf(branch), leased.batchId, leased.attempts + 1, delay, holder.id];
     await this.#persist(leased, () => database.query(sql.RELEASE, values));
@@ -435,7 +440,7 @@ export class PostgresQueue implements SharedQueue {
   }
 
   async deadLetter(branch: string, entry: QueueEntry, reason: DeadLetterReason): Promise<void> {
-    const leased = this.#leases.remove(branch, entry.seq);
+    const leased = this.#leases.remove(branch, leaseOf(entry));
     if (leased === undefined) return;
     const { database, clock, holder } = this.#parts;
     const { code, message, items = leased.items } = reason;
@@ -445,9 +450,11 @@ export class PostgresQueue implements SharedQueue {
       ...[this.#idOf(branch), leased.batchId, code, text],
       ...[clock.now(), items, [...this.#ids.values()], holder.id],
     ];
-    const ended = await this.#persist(leased, () =>
-      row<sql.DeadLetteredRow>(database, sql.DEAD_LETTER, values),
+    const term = holder.term();
+    const result = await this.#persist(leased, () =>
+      database.queryIf(() => holder.term() === term, sql.DEAD_LETTER, values),
     );
+    const [ended] = result === undefined ? [] : rowsIn<sql.DeadLetteredRow>(result);
     // Housekeeping removed the entry with its project, or the lease was lost.
     if (ended === undefined) return;
     this.#counts.left(branch, leased.items, ended.oldest ?? undefined);
@@ -456,7 +463,7 @@ export class PostgresQueue implements SharedQueue {
   }
 
   async discard(branch: string, entry: QueueEntry, reason: DropReason): Promise<void> {
-    const leased = this.#leases.find(branch, entry.seq);
+    const leased = this.#leases.find(branch, leaseOf(entry));
     if (leased === undefined) return;
     this.#reportDrop({ branch, items: leased.items, reason, wasDead: false });
     await this.ack(branch, [entry]);

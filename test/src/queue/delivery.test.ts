@@ -313,6 +313,20 @@ t.test('processes a batch again for a branch if items were erased in between', a
   );
 });
 
+t.test('delivers a batch with the number of another one as itself', async (t) => {
+  const { queue, sinks, start } = await rig(t, ['a', 'b']);
+  const delivery = start();
+  delivery.pause();
+  await queue.append(nativeBatch(1));
+  const [[first], [second]] = [await leaseAll(queue, 'a'), await leaseAll(queue, 'b')];
+  if (first === undefined || second === undefined) throw new Error('the queue leased no entry');
+  await Promise.all(delivery.deliver('a', [first]));
+  // As after a failover of the database that lost the first batch.
+  const other = nativeBatch(1);
+  await Promise.all(delivery.deliver('b', [{ ...second, batch: other }]));
+  t.same(sinks[1]?.ids(), [other.id]);
+});
+
 t.test('leases no entry while paused, and goes on after a resume', async (t) => {
   const { sink, start, append } = await rig(t);
   const delivery = start();
