@@ -138,6 +138,16 @@ t.test('the columns of a list fit into a window of 1,008 pixels or more', async 
   await page.setViewportSize({ width: 1_440, height: 900 });
 });
 
+t.test('reaches the end of the navigation in a low window', async (t) => {
+  await page.setViewportSize({ width: 1_000, height: 400 });
+  await ui.open('/traces');
+  const last = page.getByRole('button', { name: 'Sign out' });
+  await last.scrollIntoViewIfNeeded();
+  const box = await last.boundingBox();
+  t.ok(box !== null && box.y >= 0 && box.y + box.height <= 400, JSON.stringify(box));
+  await page.setViewportSize({ width: 1_440, height: 900 });
+});
+
 t.test('marks the mistake of a query, and asks the daemon for nothing', async (t) => {
   await ui.open('/traces?q=status:error%20modle:x');
   const alert = page.getByRole('alert');
