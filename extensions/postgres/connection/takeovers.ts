@@ -1,4 +1,5 @@
 import type { Logger } from '../../../src/component/component.ts';
+import { isUsableAfter } from './errors.ts';
 
 /** Notices that connections lead to another server, which may lack the last writes of the former one. */
 export type Takeovers = {
@@ -26,7 +27,9 @@ export function watchTakeovers(logger: Logger): Takeovers {
   return {
     async check(ask) {
       // Undefined if the service that runs the server denies these functions. Its failovers are not noticed.
-      const found = await ask(QUESTION).catch(() => undefined);
+      const found = await ask(QUESTION).catch((error: unknown) => {
+        if (!isUsableAfter(error)) throw error;
+      });
       if (found === undefined) return;
       const [{ timeline }] = found.rows as [{ readonly timeline: string | null }];
       if (timeline === null) {
