@@ -102,10 +102,11 @@ t.test('a compressed body is read, forwarded, kept over a kill, and erased in pa
     Array.from({ length: each }, (_, i) => textOf(trace, i * 2 + first)).sort();
   t.same(await textsOf(daemon, 'a', each), expected('a', 0));
   t.same(await textsOf(daemon, 'b', each), expected('b', 1));
-  t.same(
-    (await received()).map((body) => JSON.parse(body)),
-    [JSON.parse(sent)],
-  );
+  const [first, ...repeated] = (await received()).map((body) => JSON.parse(body));
+  t.same(first, JSON.parse(sent));
+  // A kill between a delivery and its acknowledgement in the queue repeats the delivery.
+  t.ok(repeated.length <= 1);
+  for (const body of repeated) t.same(body, first);
 
   const [whole] = storedBodies(daemon);
   t.equal(whole?.encoding, ZSTD);
