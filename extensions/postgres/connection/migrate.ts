@@ -1,6 +1,7 @@
 import { NewerDataError } from '../../../src/model/errors.ts';
 import { isConflict } from './errors.ts';
 import type { Postgres } from './pool.ts';
+import { repeated } from './repeated.ts';
 import type { PostgresClient } from './statement.ts';
 import { row, rows } from './statement.ts';
 
@@ -10,7 +11,10 @@ export type Migration = { readonly name: string; readonly sql: string };
 /** Key of an advisory lock that is used for migrations only. */
 const LOCK = 7_227_322_001;
 
-/** Transactions of a migration, of which each but the last was rolled back for a deadlock. */
+/**
+ * Transactions of a migration, of which each but the last was rolled back for a deadlock: a process that runs may lock the tables in another
+ * order, and the server then ends one of both transactions.
+ */
 const ATTEMPTS = 5;
 
 /**
@@ -24,20 +28,9 @@ export async function migrate(
 ): Promise<readonly string[]> {
   const applied: string[] = [];
   for (;;) {
-    const name = await afterDeadlocks(() => applyNext(postgres, migrations));
+    const name = await repeated(ATTEMPTS, isConflict, () => applyNext(postgres, migrations));
     if (name === undefined) return applied;
     applied.push(name);
-  }
-}
-
-/** A process that runs may lock the tables in another order; the server then ends one of both transactions. */
-async function afterDeadlocks<T>(work: () => Promise<T>): Promise<T> {
-  for (let attempt = 1; ; attempt += 1) {
-    try {
-      return await work();
-    } catch (error) {
-      if (attempt === ATTEMPTS || !isConflict(error)) throw error;
-    }
   }
 }
 

@@ -11,6 +11,7 @@ import {
 import type { StoredAnswer } from '../../../src/model/request-context.ts';
 import { isConflict } from '../connection/errors.ts';
 import type { PostgresTransaction } from '../connection/pool.ts';
+import { repeated } from '../connection/repeated.ts';
 import { ask, rowsIn } from '../connection/statement.ts';
 import type { StoreDatabase } from '../database.ts';
 import type { GroupBound } from '../grouping.ts';
@@ -152,15 +153,10 @@ async function inTransaction(
   parts: AppendParts,
   calls: readonly Append[],
 ): Promise<readonly Appended[]> {
-  for (let attempt = 1; ; attempt++) {
-    try {
-      return await parts.database.transactionWithDeadline((client) =>
-        storeGroup(parts, client, calls),
-      );
-    } catch (error) {
-      if (attempt === ATTEMPTS || !isConflict(error) || !calls.some(isWaitedFor)) throw error;
-    }
-  }
+  const mayPass = (error: unknown): boolean => isConflict(error) && calls.some(isWaitedFor);
+  return repeated(ATTEMPTS, mayPass, () =>
+    parts.database.transactionWithDeadline((client) => storeGroup(parts, client, calls)),
+  );
 }
 
 async function storeGroup(

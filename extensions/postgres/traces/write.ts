@@ -10,6 +10,7 @@ import { MAX_SUMMARIZED } from '../../../src/store/rows/written-trace.ts';
 import { attachmentStatements } from '../attachments/attachments.ts';
 import { isConflict } from '../connection/errors.ts';
 import type { PostgresTransaction } from '../connection/pool.ts';
+import { repeated } from '../connection/repeated.ts';
 import type { Statement } from '../connection/statement.ts';
 import type { StoreDatabase } from '../database.ts';
 import { cutItemsOf, erasedItemsOf, refuseErased } from '../erasing/in-flight.ts';
@@ -87,16 +88,11 @@ async function write(
   parts: readonly Part[],
   isExclusive: boolean,
 ): Promise<void> {
-  for (let attempt = 1; ; attempt++) {
-    try {
-      const attempted = new Write(database, parts, isExclusive);
-      await database.transaction((client) => attempted.run(client));
-      await attempted.publish();
-      return;
-    } catch (error) {
-      if (attempt === ATTEMPTS || !mayPass(error)) throw error;
-    }
-  }
+  await repeated(ATTEMPTS, mayPass, async () => {
+    const attempted = new Write(database, parts, isExclusive);
+    await database.transaction((client) => attempted.run(client));
+    await attempted.publish();
+  });
 }
 
 /** Whether an immediate retry may succeed. */
