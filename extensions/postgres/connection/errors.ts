@@ -134,9 +134,12 @@ export function isUsableAfter(error: unknown): boolean {
   return isAnswer(error) && !isReadOnly(error);
 }
 
+/** SQLSTATE of a write to a server that is read-only. */
+export const READ_ONLY = '25006';
+
 /** The server answers but accepts no writes; after a failover its data may be out of date. */
 export function isReadOnly(error: unknown): boolean {
-  return error instanceof Error && sqlStateOf(error) === '25006';
+  return error instanceof Error && sqlStateOf(error) === READ_ONLY;
 }
 
 /** Whether the error says already what it means for the batch or request. */

@@ -35,12 +35,8 @@ export type Postgres = PostgresClient & {
   transaction<T>(work: (client: PostgresTransaction) => Promise<T>): Promise<T>;
   /** One transaction whose connection and statements together have `queryTimeout`: a client waits for it. */
   transactionWithDeadline<T>(work: (client: PostgresTransaction) => Promise<T>): Promise<T>;
-  /** As `query`, if the condition holds when the connection is there; else undefined, and nothing is sent. */
-  queryIf(
-    holds: () => boolean,
-    text: string,
-    values: readonly unknown[],
-  ): Promise<Result | undefined>;
+  /** As `query`, if the condition holds when the connection is there; else nothing is sent, and the result has no rows. */
+  queryIf(holds: () => boolean, text: string, values: readonly unknown[]): Promise<Result>;
   /** The listener is called when this pool meets another server that took over, before it sends a statement there. */
   onTakeover(listener: () => void): void;
   /** Open connections, and callers that wait for one. */
@@ -161,7 +157,7 @@ export async function openPostgres(
       connected(endsIn(patience, clock), (connection) => inTransaction(connection, work)),
     queryIf: (holds, text, values) =>
       connected(endsIn(patience, clock), async (connection) =>
-        holds() ? connection.query(text, values) : undefined,
+        holds() ? connection.query(text, values) : { rows: [] },
       ),
     onTakeover: (listener) => takeovers?.onTakeover(listener),
     usage: () => ({ open: pool.totalCount, waiting: pool.waitingCount }),

@@ -1,5 +1,5 @@
 import type { Logger } from '../../../src/component/component.ts';
-import { isUsableAfter } from './errors.ts';
+import { isUsableAfter, READ_ONLY } from './errors.ts';
 
 /** Notices that connections lead to another server, which may lack the last writes of the former one. */
 export type Takeovers = {
@@ -13,9 +13,6 @@ export type Takeovers = {
 };
 
 type Ask = (text: string) => Promise<{ readonly rows: unknown[] }>;
-
-/** SQLSTATE of a write to a server that is read-only. */
-const READ_ONLY = '25006';
 
 /** The timeline of the server's WAL: a standby that is promoted begins the next one. Null on a standby. */
 const QUESTION = `SELECT CASE WHEN NOT pg_is_in_recovery()

@@ -401,7 +401,7 @@ export class PostgresQueue implements SharedQueue {
       const ids = ended.map(({ batchId }) => batchId);
       const values = [this.#idOf(branch), ids, allBranches, holder.id];
       const result = await database.queryIf(() => holder.term() === term, sql.END, values);
-      const found = result === undefined ? [] : rowsIn<sql.EndedRow>(result);
+      const found = rowsIn<sql.EndedRow>(result);
       // The next refresh of the counts sees that the entries ended.
       abandoned.throwIfAborted();
       for (const entry of found) {
@@ -454,7 +454,7 @@ export class PostgresQueue implements SharedQueue {
     const result = await this.#persist(leased, () =>
       database.queryIf(() => holder.term() === term, sql.DEAD_LETTER, values),
     );
-    const [ended] = result === undefined ? [] : rowsIn<sql.DeadLetteredRow>(result);
+    const [ended] = rowsIn<sql.DeadLetteredRow>(result);
     // Housekeeping removed the entry with its project, or the lease was lost.
     if (ended === undefined) return;
     this.#counts.left(branch, leased.items, ended.oldest ?? undefined);
