@@ -47,7 +47,10 @@ export type Prepared = {
 };
 
 /** Bounds below those of a thread. Beyond them, preparation throws a `Refusal` that a thread may not throw. */
-export type Bounds = { readonly maxBytes?: number; readonly maxMergedFields?: number };
+export type Bounds = {
+  readonly maxBytes?: number | undefined;
+  readonly maxMergedFields?: number;
+};
 
 /**
  * Received bytes → inflated, once and within `maxBytes` bytes → (wrapped or converted) → scanned. Pure and synchronous: it runs
@@ -73,11 +76,7 @@ export function prepare(
     const assembled = assembleRuns(inflated, boundary, limits, attachments);
     return { ...assembled, encoding: 'identity' };
   }
-  const limits = {
-    maxItems,
-    ...(maxDepth === undefined ? {} : { maxDepth }),
-    ...(maxMergedFields === undefined ? {} : { maxMergedFields }),
-  };
+  const limits = { maxItems, maxDepth, maxMergedFields };
   if (wanted.logs === true) {
     const type = format === 'otlp_json' ? 'otlp_json' : 'otlp_proto';
     return { ...convertLogs(type, inflated, limits), encoding: 'identity' };

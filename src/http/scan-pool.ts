@@ -92,12 +92,9 @@ export function createScanner(readCacheBytes = 0): Scanner {
         return inThread(body, wanted, projectId);
       }
       const isInflated = wanted.encoding === 'identity';
-      const maxMergedFields = SMALL_MERGED_FIELDS;
+      const maxBytes = isInflated ? undefined : smallBytes;
       try {
-        return prepare(body, wanted, {
-          maxMergedFields,
-          ...(isInflated ? {} : { maxBytes: smallBytes }),
-        });
+        return prepare(body, wanted, { maxBytes, maxMergedFields: SMALL_MERGED_FIELDS });
       } catch (error) {
         if (isForThread(error, isInflated)) return inThread(body, wanted, projectId);
         throw error;

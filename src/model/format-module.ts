@@ -12,9 +12,9 @@ export type ScanLimits = {
   /** One item more is refused as `too_many_events`. */
   readonly maxItems: number;
   /** Nested JSON containers, the root included; one more is refused as `invalid_json`. Default: 512. */
-  readonly maxDepth?: number;
+  readonly maxDepth?: number | undefined;
   /** Fields of a request of OTLP whose repeated messages merge; one more throws `TooManyFields`. Default: `MAX_MERGED_FIELDS`. */
-  readonly maxMergedFields?: number;
+  readonly maxMergedFields?: number | undefined;
 };
 
 /** Narrow facts of an item; each is decoded when it is read. A fact that the item does not state is null. */
