@@ -232,6 +232,7 @@ t.test('a dialog stays while a new key is on its way', async (t) => {
   await press('Create replacement');
   await closeEarly();
   await page.unrouteAll();
+  await rowOf('on its way').nth(1).waitFor();
   t.equal(await rowOf('on its way').count(), 2);
 });
 
