@@ -25,6 +25,7 @@ import { updatesByBatch } from './0023-updates-by-batch.ts';
 import { agesOfWaiting } from './0024-waiting-ages.ts';
 import { partlyExpiredTable } from './0025-partly-expired.ts';
 import { knownTimeTable } from './0026-known-time.ts';
+import { queueTime } from './0027-queue-time.ts';
 
 /** The migrations of a store, in their order. */
 export const STORE_MIGRATIONS: readonly FileMigration[] = [
@@ -54,4 +55,5 @@ export const STORE_MIGRATIONS: readonly FileMigration[] = [
   agesOfWaiting,
   partlyExpiredTable,
   knownTimeTable,
+  queueTime,
 ];

@@ -145,25 +145,15 @@ function quarantine(db: DatabaseSync) {
   };
 }
 
-/** Expired answers that one step removes. */
-const TIDY_ROWS = 500;
-
 export function openOperations(db: DatabaseSync) {
   const addBranch = db.prepare(
     'INSERT OR IGNORE INTO queue_branches (queue, branch) VALUES (?, ?)',
-  );
-  const expire = db.prepare(
-    `DELETE FROM idempotency WHERE hash IN (
-       SELECT hash FROM idempotency WHERE expires_at <= ? ORDER BY expires_at LIMIT ?)`,
   );
   return {
     'queue.open': (queue: string, branches: readonly string[]): QueueState => {
       for (const branch of branches) addBranch.run(queue, branch);
       return stateOf(db, queue);
     },
-    /** Removes some expired answers; returns whether there may be more. */
-    'queue.tidy': (now: number): boolean =>
-      Number(expire.run(now, TIDY_ROWS).changes) === TIDY_ROWS,
   };
 }
 

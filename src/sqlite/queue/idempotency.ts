@@ -1,15 +1,14 @@
-import type { Clock, IdempotencyClaim, IdempotencyLedger } from '../../component/component.ts';
+import type { IdempotencyClaim, IdempotencyLedger } from '../../component/component.ts';
+import type { SteadyTime } from '../../component/steady-time.ts';
 import type { SealedBatch, Tenant } from '../../model/batch.ts';
 import type { KeyedAnswer } from '../../model/request-context.ts';
 import { implicitTag, isImplicitKey } from '../../model/request-context.ts';
 import type { Database } from '../database.ts';
 import type { AnswerRecord } from './append-operations.ts';
+import { KEPT_MS } from './expiry-operations.ts';
 import { keyHash } from './key-hash.ts';
 import type { QueueOperations } from './operations.ts';
 import type { RecentRequests } from './recent-requests.ts';
-
-/** The time that the answer to an `Idempotency-Key` is kept. */
-const KEPT_MS = 24 * 3_600_000;
 
 /** The answer to the request of a batch as a row. */
 export function answerRecord(batch: SealedBatch, answer: KeyedAnswer, now: number): AnswerRecord {
@@ -32,7 +31,7 @@ export function answerRecord(batch: SealedBatch, answer: KeyedAnswer, now: numbe
 export function idempotencyLedger(
   database: Database<QueueOperations>,
   recent: RecentRequests,
-  clock: Clock,
+  time: SteadyTime,
 ): IdempotencyLedger {
   const inFlight = new Map<string, Buffer>();
 
@@ -66,7 +65,7 @@ export function idempotencyLedger(
 
   async function explicit(hash: Buffer, requested: Buffer): Promise<IdempotencyClaim | undefined> {
     const kept = await database.read('queue.answer', [hash]);
-    if (kept === null || kept.expiresAt <= clock.now()) return undefined;
+    if (kept === null || kept.expiresAt <= time.now()) return undefined;
     if (!requested.equals(kept.requestHash)) return { state: 'conflict' };
     const { status, contentType, body } = kept;
     return { state: 'replay', answer: { status, contentType, body: Buffer.from(body) } };

@@ -8,6 +8,7 @@ import {
   entryReadOperations,
   openOperations,
 } from './entry-operations.ts';
+import { expiryOperations, expiryReadOperations } from './expiry-operations.ts';
 import { freeOrphanedParts, partOperations } from './part-operations.ts';
 import { recentOperations, recentReadOperations } from './recent-operations.ts';
 import { removalOperations, removalReadOperations } from './removal-operations.ts';
@@ -38,6 +39,7 @@ export function queueWriteOperations(db: DatabaseSync, { keepsBodies, lastReferr
     ...deadLetterOperations(db, bodies),
     ...usageOperations(db, keepsBodies),
     ...recentOperations(db),
+    ...expiryOperations(db),
     ...removalOperations(db),
     ...shrinkOperations(db),
   };
@@ -49,6 +51,7 @@ export function queueReadOperations(db: DatabaseSync) {
     ...deadLetterReadOperations(db),
     ...usageReadOperations(db),
     ...recentReadOperations(db),
+    ...expiryReadOperations(db),
     ...removalReadOperations(db),
     ...shrinkReadOperations(db),
   };

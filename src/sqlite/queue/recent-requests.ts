@@ -1,4 +1,4 @@
-import type { Clock } from '../../component/component.ts';
+import type { SteadyTime } from '../../component/steady-time.ts';
 import type { SealedBatch } from '../../model/batch.ts';
 import { RepeatedRequest } from '../../model/errors.ts';
 import type { KeyedAnswer, StoredAnswer } from '../../model/request-context.ts';
@@ -50,19 +50,19 @@ export function itemizedAnswer({ answer }: RecentRequest, batchId: string): Item
  */
 export class RecentRequests {
   readonly #database: Database<QueueOperations>;
-  readonly #clock: Clock;
+  readonly #time: SteadyTime;
   readonly #index = new RecentIndex();
   /** By fingerprint; of two requests with the same one, the later one. */
   readonly #inFlight = new Map<number, RecentRequest>();
 
-  constructor(database: Database<QueueOperations>, clock: Clock) {
+  constructor(database: Database<QueueOperations>, time: SteadyTime) {
     this.#database = database;
-    this.#clock = clock;
+    this.#time = time;
   }
 
   /** Reads the log. Called before the first request. */
   async load(): Promise<void> {
-    const now = this.#clock.now();
+    const now = this.#time.now();
     await this.#load('recent.page', now);
     await this.#load('recent.groupPage', now);
   }
@@ -128,14 +128,14 @@ export class RecentRequests {
   ): Promise<StoredAnswer | undefined> | undefined {
     const seq = this.#index.find(fingerprint);
     if (seq === undefined) return undefined;
-    const now = this.#clock.now();
+    const now = this.#time.now();
     const kept = this.#database.read('recent.answer', [seq, tag, project, now]);
     return kept.then((found) => (found === null ? undefined : answerOf(found)));
   }
 
   /** Removes some expired requests; resolves with whether there may be more. */
   expire(): Promise<boolean> {
-    const now = this.#clock.now();
+    const now = this.#time.now();
     this.#index.expire(now);
     return this.#database.write('recent.expire', [now], { lazy: true });
   }

@@ -1,5 +1,6 @@
 import type { Steps } from '../../component/background.ts';
 import type { Clock, IdempotencyLedger, Logger } from '../../component/component.ts';
+import type { SteadyTime } from '../../component/steady-time.ts';
 import type { SealedBatch } from '../../model/batch.ts';
 import { Refusal, RetryableError } from '../../model/errors.ts';
 import { endRequest } from '../../model/formats.ts';
@@ -50,6 +51,8 @@ const REWRITE_MS = 1000;
 export type SqliteQueueParts = {
   readonly database: Database<QueueOperations>;
   readonly clock: Clock;
+  /** Answers and recent requests expire by it. */
+  readonly time: SteadyTime;
   readonly logger: Logger;
   readonly idempotency: IdempotencyLedger;
   readonly recent: RecentRequests;
@@ -70,6 +73,7 @@ export class SqliteQueue implements DurableQueue {
   readonly #name: string;
   readonly #database: Database<QueueOperations>;
   readonly #clock: Clock;
+  readonly #time: SteadyTime;
   readonly #logger: Logger;
   readonly #usage: UsageLedger;
   readonly #recent: RecentRequests;
@@ -100,6 +104,7 @@ export class SqliteQueue implements DurableQueue {
     this.#name = options.name;
     this.#database = parts.database;
     this.#clock = parts.clock;
+    this.#time = parts.time;
     this.#logger = parts.logger;
     this.#usage = parts.usage;
     this.#recent = parts.recent;
@@ -134,13 +139,13 @@ export class SqliteQueue implements DurableQueue {
     if (given?.keptFor === undefined || !isImplicitKey(given.key))
       return this.#append(batch, given);
     if (batch.items === 0) return Promise.resolve();
-    const recent = recentRequest(batch, given, given.keptFor, this.#clock.now());
+    const recent = recentRequest(batch, given, given.keptFor, this.#time.now());
     if (given.isUnclaimed !== true) return this.#appendClaimed(batch, recent);
     return this.#recent.appendOnce(recent, () => this.#write(batch, null, recent));
   }
 
   async #append(batch: SealedBatch, given: KeyedAnswer | undefined): Promise<void> {
-    const answer = given === undefined ? null : answerRecord(batch, given, this.#clock.now());
+    const answer = given === undefined ? null : answerRecord(batch, given, this.#time.now());
     if (batch.items > 0) await this.#write(batch, answer);
     else if (answer !== null) await this.#database.write('queue.remember', [answer]);
   }

@@ -1,6 +1,7 @@
 import type { Steps } from '../../component/background.ts';
 import { Background, inSteps } from '../../component/background.ts';
 import type { Clock, Logger } from '../../component/component.ts';
+import { SteadyTime } from '../../component/steady-time.ts';
 import type { DropReason, DurableQueue, QueueOptions, QueueStorage } from '../../queue/queue.ts';
 import type { Database } from '../database.ts';
 import { idempotencyLedger } from './idempotency.ts';
@@ -50,9 +51,10 @@ export async function queueStorage(
 ): Promise<SqliteQueueStorage> {
   const queues = new Map<string, SqliteQueue>();
   // One ledger for all queues: a key is claimed once, whichever queue keeps its answer.
-  const recent = new RecentRequests(database, clock);
+  const time = new SteadyTime(clock, (await database.read('queue.time', [])) ?? undefined);
+  const recent = new RecentRequests(database, time);
   await recent.load();
-  const idempotency = idempotencyLedger(database, recent, clock);
+  const idempotency = idempotencyLedger(database, recent, time);
   const usage = new UsageLedger(database, clock, logger);
   await usage.load();
   const tidying = new Background({
@@ -61,9 +63,9 @@ export async function queueStorage(
     everyMs: TIDY_MS,
     betweenMs: STEP_MS,
     failure: 'Expired answers could not be removed, or usage not summed up; retrying',
-    step: () => tidyStep(database, recent, usage, clock),
+    step: () => tidyStep(database, recent, usage, time),
   });
-  tidying.wake();
+  startTidying(tidying, time, logger);
   const largeBodies = new LargeBodies(database, clock, logger);
   const removing = new Background({
     clock,
@@ -88,7 +90,7 @@ export async function queueStorage(
     for (const queue of queues.values()) queue.shrink(shrunk);
   };
   const parts = {
-    ...{ database, clock, logger, idempotency, recent, usage, largeBodies, removeProject },
+    ...{ database, clock, time, logger, idempotency, recent, usage, largeBodies, removeProject },
     ...(removesProjects ? { erasing: { database, largeBodies, shrink } } : {}),
   };
   async function openQueue(options: QueueOptions): Promise<DurableQueue> {
@@ -131,14 +133,23 @@ export async function queueStorage(
   };
 }
 
-/** Removes expired answers and requests, and sums up usage; resolves with whether there may be more. */
+/** The next start goes on from the time that a tidying keeps, so a jump of the clock wakes it. */
+function startTidying(tidying: Background, time: SteadyTime, logger: Logger): void {
+  tidying.wake();
+  time.onJump((jumpMs) => {
+    logger.info({ jumpMs }, 'Clock was set; kept answers expire by the uptime of the machine');
+    tidying.wake();
+  });
+}
+
+/** Keeps the time, removes expired answers and requests, and sums up usage; resolves with whether there may be more. */
 async function tidyStep(
   database: Database<QueueOperations>,
   recent: RecentRequests,
   usage: UsageLedger,
-  clock: Clock,
+  time: SteadyTime,
 ): Promise<boolean> {
-  const hasMoreAnswers = await database.write('queue.tidy', [clock.now()], { lazy: true });
+  const hasMoreAnswers = await database.write('queue.tidy', [time.kept], { lazy: true });
   const hasMoreRequests = await recent.expire();
   const hasMoreUsage = await usage.rollUp();
   return hasMoreAnswers || hasMoreRequests || hasMoreUsage;
