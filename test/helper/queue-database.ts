@@ -73,7 +73,12 @@ export async function queueDatabase(t: Test, url: string): Promise<QueuePlace> {
 export function withClock(database: StoreDatabase, clock: Clock): StoreDatabase {
   const atTestTime = (text: string): string => text.replaceAll(DATABASE_NOW, String(clock.now()));
   const query: StoreDatabase['query'] = (text, values) => database.query(atTestTime(text), values);
-  return { ...database, query, accepting: { query } };
+  const transactionWithDeadline: StoreDatabase['transactionWithDeadline'] = (work) =>
+    database.transactionWithDeadline((transaction) => {
+      const value: typeof query = (text, values) => transaction.query(atTestTime(text), values);
+      return work(Object.create(transaction, { query: { value } }));
+    });
+  return { ...database, query, transactionWithDeadline, accepting: { query } };
 }
 
 export function databaseOf(

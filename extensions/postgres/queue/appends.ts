@@ -206,7 +206,7 @@ async function storeGroup(
 }
 
 function isUnclaimed(answer: AnswerToKeep | undefined): answer is AnswerToKeep {
-  return answer?.looksFrom !== undefined;
+  return answer?.isUnclaimed === true;
 }
 
 async function enterAndCommit(

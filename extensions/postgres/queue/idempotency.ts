@@ -10,6 +10,7 @@ import { tooLate } from '../../../src/model/errors.ts';
 import type { KeyedAnswer, StoredAnswer } from '../../../src/model/request-context.ts';
 import { bodyToKeep } from '../../../src/model/request-context.ts';
 import { ulid } from '../../../src/model/ulid.ts';
+import { DATABASE_NOW } from '../connection/database-clock.ts';
 import type { PostgresTransaction } from '../connection/pool.ts';
 import { row, rows } from '../connection/statement.ts';
 import type { StoreDatabase } from '../database.ts';
@@ -18,6 +19,8 @@ import type { Holder } from './holder.ts';
 
 /** How long the answer to an `Idempotency-Key` is kept. */
 const KEPT_MS = 24 * 3_600_000;
+/** The clocks of two servers of a database, before and after a failover, differ by less. */
+const MOST_SKEW_MS = 3_600_000;
 /** Rows that one step removes. */
 const STEP = 1000;
 
@@ -28,12 +31,12 @@ const STEP = 1000;
 const CLAIM = `
   WITH claimed AS (
     INSERT INTO idempotency AS i (hash, request_hash, project, claim, holder, expires_at)
-    VALUES ($1, $2, $3, $4, $5, $6::bigint + ${KEPT_MS})
+    VALUES ($1, $2, $3, $4, $5, ${DATABASE_NOW} + ${KEPT_MS})
     ON CONFLICT (hash) DO UPDATE SET
       request_hash = excluded.request_hash, project = excluded.project, claim = excluded.claim,
       holder = excluded.holder, status = NULL, content_type = NULL, body = NULL,
       expires_at = excluded.expires_at
-    WHERE i.expires_at <= $6
+    WHERE i.expires_at <= ${DATABASE_NOW}
       OR (i.status IS NULL AND
         (i.holder = $5 OR NOT EXISTS (SELECT 1 FROM queue_holders h WHERE h.id = i.holder)))
     RETURNING true
@@ -52,28 +55,32 @@ type ClaimRow = {
 
 const KEEP = `
   INSERT INTO idempotency AS i (hash, request_hash, project, claim, status, content_type, body, expires_at)
-  VALUES ($1, $2, $3, '', $4, $5, $6, $7)
+  VALUES ($1, $2, $3, '', $4, $5, $6, ${DATABASE_NOW} + $7::bigint)
   ON CONFLICT (hash) DO UPDATE SET
     request_hash = excluded.request_hash, claim = '', holder = NULL, status = excluded.status,
     content_type = excluded.content_type, body = excluded.body, expires_at = excluded.expires_at
-  WHERE i.expires_at <= $8 OR (i.status IS NULL AND i.holder = $9)
+  WHERE i.expires_at <= ${DATABASE_NOW} OR (i.status IS NULL AND i.holder = $8)
   RETURNING 1`;
 
 /**
  * Keeps answers whose keys were not claimed, unless the key has an answer already, or another process has claimed it: one whose pipeline has
  * several exporters, or feedback before a new version of it. A claim of a dead process counts as none. In the order of the hashes, so that
  * transactions that share keys wait for each other and do not deadlock. Returns the hashes that are new.
+ *
+ * An end that is later than that of the new answer was made while the clock of the database, or that of a process of an earlier version, was
+ * ahead. The answer counts as expired, because an identical request would be lost until then.
  */
 const KEEP_NEW = `
   INSERT INTO idempotency AS i (hash, request_hash, project, claim, status, content_type, body, expires_at)
-  SELECT hash, request_hash, project, '', status, content_type, body, expires_at
+  SELECT hash, request_hash, project, '', status, content_type, body, ${DATABASE_NOW} + kept_for
   FROM unnest($1::bytea[], $2::bytea[], $3::text[], $4::int[], $5::text[], $6::bytea[], $7::bigint[])
-    AS g (hash, request_hash, project, status, content_type, body, expires_at)
+    AS g (hash, request_hash, project, status, content_type, body, kept_for)
   ORDER BY hash
   ON CONFLICT (hash) DO UPDATE SET
     claim = '', holder = NULL, status = excluded.status, content_type = excluded.content_type,
     body = excluded.body, expires_at = excluded.expires_at
-  WHERE i.expires_at <= $8
+  WHERE i.expires_at <= ${DATABASE_NOW}
+    OR (i.status IS NOT NULL AND i.expires_at > excluded.expires_at + ${MOST_SKEW_MS})
     OR (i.status IS NULL AND NOT EXISTS (SELECT 1 FROM queue_holders h WHERE h.id = i.holder))
   RETURNING hash`;
 
@@ -88,23 +95,23 @@ export type AnswerToKeep = {
   readonly status: number;
   readonly contentType: string;
   readonly body: Buffer;
-  readonly expiresAt: number;
-  /** Set if the key was not claimed: earlier answers count that expire after this time. */
-  readonly looksFrom: number | undefined;
+  /** Milliseconds. */
+  readonly keptFor: number;
+  /** Whether an earlier answer counts instead, because the key was not claimed. */
+  readonly isUnclaimed: boolean;
 };
 
 /** Undefined if the request carried no key. */
 export function keptAnswer(
   { tenant }: SealedBatch,
   answer: KeyedAnswer | undefined,
-  now: number,
 ): AnswerToKeep | undefined {
   if (answer === undefined) return undefined;
   const { key, requestHash, status, contentType, keptFor, isUnclaimed } = answer;
   return {
     ...{ hash: keyHash(tenant, key), requestHash, projectId: tenant.projectId },
-    ...{ status, contentType, body: bodyToKeep(answer), expiresAt: now + (keptFor ?? KEPT_MS) },
-    looksFrom: isUnclaimed === true ? now : undefined,
+    ...{ status, contentType, body: bodyToKeep(answer), keptFor: keptFor ?? KEPT_MS },
+    isUnclaimed: isUnclaimed === true,
   };
 }
 
@@ -155,7 +162,7 @@ export function postgresIdempotency(
     let isSent = false;
     try {
       await holder.confirm();
-      const values = [hash, requestHash, tenant.projectId, nonce, holder.id, clock.now()];
+      const values = [hash, requestHash, tenant.projectId, nonce, holder.id];
       isSent = true;
       const found = await row<ClaimRow>(database.accepting, CLAIM, values);
       if (found?.claimed === true) {
@@ -179,11 +186,10 @@ export function postgresIdempotency(
     client: PostgresTransaction,
     answers: readonly AnswerToKeep[],
   ): Promise<void> {
-    for (const { hash, requestHash, projectId, status, contentType, body, expiresAt } of answers) {
+    for (const { hash, requestHash, projectId, status, contentType, body, keptFor } of answers) {
       const { rows } = await client.query(KEEP, [
         ...[hash, requestHash, projectId],
-        ...[status, contentType, body, expiresAt],
-        ...[clock.now(), holder.id],
+        ...[status, contentType, body, keptFor, holder.id],
       ]);
       // This process was frozen, and another one took over its claim with a repeated request.
       if (rows.length === 0) throw tooLate();
@@ -202,10 +208,10 @@ export function postgresIdempotency(
   async function expireStep(): Promise<boolean> {
     // The condition outside holds for the row as it is deleted: another transaction may have renewed it since it was found.
     const { rows } = await database.query(
-      `DELETE FROM idempotency WHERE expires_at <= $1 AND hash IN
-         (SELECT hash FROM idempotency WHERE expires_at <= $1 LIMIT ${STEP})
+      `WITH present AS MATERIALIZED (SELECT ${DATABASE_NOW} AS now)
+       DELETE FROM idempotency WHERE expires_at <= (SELECT now FROM present) AND hash IN
+         (SELECT hash FROM idempotency WHERE expires_at <= (SELECT now FROM present) LIMIT ${STEP})
        RETURNING 1`,
-      [clock.now()],
     );
     return rows.length === STEP;
   }
@@ -220,8 +226,7 @@ async function keepNew(
   const earlier = new Map<AnswerToKeep, StoredAnswer | 'in_progress'>();
   const alike = Map.groupBy(answers, ({ hash }) => hash.toString('latin1'));
   const firsts = [...alike.values()].flatMap(([first]) => first ?? []);
-  const [one] = firsts;
-  if (one === undefined) return earlier;
+  if (firsts.length === 0) return earlier;
   const kept = await rows<{ hash: Buffer }>(client, KEEP_NEW, [
     firsts.map(({ hash }) => hash),
     firsts.map(({ requestHash }) => requestHash),
@@ -229,8 +234,7 @@ async function keepNew(
     firsts.map(({ status }) => status),
     firsts.map(({ contentType }) => contentType),
     firsts.map(({ body }) => body),
-    firsts.map(({ expiresAt }) => expiresAt),
-    one.looksFrom,
+    firsts.map(({ keptFor }) => keptFor),
   ]);
   // Of several requests of one group the first is new, and its answer is the earlier one of the others.
   for (const [first, ...others] of alike.values()) {

@@ -129,7 +129,7 @@ export class PostgresQueue implements SharedQueue {
   }
 
   async append(batch: SealedBatch, request?: RequestContext): Promise<void> {
-    const answer = keptAnswer(batch, request?.answer, this.#parts.clock.now());
+    const answer = keptAnswer(batch, request?.answer);
     if (itemsOf(batch) === 0) {
       if (answer !== undefined) await this.#keepAnswer(answer);
       return;

@@ -9,11 +9,13 @@ import { aTenant } from '../../helper/batches.ts';
 import { fakeClock } from '../../helper/clock.ts';
 import { migratedDatabase } from '../../helper/migrated-database.ts';
 import { postgresDatabases } from '../../helper/postgres-server.ts';
-import { databaseOf, migrated } from '../../helper/queue-database.ts';
+import { databaseOf, migrated, withClock } from '../../helper/queue-database.ts';
 import { recordingLogger } from '../../helper/settings.ts';
 import { until } from '../../helper/until.ts';
 
 const server = await postgresDatabases(t);
+const HOUR = 3_600_000;
+const DAY = 24 * HOUR;
 const nothing = async () => {};
 const HOLDER: Holder = {
   ...{ id: 'holder', term: () => 0, confirm: nothing, reap: nothing, close: nothing },
@@ -39,7 +41,7 @@ t.test('the removal of expired answers spares one that is renewed while it waits
     );
   }
   const { expireStep } = postgresIdempotency(
-    databaseOf(postgres),
+    withClock(databaseOf(postgres), clock),
     HOLDER,
     clock,
     recordingLogger(),
@@ -65,6 +67,34 @@ t.test('the removal of expired answers spares one that is renewed while it waits
   await expireStep();
   const { rows: left } = await client.query('SELECT hash FROM idempotency');
   t.same(left, []);
+});
+
+t.test('answers expire by the clock of the database, and by an index', async (t) => {
+  const postgres = await migrated(await migratedDatabase(server));
+  t.teardown(() => postgres.close());
+  const clock = fakeClock(Date.now() + 400 * DAY);
+  const plans: string[] = [];
+  const query: typeof postgres.query = async (text, values) => {
+    const { rows } = await postgres.query(`EXPLAIN ${text}`, values);
+    plans.push(rows.map((row) => row['QUERY PLAN']).join('\n'));
+    return postgres.query(text, values);
+  };
+  const database = { ...databaseOf(postgres), query };
+  const { expireStep } = postgresIdempotency(database, HOLDER, clock, recordingLogger());
+  await postgres.query(
+    `INSERT INTO idempotency (hash, request_hash, project, claim, status, expires_at)
+     SELECT sha256(n::text::bytea), '', 'p', '', 202, $1::bigint + n * $2::bigint - $2::bigint / 2
+     FROM generate_series(-2000, 20000) AS g (n)`,
+    [Date.now(), HOUR],
+  );
+  await postgres.query('ANALYZE idempotency');
+  while (await expireStep());
+  const { rows } = await postgres.query('SELECT count(*)::int AS left FROM idempotency');
+  t.same(rows, [{ left: 20_000 }], 'the process is ahead by 400 days');
+  for (const plan of plans) {
+    t.match(plan, /Index Scan using idempotency_by_expiry/);
+    t.notMatch(plan, 'Seq Scan');
+  }
 });
 
 /** The ledgers of two processes; the first one loses its database, or an answer of it. */
