@@ -291,7 +291,8 @@ return {
 
 /**
  * Admits requests of a key, over all replicas, in their order. The rate is a generic cell rate algorithm: one number per key,
- * the time at which the next request is due. Requests in flight are a sorted set by the time at which they expire.
+ * the time at which the next request is due. Requests in flight are a sorted set by the time at which they expire. Times that are further
+ * ahead than any request makes them are of a clock of Redis that was ahead: they would refuse the requests of the key until then.
  * KEYS rate, in flight
  * ARGV microseconds between two requests (0: no rate), burst tolerance (us), maximum in flight (0: unlimited),
  *      longest time in flight (ms), then request ids
@@ -305,9 +306,13 @@ local longest = tonumber(ARGV[4])
 local inFlight, due = 0, now
 if most > 0 then
   redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', now)
+  redis.call('ZREMRANGEBYSCORE', KEYS[2], now + 2 * longest * 1000, '+inf')
   inFlight = redis.call('ZCARD', KEYS[2])
 end
-if interval > 0 then due = math.max(tonumber(redis.call('GET', KEYS[1]) or 0), now) end
+if interval > 0 then
+  due = math.max(tonumber(redis.call('GET', KEYS[1]) or 0), now)
+  due = math.min(due, now + tolerance + interval)
+end
 local answer, admitted = {}, {}
 for i = 5, #ARGV do
   local wait = due - now - tolerance

@@ -1,5 +1,5 @@
 import t from 'tap';
-import { CANCEL, counterKeys, RECOUNT } from '../../../processors/quotas/scripts.ts';
+import { ADMIT_KEY, CANCEL, counterKeys, RECOUNT } from '../../../processors/quotas/scripts.ts';
 import { redisServer } from '../../helper/redis-server.ts';
 
 const { client } = await redisServer(t);
@@ -47,4 +47,19 @@ t.test('a batch is counted once, in the epoch that lacks it', async (t) => {
   t.equal(await recount(5), 'counted');
   t.same(await counted(), ['13', '13']);
   t.equal(await client.hget(reserved, 'batch'), 'p 1 2 3 30');
+});
+
+t.test('a clock of Redis that was ahead does not refuse the requests of a key', async (t) => {
+  const [rate, inFlight] = ['{k}:rate', '{k}:in-flight'];
+  const [interval, tolerance, most, longest] = [10e6, 20e6, 1, 120_000];
+  const admit = (id: string) =>
+    run(ADMIT_KEY, [rate, inFlight], [interval, tolerance, most, longest, id]);
+  const ahead = (Date.now() + 400 * 24 * 3_600_000) * 1000;
+  await client.zadd(inFlight, ahead, 'lost');
+  t.same(await admit('a'), [0]);
+  t.same(await admit('b'), [-1], 'a request in flight counts');
+  await client.del(inFlight);
+  await client.set(rate, ahead);
+  const [wait] = (await admit('c')) as number[];
+  t.equal(wait, interval, 'as behind a full burst');
 });
