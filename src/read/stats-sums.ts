@@ -104,6 +104,7 @@ async function fromRollups(
     store.rollups.stats(tenant.projectId, {
       ...{ field, hours, isGrouped: groupBy !== null, step: stepMs / HOUR_MS },
       values: values ?? top?.values ?? null,
+      isFiltered: values !== null,
     }),
   );
   if (values !== null && isIncomplete) return undefined;

@@ -44,6 +44,8 @@ export type StatsAsked = {
   readonly values: readonly string[] | null;
   /** Whether each value has points of its own, and those without a row of their own have points together. */
   readonly isGrouped: boolean;
+  /** The values are those of a query: the ones without a row of their own do not match it, and have no points. */
+  readonly isFiltered?: boolean;
   readonly hours: Hours;
   /** The hours of a point: `HOUR` or `DAY`. */
   readonly step: number;
@@ -131,8 +133,8 @@ export class StatsSum {
 
   /** Undefined for a row that is not wanted. */
   #keyOf(field: number, value: string): string | null | undefined {
-    const { isGrouped } = this.#asked;
-    if (field < 0) return isGrouped ? null : undefined;
+    const { isGrouped, isFiltered = false } = this.#asked;
+    if (field < 0) return isGrouped && !isFiltered ? null : undefined;
     if (this.#wanted !== null && !this.#wanted.has(value)) return undefined;
     return isGrouped ? value : null;
   }

@@ -105,6 +105,21 @@ t.test('the range of stats has every hour that the asked range has a part of', a
   t.same(await range('11:59:59.999', '13:00:00.000000001'), ['11:00', '14:00']);
 });
 
+t.test('groups of a query have no numbers of values that it does not name', async (t) => {
+  const { write, stats, finish } = await reading(t);
+  const tooLong = 'x'.repeat(257);
+  await write([...TRACES, { traceId: 'd', id: 'd', userId: tooLong, startTime: at(1) }]);
+  const keys = async (query: string) =>
+    (await stats(`${RANGE}&group_by=user${query}`)).groups.map(({ key }) => key);
+  for (const when of ['as changes', 'in rows']) {
+    t.same(await keys('&q=user:u'), ['u'], when);
+    t.same(await keys('&q=user:u+start:>2000-01-01'), ['u'], when);
+    t.same(await keys(''), ['u', 'v', null], when);
+    t.same(await keys('&limit=1'), ['u', null], when);
+    await finish();
+  }
+});
+
 t.test('a term on a field of rollups, any other query and every step count the same', async (t) => {
   const { write, stats, finish } = await reading(t);
   await write(TRACES);
