@@ -4,11 +4,10 @@ import { groupTerm } from '../store/plan/groups.ts';
 import { GroupTotals } from '../store/rows/group-rows.ts';
 import type { Place } from '../store/rows/place.ts';
 import { BEFORE_NEWEST, cursorOf, placeOfCursor } from '../store/rows/place.ts';
+import { SEARCHED_TRACES } from '../store/rows/trace-page.ts';
 import type { SteppedPage } from './listing.ts';
-import { STEP_MS } from './listing.ts';
+import { nextSize, STEP_MS } from './listing.ts';
 
-/** Traces that one statement sums over. */
-const SUMMED_TRACES = 2048;
 /** About the memory of the id of a session that a user's sums have seen. */
 const ID_BYTES = 256;
 
@@ -41,6 +40,7 @@ export class GroupSumming {
   readonly value: string;
   readonly #source: GroupSource;
   #after: Place | null = null;
+  #size = SEARCHED_TRACES;
   #isWhole = false;
   #spentMs = 0;
 
@@ -61,11 +61,12 @@ export class GroupSumming {
   /** Returns the milliseconds of the store's work for this step. */
   async step(): Promise<number> {
     const { groups, projectId, by, query, grow } = this.#source;
-    const look = { by, query, after: this.#after, size: SUMMED_TRACES };
+    const look = { by, query, after: this.#after, size: this.#size };
     const { sums, next, spentMs } = await groups.sumGroup(projectId, this.value, look);
     grow(sums.sessions.length * ID_BYTES);
     this.totals.add(sums);
     this.#after = next;
+    this.#size = nextSize(this.#size, spentMs);
     this.#isWhole = next === null;
     this.#spentMs += spentMs;
     return spentMs;
@@ -73,12 +74,25 @@ export class GroupSumming {
 }
 
 /**
+ * The search for an earlier page that has a group, in the traces of the group before the page. It is made in steps, and the cursor of a
+ * page that ends before the search does has its place: a group may have any number of newer traces that do not match.
+ */
+type EarlierSearch = {
+  /** The number of the trace at which the walk came across the group. */
+  readonly foundAt: number;
+  /** The last trace that the search looked at. */
+  after: Place | null;
+  size: number;
+};
+
+/**
  * The groups of one page, the one with the newest trace first. A walk over the traces, newest first, comes across each group at its
  * newest trace; the sums follow, of one group after the other:
  *
  *   walk: groups of a step ─▶ listed on this page, or on an earlier one? ─▶ sums, step by step ─▶ item
  *
- * A group whose sums take longer than a turn is continued by the next turn, and gets the sums so far after a part of the page's budget.
+ * A group whose search or sums take longer than a turn is continued by the next turn. It gets the sums so far after a part of the page's
+ * budget; a search that the page does not end is continued by the next page.
  */
 export class GroupPage {
   readonly #source: GroupSource;
@@ -88,18 +102,21 @@ export class GroupPage {
   readonly #pageMs: number;
   readonly #groupMs: number;
   readonly #seen = new Set<string>();
+  #search: EarlierSearch | undefined;
   #open: GroupSumming | undefined;
   #hasGroups = false;
   #spentMs = 0;
 
   constructor(source: GroupSource, cursor: string | undefined, budgetMs: number) {
+    const { place, search } = positionOf(cursor);
     this.#source = source;
-    this.#first = placeOfCursor(cursor);
+    this.#first = place;
+    this.#search = search;
     this.#pageMs = budgetMs;
     this.#groupMs = budgetMs * GROUP_SHARE;
   }
 
-  /** One turn. It ends with the budget of the page, but the page has at least one group. */
+  /** One turn. It ends with the budget of the page, but the first group that no earlier page has is listed in any case. */
   async fetch(
     limit: number,
     cursor: string | undefined,
@@ -107,7 +124,7 @@ export class GroupPage {
   ): Promise<SteppedPage<GroupItem>> {
     const { groups, projectId, by, query } = this.#source;
     const before = this.#spentMs;
-    const after = placeOfCursor(cursor);
+    const { place: after } = positionOf(cursor);
     const step = await groups.findGroups(projectId, { by, query, after, size });
     this.#spentMs += step.spentMs;
     const end = Math.min(before + STEP_MS, this.#pageMs);
@@ -119,7 +136,11 @@ export class GroupPage {
         if (items.length === limit || (items.length > 0 && this.#spentMs >= end)) {
           return this.#page(items, places, handled ?? BEFORE_NEWEST, before);
         }
-        if (this.#open?.value !== value && (await this.#isListed(value))) this.#seen.add(value);
+        const isListed = this.#open?.value !== value && (await this.#isListed(value, place, end));
+        if (isListed === undefined) {
+          return this.#page(items, places, handled ?? BEFORE_NEWEST, before);
+        }
+        if (isListed) this.#seen.add(value);
         else {
           const totals = await this.#summed(
             value,
@@ -147,7 +168,7 @@ export class GroupPage {
   ): SteppedPage<GroupItem> {
     return {
       items,
-      nextCursor: next === null ? null : cursorOf(next),
+      nextCursor: next === null ? null : cursorAt(next, this.#search),
       searchedTo: next === null || next.n === BEFORE_NEWEST.n ? null : { ms: next.ms, ns: next.ns },
       spentMs: this.#spentMs - before,
       cursorAfter(item) {
@@ -158,21 +179,33 @@ export class GroupPage {
     };
   }
 
-  /** Whether an earlier page has the group: it does if the newest trace of the group is before this page. */
-  async #isListed(value: string): Promise<boolean> {
+  /**
+   * Whether an earlier page has the group: it does if the newest trace of the group is before this page. Undefined if the search has not
+   * ended when the page has spent `endMs`.
+   */
+  async #isListed(value: string, { n }: Place, endMs: number): Promise<boolean | undefined> {
     const { groups, projectId, by, query } = this.#source;
-    if (this.#first === null) return false;
+    const first = this.#first;
+    if (first === null) return false;
     const terms = [groupTerm(by, value), ...query.terms];
-    let after: Place | null = null;
+    const search =
+      this.#search?.foundAt === n
+        ? this.#search
+        : { foundAt: n, after: null, size: SEARCHED_TRACES };
+    this.#search = search;
     do {
-      const look = { by, query: { terms }, after, size: SUMMED_TRACES };
-      const step = await groups.findGroups(projectId, look);
+      const { after, size } = search;
+      const step = await groups.findGroups(projectId, { by, query: { terms }, after, size });
       this.#spentMs += step.spentMs;
       const [newest] = step.groups;
-      if (newest !== undefined) return !isBehind(newest.place, this.#first);
-      after = step.next;
-    } while (after !== null && !isBehind(after, this.#first));
-    return false;
+      if (newest !== undefined || step.next === null || isBehind(step.next, first)) {
+        this.#search = undefined;
+        return newest !== undefined && !isBehind(newest.place, first);
+      }
+      search.after = step.next;
+      search.size = nextSize(size, step.spentMs);
+    } while (this.#spentMs < endMs);
+    return undefined;
   }
 
   /** Undefined if the sums are not whole when the page has spent `endMs`. */
@@ -196,4 +229,31 @@ export class GroupPage {
 
 function isBehind(place: Place, first: Place): boolean {
   return (place.ms - first.ms || place.ns - first.ns || place.n - first.n) < 0;
+}
+
+/** Between the parts of a cursor. */
+const BETWEEN = '.';
+
+function cursorAt(place: Place, search: EarlierSearch | undefined): string {
+  if (search === undefined || search.after === null) return cursorOf(place);
+  return [cursorOf(place), search.foundAt, cursorOf(search.after)].join(BETWEEN);
+}
+
+/** Throws `StoreError` for a cursor of another kind. */
+function positionOf(cursor: string | undefined): {
+  readonly place: Place | null;
+  readonly search: EarlierSearch | undefined;
+} {
+  const [place, foundAt, after] = cursor?.split(BETWEEN) ?? [];
+  return {
+    place: placeOfCursor(place),
+    search:
+      foundAt === undefined
+        ? undefined
+        : {
+            foundAt: Number(foundAt),
+            after: placeOfCursor(after),
+            size: SEARCHED_TRACES,
+          },
+  };
 }

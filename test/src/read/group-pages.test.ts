@@ -54,3 +54,72 @@ t.test('a page has at least one group, however slow the store is', async (t) => 
   );
   t.ok(nextCursor);
 });
+
+/**
+ * A store with one group of 20,000 traces, of which those at these places match a query. A step takes a millisecond for each 100 traces it
+ * looks at.
+ */
+function sparse(matching: readonly number[]) {
+  const traces = 20_000;
+  const ends: number[] = [];
+  const groups: GroupStore = {
+    async findGroups(_project, { after, size }: GroupLook) {
+      const first = after === null ? 1 : after.n + 1;
+      const last = Math.min(traces, first + size - 1);
+      const newest = matching.find((n) => n >= first && n <= last);
+      ends.push(last);
+      return {
+        groups: newest === undefined ? [] : [{ value: 'g', userId: null, place: place(newest) }],
+        next: last === traces ? null : place(last),
+        spentMs: (last - first + 1) / 100,
+      };
+    },
+    async sumGroup() {
+      return { sums: SUMS, next: null, spentMs: 1 };
+    },
+  };
+  const source = {
+    ...{ groups, projectId: 'p', by: 'user' as const },
+    query: { terms: [] },
+    grow() {},
+  };
+  return { source, ends };
+}
+
+/** The groups of each page of a list, and the work of its longest turn. */
+async function pagesOf(source: ConstructorParameters<typeof GroupPage>[0]) {
+  const pages: string[][] = [];
+  let longestMs = 0;
+  let cursor: string | undefined;
+  do {
+    const page = new GroupPage(source, cursor, PAGE_MS);
+    const values: string[] = [];
+    let spentMs = 0;
+    do {
+      const { items, nextCursor, spentMs: ofTurn = 0 } = await page.fetch(50, cursor, 512);
+      values.push(...items.map(({ value }) => value));
+      longestMs = Math.max(longestMs, ofTurn);
+      spentMs += ofTurn;
+      cursor = nextCursor ?? undefined;
+    } while (cursor !== undefined && spentMs < PAGE_MS && pages.length < 500);
+    pages.push(values);
+  } while (cursor !== undefined && pages.length < 500);
+  return { pages, longestMs };
+}
+
+t.test('a group with many newer traces is looked for in turns and over pages', async (t) => {
+  const { source, ends } = sparse([19_990]);
+  const { pages, longestMs } = await pagesOf(source);
+  t.same(pages.flat(), ['g']);
+  t.ok(pages.length < 500, 'the list ends');
+  t.ok(longestMs < 50, `a turn takes ${longestMs} ms, not the 200 of all traces`);
+  const looked = ends.filter((end) => end < 19_000).length;
+  t.ok(looked < 2 * (20_000 / 512) + pages.length, `${looked} steps look at no trace again`);
+});
+
+t.test('a group that an earlier page has is not listed again', async (t) => {
+  for (const first of [1, 600, 9_000]) {
+    const { pages } = await pagesOf(sparse([first, 19_990]).source);
+    t.same(pages.flat(), ['g']);
+  }
+});
