@@ -17,6 +17,7 @@ import { byUse } from '../store/rollups/reading.ts';
 import type { StoreReading } from './stored-request.ts';
 import type { StepRange } from './time-range.ts';
 import { hoursOf } from './time-range.ts';
+import { topValues } from './top-values.ts';
 import { walkStarted } from './walk.ts';
 
 export type StatsOf = {
@@ -93,13 +94,16 @@ function isOfObservations(field: RollupField): boolean {
 /** Undefined if a wanted value may be counted without its text. */
 async function fromRollups(
   reading: StoreReading,
-  asked: StatsOf,
+  { range, stepMs, groupBy, limit }: StatsOf,
   { field, values }: Filter,
 ): Promise<SummedStats | undefined> {
   const { store, tenant, read } = reading;
-  const { range, stepMs, groupBy, limit } = asked;
   const hours = hoursOf(range);
-  const top = groupBy === null || values !== null ? null : await topValues(reading, field, asked);
+  const isByHour = stepMs === HOUR_MS;
+  const top =
+    groupBy === null || values !== null
+      ? null
+      : await topValues(reading, { field, hours, isByHour, limit });
   const { points, isIncomplete } = await read.turn(() =>
     store.rollups.stats(tenant.projectId, {
       ...{ field, hours, isGrouped: groupBy !== null, step: stepMs / HOUR_MS },
@@ -113,20 +117,6 @@ async function fromRollups(
     ...{ points, groups, leftOut: leftOut + (top?.leftOut ?? 0) },
     ...{ isPartial: false, searchedTo: null },
   };
-}
-
-type TopValues = { readonly values: readonly string[] | null; readonly leftOut: number };
-
-/** The most used values, if there are more than wanted: the rows of the others are not read. */
-async function topValues(
-  { store, tenant, read }: StoreReading,
-  field: RollupField,
-  { range, limit }: StatsOf,
-): Promise<TopValues> {
-  const asked = { field, hours: hoursOf(range), prefix: '', most: limit };
-  const { values, left } = await read.turn(() => store.rollups.facet(tenant.projectId, asked));
-  if (left === 0) return { values: null, leftOut: 0 };
-  return { values: values.map(([value]) => value), leftOut: left };
 }
 
 async function fromTraces(

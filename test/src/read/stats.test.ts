@@ -3,6 +3,7 @@ import t from 'tap';
 import { RetryableError } from '../../../src/model/errors.ts';
 import type { Observation } from '../../../src/model/observation.ts';
 import type { ReadLimits } from '../../../src/read/reads.ts';
+import { MAX_VALUES } from '../../../src/store/rollups/fields.ts';
 import type { FacetAsked } from '../../../src/store/rollups/reading.ts';
 import { anObservation, nativeBatch } from '../../helper/batches.ts';
 import { readingListener } from '../../helper/reading-listener.ts';
@@ -103,6 +104,39 @@ t.test('the range of stats has every hour that the asked range has a part of', a
   };
   t.same(await range('12:00:00', '13:00:00'), ['12:00', '13:00']);
   t.same(await range('11:59:59.999', '13:00:00.000000001'), ['11:00', '14:00']);
+});
+
+t.test('points of hours are those of the values that the hours have most traces of', async (t) => {
+  const { write, stats, finish } = await reading(t);
+  const user = (userId: string, traceId: string, hour: number): Partial<Observation> => ({
+    ...{ traceId, id: traceId, userId, startTime: at(hour * HOUR_MS) },
+  });
+  // The day has no row for the users that come later.
+  await write(Array.from({ length: MAX_VALUES }, (_, i) => user(`early ${i}`, `${i}`, -11)));
+  await write([user('early 7', 'again', -11)]);
+  await finish();
+  await write(['a', 'b', 'c'].map((id, i) => user('late', id, i)));
+  await finish();
+  const top = async (query: string) => {
+    const day = 'from=2026-01-15T00:00:00Z&to=2026-01-16T00:00:00Z';
+    const { groups, left_out } = await stats(`${day}&group_by=user&limit=2&${query}`);
+    const shown = groups.map(({ key, points }) => [key, ...points.map(({ traces }) => traces)]);
+    return { groups: shown, left_out };
+  };
+  t.same(await top('step=1h'), {
+    groups: [
+      ['late', 1, 1, 1],
+      ['early 7', 2],
+    ],
+    left_out: MAX_VALUES - 1,
+  });
+  t.match(await top('step=1d'), {
+    groups: [
+      ['early 7', 2],
+      ['early 0', 1],
+      [null, 3],
+    ],
+  });
 });
 
 t.test('groups of a query have no numbers of values that it does not name', async (t) => {
