@@ -309,6 +309,29 @@ export function rollupRules(t: Test, open: OpenForRollups): void {
     t.equal(await isIncomplete(`u${MAX_VALUES}`), true);
   });
 
+  t.test('changes of values that are counted together subtract nothing from a value', async (t) => {
+    const { store, finish } = await open(t);
+    const withUser = (i: number, userId: string, more: Partial<Observation> = {}) =>
+      anObservation({ ...{ traceId: `${i}`, id: `${i}`, userId, startTime: at(0) }, ...more });
+    await write(
+      store,
+      Array.from({ length: MAX_VALUES + 2 }, (_, i) => withUser(i, `u${i}`)),
+    );
+    await finish();
+    const counted = async (step: number) => {
+      const asked = { field: 'user', values: null, isGrouped: true, hours: HOURS, step } as const;
+      const { points } = await store.rollups.stats(P, asked);
+      const list = pointsOf(points).map(({ key, numbers }) => [key, numbers[0]] as const);
+      return Object.fromEntries(list.filter(([key, traces]) => key === null || traces !== 1));
+    };
+    // The first one leaves the values that are counted together for one with a row, and a new one joins them.
+    await write(store, [withUser(MAX_VALUES, 'u0', { version: '2' }), withUser(-1, 'new')]);
+    for (const when of ['as changes', 'in rows']) {
+      for (const step of [HOUR, DAY]) t.same(await counted(step), { u0: 2, null: 2 }, when);
+      await finish();
+    }
+  });
+
   t.test('a value of more than 256 characters is counted without its text', async (t) => {
     const { store, finish } = await open(t);
     for (const [i, length] of [256, 257].entries()) {

@@ -103,6 +103,11 @@ export class PointSums {
     return index;
   }
 
+  /** Whether there are numbers of a group at a time. */
+  has(key: string | null, at: number): boolean {
+    return this.#groups.get(key)?.points.has(Math.floor(at / this.#stepMs)) === true;
+  }
+
   /** The number of points. */
   get size(): number {
     return this.#size;

@@ -2,7 +2,7 @@ import type { TraceFilter } from '../store.ts';
 import type { RollupChange } from './contribution.ts';
 import type { ContributionPage } from './contribution-page.ts';
 import type { RollupField } from './fields.ts';
-import { OBSERVATION_FIELDS, OTHER, ROLLUP_FIELDS } from './fields.ts';
+import { OBSERVATION_FIELDS, OTHER, OVERFLOW, ROLLUP_FIELDS } from './fields.ts';
 import { DAY, HOUR, periodOf } from './fold.ts';
 import type { PackedPoints } from './points.ts';
 import { PointSums } from './points.ts';
@@ -106,6 +106,8 @@ export class StatsSum {
   readonly #points: PointSums;
   /** Periods with values that have no row of their own. */
   readonly #crowded = new Set<number>();
+  /** Points at times of which the rows of further values are one. */
+  readonly #full = new Set<number>();
   /** Values by the period of their rows. */
   readonly #found = new Map<number, Set<string>>();
   #hasUnnamed = false;
@@ -127,8 +129,17 @@ export class StatsSum {
   addChange([hour, field, value, numbers, pairs]: RollupChange): void {
     const { from, to } = this.#asked.hours;
     if (Math.abs(field) !== this.#field || hour < from || hour >= to) return;
-    const key = this.#keyOf(field, value);
+    const key = this.#keyOf(this.#hasOwnRow(hour, field, value) ? field : -this.#field, value);
     if (key !== undefined) this.#points.add(key, hour * HOUR_MS, numbers, pairs);
+  }
+
+  /** A change of a value that the fold counts among others belongs there already: alone it might subtract what is not there. */
+  #hasOwnRow(hour: number, field: number, value: string): boolean {
+    const { step, isGrouped } = this.#asked;
+    if (!isGrouped || field < 0 || !this.#full.has(periodOf(step, hour))) return true;
+    // The rows of other values are not read.
+    if (this.#wanted?.has(value) === false) return true;
+    return this.#points.has(value, hour * HOUR_MS);
   }
 
   /** Undefined for a row that is not wanted. */
@@ -141,6 +152,7 @@ export class StatsSum {
 
   #crowd(start: number, value: string): void {
     this.#crowded.add(start);
+    if (value === OVERFLOW) this.#full.add(periodOf(this.#asked.step, start));
     if (value === OTHER && isOfObservations(this.#asked.field)) this.#hasUnnamed = true;
   }
 
