@@ -1,4 +1,6 @@
+import type { Locator } from 'playwright-core';
 import t from 'tap';
+import { until } from '../../helper/until.ts';
 import { onPhone } from './rig.ts';
 import { HOUR, REFUSAL, startTraces } from './traces-rig.ts';
 
@@ -6,6 +8,10 @@ t.setTimeout(240_000);
 
 const ui = await startTraces(t);
 const { page, rows, store, traceOf } = ui;
+
+/** Pixels of the marked range of a chart. */
+const widthOfMark = async (figure: Locator): Promise<number> =>
+  (await figure.locator('.u-select').boundingBox())?.width ?? 0;
 
 t.test('adds up the traces, by time and by model', async (t) => {
   await ui.open('/dashboard');
@@ -46,7 +52,8 @@ t.test('reads a chart by the keyboard, and opens the list of a time of it', asyn
     .locator('figcaption')
     .getByText(/ UTC – .* UTC$/)
     .waitFor();
-  t.ok((await figure.locator('.u-select').boundingBox())?.width ?? 0, 'the marked range is drawn');
+  // The mark is drawn after the caption.
+  await until(async () => (await widthOfMark(figure)) > 0);
   await ui.check(t, 'a chart that is marked');
   await onPhone(page, () => ui.check(t, 'a chart that is marked, on a phone'));
   await page.keyboard.press('Escape');
@@ -72,7 +79,7 @@ t.test('names the last of several marked days, and gives way to a pointer', asyn
   t.equal(Date.parse(last) - Date.parse(first), 24 * HOUR);
   await figure.locator('.u-over').click();
   await time.getByText(/^\d{4}-\d\d-\d\d \(UTC\)$/).waitFor();
-  t.equal((await figure.locator('.u-select').boundingBox())?.width ?? 0, 0);
+  await until(async () => (await widthOfMark(figure)) === 0);
 });
 
 t.test('shows every range whole, inside of the page', async (t) => {

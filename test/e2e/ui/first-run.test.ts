@@ -39,7 +39,8 @@ t.test('opens the first trace of a project whose client sends all the time', asy
   await page.getByText('Waiting for the first trace').waitFor();
   const event = { operation: 'finish', kind: 'llm', status: 'success', name: 'busy' };
   // Each trace comes before the former one has shown for long enough to open.
-  for (let index = 0; index < 40 && page.url().includes('/start'); index += 1) {
+  const end = performance.now() + 60_000;
+  for (let index = 0; performance.now() < end && page.url().includes('/start'); index += 1) {
     await ui.sendEvents([{ ...event, id: `b${index}`, trace_id: `busy-${index}` }], token);
     await page
       .getByRole('link', { name: 'busy' })
@@ -91,6 +92,8 @@ t.test('follows the stream while the page is visible, and shows what arrived bef
   const read = page.waitForResponse((each) => each.url().includes('/traces?limit='));
   await ui.open('/start');
   await (await read).finished();
+  // The page has taken the answer before that of a later request.
+  await page.evaluate("fetch('/api/v1/projects').then((answer) => answer.text())");
   const ended = page.waitForEvent('requestfailed', isStream);
   await show('hidden');
   await ended;
@@ -122,7 +125,7 @@ t.test('a refused request shows its reason', async (t) => {
     return route.fulfill({ status: 503, json: { code: 'unavailable', message: 'Not now.' } });
   });
   // The second request follows the answer to the first one.
-  await until(() => failed === 2);
+  await until(() => failed >= 2);
   t.equal(await reason.count(), 1, 'a reading that fails takes no reason away');
   await page.unrouteAll();
   await page.getByRole('link', { name: 'How to correct it' }).click();

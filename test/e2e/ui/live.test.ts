@@ -72,7 +72,14 @@ t.test('follows the stream while the page is visible', async (t) => {
 t.test('the histogram and the counts of the filters follow a live list', async (t) => {
   await page.clock.install();
   await ui.open('/traces?live=1');
-  await page.getByRole('region', { name: 'Filters' }).getByRole('button').first().waitFor();
+  // The time to the next reading begins with each answer.
+  const state = page.getByRole('group').filter({ hasText: 'State' });
+  await state.getByRole('button', { name: /^finished / }).waitFor();
+  const figure = page.getByRole('figure', { name: 'Traces over time' });
+  await figure
+    .locator('figcaption')
+    .filter({ hasText: /\d traces/ })
+    .waitFor();
   const asked = ['field=state', '/stats?'].map((part) =>
     page.waitForResponse((answer) => answer.url().includes(part)),
   );

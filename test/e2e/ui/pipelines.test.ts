@@ -44,17 +44,19 @@ t.test('the graph has each component with its live rate', async (t) => {
     await node(name).waitFor();
   }
   let sent = 0;
+  const sending: Promise<void>[] = [];
   const timer = setInterval(() => {
     sent += 1;
     const items = [{ ...event, id: `o${sent}`, trace_id: `t${sent}` }];
-    ui.sendEvents(items).catch((error: unknown) => t.error(error));
+    sending.push(ui.sendEvents(items).catch((error: unknown) => void t.error(error)));
   }, 300);
   await page.getByRole('button', { name: /^validation [1-9]/ }).waitFor();
   await letters.getByRole('row').nth(5).waitFor();
   clearInterval(timer);
+  await Promise.all(sending);
   await node('disk_queue').click();
   await page.getByRole('heading', { name: 'disk_queue' }).waitFor();
-  t.match(page.url(), /component=connector/);
+  await page.waitForURL(/component=connector/);
   await page.getByText('Waiting or in delivery').waitFor();
   await ui.check(t, 'the graph');
   await onPhone(page, () => ui.check(t, 'the graph on a phone'));
@@ -68,6 +70,13 @@ t.test('dead letters have a reason; one is dropped, the others replayed', async 
   await onPhone(page, () => ui.check(t, 'dead letters on a phone'));
   type Letters = { readonly dead_letters: readonly unknown[] };
   const count = async () => (await ui.admin<Letters>('GET', '/dead-letters')).dead_letters.length;
+  type Pipelines = { readonly nodes: readonly { queue: { entries: number } | null }[] };
+  const waiting = async (): Promise<number> => {
+    const { nodes } = await ui.admin<Pipelines>('GET', '/pipelines');
+    return nodes.reduce((sum, { queue }) => sum + (queue?.entries ?? 0), 0);
+  };
+  // The last batches of the first test are refused, too, before letters are counted.
+  await until(async () => (await waiting()) === 0);
   const before = await count();
   t.ok(before >= 4, 'the first test sent more than three batches');
   const row = letters.getByRole('row').nth(1);
@@ -89,7 +98,7 @@ t.test('dead letters have a reason; one is dropped, the others replayed', async 
 t.test('a page that is not live keeps its numbers', async (t) => {
   await ui.open('/pipelines');
   await page.getByRole('switch', { name: 'Live' }).click();
-  t.match(page.url(), /live=false/);
+  await page.waitForURL(/live=false/);
   const asked: string[] = [];
   page.on('request', (request) => asked.push(request.url()));
   await page.waitForTimeout(3_000);

@@ -42,7 +42,7 @@ t.test('rejections show by code, with reason, key and advice', async (t) => {
   await fields.getByText('Send custom_fields as an object').waitFor();
   await fields.getByRole('button', { name: 'Only these' }).click();
   await row('no-trace').waitFor({ state: 'detached' });
-  t.match(page.url(), /code=invalid_custom_fields/);
+  await page.waitForURL(/code=invalid_custom_fields/);
   await page.reload();
   await row('cf').waitFor();
   t.equal(await row('no-trace').count(), 0, 'the address holds the filter');
@@ -61,11 +61,12 @@ t.test('goes on to read new rejections after the page was hidden', async (t) => 
   await page.clock.runFor(20_000);
   await sendBad([{ operation: 'finish', kind: 'llm', status: 'success', id: 'while-hidden' }]);
   await show('visible');
-  for (let step = 0; step < 40 && (await row('while-hidden').count()) === 0; step += 1) {
+  await until(async () => {
+    const read = page.waitForResponse((each) => each.url().includes('/rejections'));
     await page.clock.runFor(5_000);
-    await page.waitForResponse((each) => each.url().includes('/rejections'));
-  }
-  await row('while-hidden').waitFor();
+    await read;
+    return (await row('while-hidden').count()) > 0;
+  });
   t.pass('the new one is there');
 });
 

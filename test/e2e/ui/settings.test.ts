@@ -12,10 +12,10 @@ const { page } = ui;
 // The last project, and a project that the plan does not allow.
 ui.provoked.add(409);
 
-/** The open dialog. */
 /** The option of a key in a rotation. */
 const labelOf = async (name: string): Promise<string> =>
   (await page.getByRole('option', { name: new RegExp(name) }).textContent()) ?? '';
+/** The open dialog. */
 const dialog = (on: Page = page) => on.getByRole('dialog');
 const rowOf = (name: string) => page.getByRole('row').filter({ hasText: name });
 const press = (name: string) => page.getByRole('button', { name, exact: true }).click();
@@ -89,6 +89,7 @@ t.test('creates, renames, limits and switches projects', async (t) => {
   await page.getByRole('button', { name: 'Project: default' }).waitFor();
   await page.reload();
   await page.getByRole('button', { name: 'Project: default' }).waitFor();
+  await rowOf('Staging EU').waitFor();
   t.equal(await page.evaluate<number>(HIDDEN), 0, 'every button of a project is in view');
   await ui.check(t, 'projects');
 });

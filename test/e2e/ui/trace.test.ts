@@ -36,9 +36,9 @@ t.test('shows the values of the trace, its tree and its root', async (t) => {
   }
   const user = head.getByRole('link', { name: 'ada' });
   t.equal(await user.getAttribute('href'), '/users/ada');
+  await item('broken , tool Error 180 ms').waitFor();
   t.equal(await tree.getByRole('treeitem').count(), 5);
   t.match(await item('assistant').getAttribute('aria-level'), '1');
-  await item('broken , tool Error 180 ms').waitFor();
   t.equal(await item('on the critical path').count(), 4, 'all but the tool beside the slow one');
   t.equal(await heading(), 'assistant', 'the root shows first');
   await panel.getByText('Weather?').waitFor();
@@ -223,6 +223,7 @@ t.test('a document that is deep and long stays usable', async (t) => {
 
 t.test('wrong times and parents keep their place in the tree', async (t) => {
   await ui.open('/traces/bad');
+  await tree.getByRole('treeitem').nth(5).waitFor();
   t.equal(await tree.getByRole('treeitem').count(), 6);
   t.match(await tree.locator('.row-orphan').first().getAttribute('aria-label'), /cycle|parent/);
   t.equal(await tree.locator('.bar.is-reversed').count(), 1);
@@ -288,7 +289,7 @@ t.test('works on a phone', async (t) => {
     await ui.check(t, 'phone, observation');
     await page.keyboard.press('Escape');
     await panel.waitFor({ state: 'detached' });
-    t.notMatch(page.url(), /observation/);
+    await page.waitForURL((url) => !url.search.includes('observation'));
     await item('chat').click();
     await panel.waitFor();
     await page.goBack();
@@ -298,7 +299,8 @@ t.test('works on a phone', async (t) => {
     await ui.open('/traces/agent?observation=llm');
     await panel.getByRole('button', { name: 'Close' }).click();
     await panel.waitFor({ state: 'detached' });
-    t.match(page.url(), /\/traces\/agent$/, 'the address had the observation');
+    // The address had the observation.
+    await page.waitForURL(/\/traces\/agent$/);
   });
 });
 

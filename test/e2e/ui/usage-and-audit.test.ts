@@ -1,4 +1,5 @@
 import t from 'tap';
+import { until } from '../../helper/until.ts';
 import { HOSTILE, onPhone, startUi } from './rig.ts';
 
 t.setTimeout(240_000);
@@ -22,8 +23,7 @@ t.test('usage shows month and hour against the plan, live', async (t) => {
   ]);
   await ui.open('/settings/usage');
   const month = page.getByRole('meter', { name: 'Events this month' });
-  await month.waitFor();
-  t.equal(await month.getAttribute('aria-valuetext'), '2 of 100M');
+  await until(async () => (await month.getAttribute('aria-valuetext')) === '2 of 100M');
   await page.getByText('2 KiB').first().waitFor();
   await page.getByRole('figure', { name: 'Events by day and project' }).waitFor();
   await ui.sendEvents([{ ...event, id: 'o3', trace_id: 't1' }]);
@@ -34,7 +34,7 @@ t.test('usage shows month and hour against the plan, live', async (t) => {
   await page.getByRole('figure', { name: 'Events by hour and key' }).waitFor();
   await page.getByRole('radio', { name: 'Rejected' }).check({ force: true });
   await page.getByRole('heading', { name: 'Nothing was rejected' }).waitFor();
-  t.match(page.url(), /value=rejected/);
+  await page.waitForURL(/value=rejected/);
   await ui.check(t, 'usage');
   await onPhone(page, () => ui.check(t, 'usage on a phone'));
 });
@@ -98,10 +98,11 @@ t.test('an erasure has a receipt', async (t) => {
   await page.getByRole('heading', { name: 'Nothing was erased' }).waitFor();
   await ui.admin('DELETE', `/projects/${first}/traces/t1`);
   const receipt = page.getByRole('button', { name: 'Receipt' });
-  for (let attempt = 0; attempt < 20 && (await receipt.count()) === 0; attempt += 1) {
+  await until(async () => {
     await page.reload();
     await page.getByRole('table', { name: 'Erasures' }).waitFor();
-  }
+    return (await receipt.count()) > 0;
+  });
   await receipt.click();
   await dialog().getByText('Hash of the ids').waitFor();
   await ui.check(t, 'a receipt');
