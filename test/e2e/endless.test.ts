@@ -11,7 +11,7 @@ import { MAX_YOUNG_FLAG } from '../../src/cli/heap.ts';
 import { prepareDaemon, startDaemon, type Tree } from './daemon.ts';
 
 // It starts whole daemons, which takes long where many tests run at once.
-t.setTimeout(90_000);
+t.setTimeout(300_000);
 
 const STORE = fileURLToPath(new URL('../fixtures/stores/0.1.0/store.db.gz', import.meta.url));
 const SHORT = { service: { shutdown_timeout: '1s' } };

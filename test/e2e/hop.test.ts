@@ -12,7 +12,7 @@ import { replaceConfig, shippedConfig, treeAt } from './shipped.ts';
 
 /** Runs config/hop.yaml as a process, in front of a scripted collector. */
 
-t.setTimeout(120_000);
+t.setTimeout(300_000);
 
 const KEY = 'key-of-the-upstream-collector';
 

@@ -18,7 +18,7 @@ import { treeAt } from './shipped.ts';
  * the daemon sees: a client's third failure is throttled, and another client's first one is not.
  */
 
-t.setTimeout(120_000);
+t.setTimeout(300_000);
 
 /** Only this peer is a trusted proxy; the tests themselves connect from 127.0.0.1. */
 const PROXY = '127.0.0.2';

@@ -11,7 +11,7 @@ import { treeAt } from './shipped.ts';
 
 /** Attacks on the sessions of the web UI, against the real daemon. */
 
-t.setTimeout(120_000);
+t.setTimeout(300_000);
 
 const fixture = (name: string) => join(import.meta.dirname, '../fixtures/tls', name);
 const SESSION = '/api/v1/session';

@@ -1,7 +1,7 @@
 import t from 'tap';
 import { startUi } from './rig.ts';
 
-t.setTimeout(240_000);
+t.setTimeout(600_000);
 
 const ui = await startUi(t);
 const { page } = ui;

@@ -4,7 +4,7 @@ import { until } from '../../helper/until.ts';
 import { onPhone } from './rig.ts';
 import { HOUR, REFUSAL, startTraces } from './traces-rig.ts';
 
-t.setTimeout(240_000);
+t.setTimeout(600_000);
 
 const ui = await startTraces(t);
 const { page, rows, store, traceOf } = ui;

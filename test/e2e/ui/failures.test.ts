@@ -4,7 +4,7 @@ import type { Request } from 'playwright-core';
 import t from 'tap';
 import { startUi } from './rig.ts';
 
-t.setTimeout(240_000);
+t.setTimeout(600_000);
 
 /** A daemon that is away, requests that fail late, and objects that go while a page shows them. */
 

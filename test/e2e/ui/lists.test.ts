@@ -2,7 +2,7 @@ import t from 'tap';
 import { HOSTILE, onPhone } from './rig.ts';
 import { HOUR, REFUSAL, startTraces } from './traces-rig.ts';
 
-t.setTimeout(240_000);
+t.setTimeout(600_000);
 
 const ui = await startTraces(t);
 const { page, rows, store, traceOf } = ui;

@@ -3,7 +3,7 @@ import { until } from '../../helper/until.ts';
 import { onPhone } from './rig.ts';
 import { REFUSAL, startTraces } from './traces-rig.ts';
 
-t.setTimeout(240_000);
+t.setTimeout(600_000);
 
 /** The list of traces while it is live. */
 

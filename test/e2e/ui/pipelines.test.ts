@@ -4,7 +4,7 @@ import t from 'tap';
 import { until } from '../../helper/until.ts';
 import { HOSTILE, onPhone, startUi } from './rig.ts';
 
-t.setTimeout(240_000);
+t.setTimeout(600_000);
 
 /** A destination whose refusals are final, with markup in its reasons. */
 let isRefusing = true;

@@ -3,7 +3,7 @@ import t from 'tap';
 import { until } from '../../helper/until.ts';
 import { HOSTILE, onPhone, startUi, tabTo } from './rig.ts';
 
-t.setTimeout(240_000);
+t.setTimeout(600_000);
 
 type Project = { readonly id: string; readonly name: string };
 

@@ -4,7 +4,7 @@ import { until } from '../../helper/until.ts';
 import { onPhone, startUi } from './rig.ts';
 import { AGENT, BAD, HOSTILE_EVENTS, LONG_LATENCIES } from './trace-events.ts';
 
-t.setTimeout(240_000);
+t.setTimeout(600_000);
 
 const ui = await startUi(t);
 const { page } = ui;

@@ -19,7 +19,7 @@ import type { Sink } from '../../helper/sink.ts';
 
 /** Calls that never end, in the middle of a job. Every batch is delivered all the same. */
 
-t.setTimeout(120_000);
+t.setTimeout(300_000);
 
 const postgres = await postgresDatabases(t);
 /** Jobs that wait for a worker. */
