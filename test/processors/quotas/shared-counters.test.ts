@@ -5,7 +5,13 @@ import { openRedis } from '../../../extensions/redis/connection.ts';
 import { config as quotasConfig } from '../../../processors/quotas/config.ts';
 import { epochs } from '../../../processors/quotas/epochs.ts';
 import type { RunScript } from '../../../processors/quotas/scripts.ts';
-import { CONFIRM, counterKeys, RECOUNT, scriptRunner } from '../../../processors/quotas/scripts.ts';
+import {
+  CONFIRM,
+  counterKeys,
+  RECOUNT,
+  RELEASE_KEY,
+  scriptRunner,
+} from '../../../processors/quotas/scripts.ts';
 import { MAX_UNSETTLED, Settlements } from '../../../processors/quotas/settlements.ts';
 import type { SharedCounters } from '../../../processors/quotas/shared-counters.ts';
 import { sharedCounters } from '../../../processors/quotas/shared-counters.ts';
@@ -789,6 +795,54 @@ t.test('limits the requests of a key over all replicas', async (t) => {
     t.equal((await limits.admit(name)).admitted, false);
     await run(age, [key(name, 'in-flight')], [10e6]);
     t.equal((await limits.admit(name)).admitted, true, 'after 120 s');
+  });
+
+  t.test('in flight, without those that ended or were refused while Redis failed', async (t) => {
+    const config = quotasConfig.parse({ store: 'postgres', edge: { max_in_flight: 2 } }).edge;
+    const { run, key } = await replica(t, memoryLedger());
+    const clock = fakeClock(NOW);
+    let isFailing = false;
+    const failing: RunScript = async (script, keys, args) => {
+      if (isFailing && script === RELEASE_KEY) throw new RetryableError('redis_failed', 'away');
+      const answer = await run(script, keys, args);
+      if (isFailing) throw new RetryableError('redis_failed', 'the answer was lost');
+      return answer;
+    };
+    const limits = sharedKeyLimits(config, { run: failing, key, clock, logger: recordingLogger() });
+    const name = `key_${newOrganization()}`;
+    const inFlight = () => server.client.zcard(key(name, 'in-flight'));
+    const first = await limits.admit(name);
+    isFailing = true;
+    if (first.admitted) first.release?.();
+    await t.rejects(async () => limits.admit(name), { code: 'redis_failed' });
+    clock.advance(100);
+    await eventually('the release is repeated later', () => clock.pending() === 1, t);
+    t.equal(await inFlight(), 2, 'Redis counts the ended request, and the one without an answer');
+    isFailing = false;
+    clock.advance(1000);
+    await eventually('both are released', async () => (await inFlight()) === 0, t);
+    t.equal((await limits.admit(name)).admitted, true);
+    await limits.close();
+  });
+
+  t.test('in flight, those that ended while Redis failed are released at a stop', async (t) => {
+    const config = quotasConfig.parse({ store: 'postgres', edge: { max_in_flight: 2 } }).edge;
+    const { run, key } = await replica(t, memoryLedger());
+    const clock = fakeClock(NOW);
+    let isFailing = true;
+    const failing: RunScript = async (script, keys, args) => {
+      if (isFailing && script === RELEASE_KEY) throw new RetryableError('redis_failed', 'away');
+      return run(script, keys, args);
+    };
+    const limits = sharedKeyLimits(config, { run: failing, key, clock, logger: recordingLogger() });
+    const name = `key_${newOrganization()}`;
+    const first = await limits.admit(name);
+    if (first.admitted) first.release?.();
+    clock.advance(100);
+    await eventually('the release is repeated later', () => clock.pending() === 1, t);
+    isFailing = false;
+    await limits.close();
+    t.equal(await server.client.zcard(key(name, 'in-flight')), 0);
   });
 
   t.test('of one moment exactly', async (t) => {
