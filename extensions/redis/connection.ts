@@ -154,14 +154,25 @@ async function clientMaker(settings: RedisSettings): Promise<ClientMaker> {
 
 /**
  * The library listens to one error of each socket. A socket of TLS may have two, such as the server's refusal of the
- * certificate and the reset that follows, and an error without a listener ends the process. A library that gets the
- * client duplicates it.
+ * certificate and the reset that follows, and an error without a listener ends the process. It also goes on in database 0
+ * if the server refuses the one of the URL, so that jobs and counters would mix with those of another installation. A
+ * library that gets the client duplicates it.
  */
 function guarded(client: RedisClass): RedisClass {
   client.on('connect', () => client.stream.on('error', ignore));
+  client.on('error', (error) => {
+    if (isOfSelect(error)) client.stream.destroy();
+  });
   const duplicate = client.duplicate.bind(client);
   client.duplicate = (override) => guarded(duplicate(override));
   return client;
+}
+
+/** The library notes the command in the error of an answer. */
+function isOfSelect(error: unknown): boolean {
+  if (!isAnswer(error)) return false;
+  const { command } = error as { readonly command?: { readonly name?: string } };
+  return command?.name === 'select';
 }
 
 /** Makes clients of the server that the Sentinels name as primary; they move with it. */

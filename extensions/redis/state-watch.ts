@@ -135,6 +135,7 @@ export function watchState(
   }
 
   function failed(error: unknown): void {
+    if (isConsequence(error)) return;
     if (!isHangUp(error)) unreachable(reasonOf(error));
     else void hangUpReason().then((reason) => unreachable(reason ?? HANG_UP));
   }
@@ -186,6 +187,11 @@ function stateIn(info: string): Omit<RedisState, 'refuses'> {
 const LOADING = 'Redis loads its data from the disk';
 const HANG_UP =
   'Redis closes the connection at once: it may be at its maxclients, in protected mode, or require TLS';
+
+/** The library goes on with a connection that this extension closed because of another error. */
+function isConsequence(error: unknown): boolean {
+  return /\bStream isn't writeable\b/.test(reasonOf(error));
+}
 
 /** A server that hangs up before it serves causes both errors in turn; the library keeps the server's message. */
 function isHangUp(error: unknown): boolean {

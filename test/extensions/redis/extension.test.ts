@@ -115,6 +115,28 @@ t.test('names a refusal of a command', async (t) => {
   }
 });
 
+t.test('uses no other database if Redis refuses the one of the URL', async (t) => {
+  const server = await redisServer(t, ['--databases', '4']);
+  const { redis, health, settings } = await startRedis(t, { url: `${server.url}/9` });
+  const waiting = redis.duplicate();
+  t.teardown(() => waiting.disconnect());
+  const refused: unknown[] = [];
+  waiting.on('error', (error) => refused.push(error));
+  waiting.rpush('waits', 'a').catch(() => {});
+  await t.rejects(
+    redis.run((client) => client.set('a', 'b')),
+    FAILED,
+  );
+  await until(() => refused.length > 4);
+  t.equal(await server.client.dbsize(), 0, 'nothing is in database 0');
+  t.match(health.report(true).components[0], {
+    ...{ healthy: false, message: 'Redis cannot be reached.' },
+    details: { reason: 'ERR DB index is out of range' },
+  });
+  const logged = settings.logger.lines.filter(({ message }) => /cannot be reached/.test(message));
+  t.equal(logged.length, 1, 'the reason is logged once');
+});
+
 t.test('reports a full Redis with a code of its own', async (t) => {
   const server = await redisServer(t);
   const { redis } = await startRedis(t, { url: server.url });
