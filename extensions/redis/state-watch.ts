@@ -70,7 +70,9 @@ export type WatchSettings = {
   readonly address: Address | undefined;
 };
 
-const UNKNOWN: Omit<RedisState, 'refuses'> = {
+type Known = Omit<RedisState, 'refuses'>;
+
+const UNKNOWN: Known = {
   connected: false,
   reason: undefined,
   maxmemoryPolicy: undefined,
@@ -89,16 +91,10 @@ export function watchState(
   let isStopped = false;
   let cancel = (): void => {};
 
-  function enter(next: Omit<RedisState, 'refuses'>): void {
+  function enter(next: Known): void {
     const before = state;
     state = next;
-    if (before.connected !== next.connected) {
-      logger.info({}, next.connected ? 'Redis connected' : 'Redis disconnected');
-    }
-    const { maxmemoryPolicy } = next;
-    if (maxmemoryPolicy !== undefined && maxmemoryPolicy !== before.maxmemoryPolicy) {
-      logger.info({ maxmemoryPolicy }, 'Redis maxmemory-policy read');
-    }
+    logChange(logger, before, next);
     for (const listener of listeners) listener({ ...next, refuses: refusals.current() });
   }
 
@@ -114,9 +110,11 @@ export function watchState(
       if (await isLoading(client)) unreachable(LOADING);
       if (client.status !== 'ready') throw new Error(`the connection is ${client.status}`);
       enter(stateIn(await client.info()));
-    } catch {
+    } catch (error) {
       next = RECHECK_MS;
       leave();
+      // The library connects although the server denies INFO.
+      if (isAnswer(error)) unreachable(reasonOf(error));
     }
     checkIn(next);
   }
@@ -170,12 +168,21 @@ export function watchState(
   };
 }
 
+function logChange(logger: Logger, before: Known, { connected, maxmemoryPolicy }: Known): void {
+  if (before.connected !== connected) {
+    logger.info({}, connected ? 'Redis connected' : 'Redis disconnected');
+  }
+  if (maxmemoryPolicy !== undefined && maxmemoryPolicy !== before.maxmemoryPolicy) {
+    logger.info({ maxmemoryPolicy }, 'Redis maxmemory-policy read');
+  }
+}
+
 /** A server that loads its data answers INFO. The library waits for the end without an error. */
 async function isLoading(client: RedisClient): Promise<boolean> {
   return client.status === 'connect' && /^loading:1/m.test(await client.info());
 }
 
-function stateIn(info: string): Omit<RedisState, 'refuses'> {
+function stateIn(info: string): Known {
   return {
     connected: true,
     reason: undefined,
@@ -198,9 +205,10 @@ function isHangUp(error: unknown): boolean {
   return /\b(EPIPE|ECONNRESET)\b/.test(reasonOf(error));
 }
 
-/** A host name with several addresses fails with one error per address; the first one is reported. */
+/** A host name with several addresses fails with one error per address; the first one is reported. Of a Cluster, the error of the last node. */
 function reasonOf(error: unknown): string {
-  const first: unknown = error instanceof AggregateError ? error.errors[0] : error;
+  const ofNode = error instanceof Error && 'lastNodeError' in error ? error.lastNodeError : error;
+  const first: unknown = ofNode instanceof AggregateError ? ofNode.errors[0] : ofNode;
   return first instanceof Error ? first.message : String(first);
 }
 
@@ -225,5 +233,7 @@ function refusalIn(error: unknown): string | undefined {
   }
   if (/\bNOREPLICAS\b/.test(message)) return 'Redis refuses writes: too few replicas follow it.';
   if (/\bNOPERM\b/.test(message)) return 'Redis denies a command to its user: see its ACL.';
+  if (/^(MOVED|ASK) /.test(message)) return 'Redis is a node of a Cluster: set `cluster`.';
+  if (/^CLUSTERDOWN/.test(message)) return 'The Redis Cluster serves no commands: see its log.';
   return isAnswer(error) ? 'Redis answers a command with an error: see the log.' : undefined;
 }

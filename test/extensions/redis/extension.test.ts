@@ -115,6 +115,22 @@ t.test('names a refusal of a command', async (t) => {
   }
 });
 
+t.test('names a Cluster that a configuration takes for one server, and the reverse', async (t) => {
+  const cluster = await redisServer(t, ['--cluster-enabled', 'yes']);
+  const single = await startRedis(t, { url: cluster.url });
+  const set = () => single.redis.run((client) => client.set('a', 'b'));
+  await t.rejects(set(), { code: 'redis_failed' });
+  t.match(single.health.report(true).components[0], { message: /The Redis Cluster serves no/ });
+  single.redis.failed(Object.assign(new Error('MOVED 1 a:1'), { name: 'ReplyError' }));
+  t.match(single.health.report(true).components[0], {
+    message: /node of a Cluster: set `cluster`/,
+  });
+  const server = await redisServer(t);
+  const several = await startRedis(t, { url: server.url, cluster: true });
+  t.equal(several.redis.state().connected, false);
+  t.match(several.redis.state().reason, /cluster support disabled/);
+});
+
 t.test('uses no other database if Redis refuses the one of the URL', async (t) => {
   const server = await redisServer(t, ['--databases', '4']);
   const { redis, health, settings } = await startRedis(t, { url: `${server.url}/9` });
@@ -135,6 +151,19 @@ t.test('uses no other database if Redis refuses the one of the URL', async (t) =
   });
   const logged = settings.logger.lines.filter(({ message }) => /cannot be reached/.test(message));
   t.equal(logged.length, 1, 'the reason is logged once');
+});
+
+t.test('reports a user that may not read INFO', async (t) => {
+  const server = await redisServer(t);
+  const rules = ['on', '>secret', '~*', '&*', '+@all', '-info'];
+  await server.client.call('ACL', 'SETUSER', 'gateway', ...rules);
+  const url = server.url.replace('redis://', 'redis://gateway:secret@');
+  const { redis, health } = await startRedis(t, { url });
+  t.equal(redis.state().connected, false);
+  t.match(health.report(true).components[0]?.details?.reason, /NOPERM.*'info'/);
+  await server.client.call('ACL', 'SETUSER', 'gateway', '+info');
+  await stateOf(redis, ({ connected }) => connected);
+  t.equal(redis.state().reason, undefined);
 });
 
 t.test('reports a full Redis with a code of its own', async (t) => {
