@@ -41,17 +41,19 @@ const ADD = `
   redis.call('ZADD', KEYS[2], id, id)
   return id`;
 
+/** After a failover that lost the last numbers, a number may be that of another dead letter. */
 const REMOVE = `
-  if redis.call('ZREM', KEYS[2], ARGV[1]) == 0 then return 0 end
+  if redis.call('HGET', KEYS[3], ARGV[2]) ~= ARGV[1] then return 0 end
+  redis.call('ZREM', KEYS[2], ARGV[1])
   redis.call('HDEL', KEYS[5], ARGV[1])
   redis.call('HDEL', KEYS[3], ARGV[2])
   redis.call('HINCRBY', KEYS[4], 'items', -tonumber(ARGV[3]))
   return 1`;
 
 const REPLACE = `
-  if redis.call('HEXISTS', KEYS[5], ARGV[1]) == 0 then return 0 end
-  redis.call('HSET', KEYS[5], ARGV[1], ARGV[2])
-  redis.call('HINCRBY', KEYS[4], 'items', -tonumber(ARGV[3]))
+  if redis.call('HGET', KEYS[3], ARGV[2]) ~= ARGV[1] then return 0 end
+  redis.call('HSET', KEYS[5], ARGV[1], ARGV[3])
+  redis.call('HINCRBY', KEYS[4], 'items', -tonumber(ARGV[4]))
   return 1`;
 
 const PAGE = 100;
@@ -123,7 +125,8 @@ export function redisDeadLetters(redis: RedisConnection, queue: string): RedisDe
       const payload = { ...jobPayload(rest), ...(branches === undefined ? {} : { branches }) };
       const reason = { code: letter.reason.code, message: 'an item was erased' };
       const text = JSON.stringify({ ...letter, items, reason, payload });
-      return (await replacing.run(keys(), [id, text, letter.items - items])) === 1;
+      const name = uniqueName(letter.branch, letter.batchId);
+      return (await replacing.run(keys(), [id, name, text, letter.items - items])) === 1;
     },
     async sums() {
       const [letters, items] = await redis.run((client) =>

@@ -116,6 +116,31 @@ t.test('an erasure finds a batch whose dead letter is replayed before it reads i
   t.equal(batchIn(job?.data)?.items, 1);
 });
 
+t.test('no command changes a dead letter that got the number of a lost one', async (t) => {
+  const { queue, redis, erase } = await rig(t);
+  /** Redis loses a dead letter after it was read, as in a failover, and gives its number to another one. */
+  async function loseAfterRead(): Promise<SealedBatch> {
+    const [lost, other] = [batchOf('gone', 'kept'), batchOf('kept')];
+    await queue.deadLetter('b', lost, REASON);
+    const { client } = redis;
+    const read = client.hmget.bind(client) as (...args: unknown[]) => Promise<(string | null)[]>;
+    client.hmget = (async (...args: unknown[]) => {
+      client.hmget = read as typeof client.hmget;
+      const answer = await read(...args);
+      await server.client.flushall();
+      await queue.deadLetter('b', other, REASON);
+      return answer;
+    }) as typeof client.hmget;
+    return other;
+  }
+  for (const command of [() => queue.drop([1]), () => queue.replay([1]), () => erase()]) {
+    const { id, items } = await loseAfterRead();
+    await command();
+    t.match(await queue.deadLetters(), [{ id: 1, batchId: id, items }]);
+    await server.client.flushall();
+  }
+});
+
 t.test('an erasure cuts its items out of a job after its delivery', async (t) => {
   const { queue, drops, erase, noted, deliver } = await rig(t);
   const batch = batchOf('gone', 'kept');
