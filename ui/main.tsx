@@ -4,6 +4,7 @@ import './styles/tokens.css';
 import './styles/base.css';
 import './styles/parts.css';
 import './styles/app.css';
+import './styles/forced-colors.css';
 
 const place = document.getElementById('app');
 if (place !== null) render(<App />, place);

@@ -35,6 +35,12 @@ const LABEL_FONT = '12px system-ui, sans-serif';
 /** The diameter of the dot that stands for a line of one value. */
 const DOT = 6;
 
+/** The settings of the system that change the colors of the theme. */
+const COLOR_SETTINGS = [
+  matchMedia('(prefers-color-scheme: dark)'),
+  matchMedia('(forced-colors: active)'),
+];
+
 /**
  * A chart over time. Its colors are those of the theme; the values below the pointer show in its caption. Arrow keys mark a period, with
  * Shift more of them; Enter chooses their range, as the end of a drag does.
@@ -65,10 +71,9 @@ export function Chart(props: Props): JSX.Element {
       if (width > 0 && width !== plot.current?.width) plot.current?.setSize({ width, height });
     });
     resize.observe(element);
-    const dark = matchMedia('(prefers-color-scheme: dark)');
-    dark.addEventListener('change', draw);
+    for (const each of COLOR_SETTINGS) each.addEventListener('change', draw);
     return () => {
-      dark.removeEventListener('change', draw);
+      for (const each of COLOR_SETTINGS) each.removeEventListener('change', draw);
       resize.disconnect();
       plot.current?.destroy();
       plot.current = undefined;
@@ -352,6 +357,8 @@ function colorsOf(element: HTMLElement): (name: string) => string {
   return (name) => {
     const probe = document.createElement('span');
     probe.style.color = `var(${name})`;
+    // With high contrast the browser would give every element the color of the text.
+    probe.style.setProperty('forced-color-adjust', 'none');
     element.append(probe);
     const { color } = getComputedStyle(probe);
     probe.remove();
