@@ -1,5 +1,5 @@
 import type { JSX } from 'preact';
-import { useEffect, useState } from 'preact/hooks';
+import { useEffect, useRef, useState } from 'preact/hooks';
 import { Icon } from '../parts/icon.tsx';
 import { Link } from '../parts/link.tsx';
 import { path } from '../state/router.ts';
@@ -15,9 +15,18 @@ export function Navigation(): JSX.Element {
   const here = path.value;
   useEffect(() => setOpen(false), [here]);
 
+  const menu = useRef<HTMLButtonElement>(null);
+  const closeOnEscape = ({ key, defaultPrevented }: KeyboardEvent): void => {
+    if (key !== 'Escape' || defaultPrevented || !isOpen) return;
+    setOpen(false);
+    menu.current?.focus();
+  };
+
   return (
-    <header class={isOpen ? 'side is-open' : 'side'}>
-      <a class="skip" href="#page">
+    // biome-ignore lint/a11y/noStaticElementInteractions: a key of what is in it.
+    <header class={isOpen ? 'side is-open' : 'side'} onKeyDown={closeOnEscape}>
+      {/* biome-ignore lint/a11y/useValidAnchor: it moves within the page, and leaves out the history only. */}
+      <a class="skip" href="#page" onClick={skip}>
         Skip to the page
       </a>
       <div class="side-head">
@@ -28,6 +37,7 @@ export function Navigation(): JSX.Element {
           type="button"
           class="quiet menu-button"
           aria-label="Menu"
+          ref={menu}
           aria-expanded={isOpen}
           onClick={() => setOpen(!isOpen)}
         >
@@ -60,6 +70,12 @@ export function Navigation(): JSX.Element {
       </div>
     </header>
   );
+}
+
+/** Moves the focus only: the address is the state of the page, and an entry of the history would be one more Back. */
+function skip(event: MouseEvent): void {
+  event.preventDefault();
+  document.getElementById('page')?.focus();
 }
 
 function isWithin(here: string, section: string): boolean {

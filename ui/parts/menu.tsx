@@ -52,7 +52,11 @@ export function Menu({ label, button, items, class: className = '' }: Props): JS
     if (next instanceof Node && place.current?.contains(next) !== true) setOpen(false);
   };
   const onKeyDown = (event: KeyboardEvent): void => {
-    if (event.key === 'Escape') close();
+    if (event.key === 'Escape') {
+      // It closes nothing around the menu.
+      event.preventDefault();
+      close();
+    }
     const all = entries();
     const { activeElement: focused } = document;
     const index = focused instanceof HTMLButtonElement ? all.indexOf(focused) : -1;

@@ -10,14 +10,13 @@ type Props<Name extends string> = {
   readonly children: ComponentChildren;
 };
 
-/** Tabs with one panel. Arrow keys choose. */
+/** Tabs with one panel. Arrow keys, Home and End choose. */
 export function Tabs<Name extends string>(props: Props<Name>): JSX.Element {
   const { label, names, chosen, onChoose, children } = props;
   const id = useId();
   const move = (event: KeyboardEvent): void => {
-    const step = event.key === 'ArrowRight' ? 1 : event.key === 'ArrowLeft' ? -1 : 0;
-    const next = names[(names.indexOf(chosen) + step + names.length) % names.length];
-    if (step === 0 || next === undefined) return;
+    const next = names[nextIndex(event.key, names.indexOf(chosen), names.length) ?? -1];
+    if (next === undefined) return;
     event.preventDefault();
     onChoose(next);
     document.getElementById(`${id}-${next}`)?.focus();
@@ -46,4 +45,12 @@ export function Tabs<Name extends string>(props: Props<Name>): JSX.Element {
       </div>
     </div>
   );
+}
+
+function nextIndex(key: string, index: number, count: number): number | undefined {
+  if (key === 'ArrowRight') return (index + 1) % count;
+  if (key === 'ArrowLeft') return (index + count - 1) % count;
+  if (key === 'Home') return 0;
+  if (key === 'End') return count - 1;
+  return undefined;
 }
