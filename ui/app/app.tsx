@@ -1,6 +1,6 @@
 import { useSignal } from '@preact/signals';
 import type { JSX } from 'preact';
-import { useEffect } from 'preact/hooks';
+import { useEffect, useRef } from 'preact/hooks';
 import { ApiFailure } from '../api/client.ts';
 import { Failure } from '../parts/failure.tsx';
 import { Loading } from '../parts/loading.tsx';
@@ -46,6 +46,8 @@ export function App(): JSX.Element {
     if (signInsElsewhere.value > 0) void start();
   }, [signInsElsewhere.value]);
 
+  const hasAsked = useRef(false);
+  if (session.value === 'out') hasAsked.current = true;
   const isReady = session.value === 'in' && projects.value !== undefined;
   return (
     <>
@@ -57,7 +59,7 @@ export function App(): JSX.Element {
       {isReady && (
         <div class="frame">
           <Navigation />
-          <Page />
+          <Page isFirst={!hasAsked.current} />
         </div>
       )}
       <Toasts />

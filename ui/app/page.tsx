@@ -1,15 +1,17 @@
 import type { ComponentChildren, ComponentType, JSX } from 'preact';
 import { Component } from 'preact';
-import { useEffect, useState } from 'preact/hooks';
+import { useEffect, useRef, useState } from 'preact/hooks';
 import { ApiFailure, get } from '../api/client.ts';
 import { Failure } from '../parts/failure.tsx';
 import { Link } from '../parts/link.tsx';
 import { Loading } from '../parts/loading.tsx';
 import { project } from '../state/projects.ts';
 import { path, query } from '../state/router.ts';
+import { useTitle } from '../state/title.ts';
 import type { ViewProps } from './routes.ts';
 import { routeOf } from './routes.ts';
 import { UnknownProject } from './unknown-project.tsx';
+import { usePageFocus } from './use-page-focus.ts';
 
 type Loaded = { readonly pattern: string; readonly View: ComponentType<ViewProps> };
 
@@ -19,8 +21,15 @@ const NOT_LOADED = new ApiFailure(0, {
   message: 'The page could not be loaded. Check that the daemon runs, and try again.',
 });
 
+type Props = {
+  /** Of the address that the browser loaded; not one that shows after a sign-in. */
+  readonly isFirst: boolean;
+};
+
 /** The page of the address. */
-export function Page(): JSX.Element {
+export function Page({ isFirst }: Props): JSX.Element {
+  const place = useRef<HTMLElement>(null);
+  usePageFocus(place, isFirst);
   const route = routeOf(path.value);
   const [loaded, setLoaded] = useState<Loaded | undefined>(undefined);
   const [failure, setFailure] = useState<ApiFailure | undefined>(undefined);
@@ -58,7 +67,7 @@ export function Page(): JSX.Element {
   };
 
   return (
-    <main class="page" id="page" tabIndex={-1}>
+    <main class="page" id="page" tabIndex={-1} ref={place}>
       {failure !== undefined && <Failure failure={failure} retry={() => void reload()} />}
       {route === undefined && <NotFound />}
       {route !== undefined && failure === undefined && view === undefined && <Loading />}
@@ -76,6 +85,7 @@ export function Page(): JSX.Element {
 }
 
 function NotFound(): JSX.Element {
+  useTitle('No such page');
   return (
     <div class="empty">
       <h1>There is no such page</h1>

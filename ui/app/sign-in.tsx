@@ -1,5 +1,5 @@
 import type { JSX } from 'preact';
-import { useState } from 'preact/hooks';
+import { useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { ApiFailure } from '../api/client.ts';
 import { Icon } from '../parts/icon.tsx';
 import { signIn } from '../state/session.ts';
@@ -17,6 +17,10 @@ export function SignIn({ refusal, onSignedIn }: Props): JSX.Element {
   const [token, setToken] = useState('');
   const [failure, setFailure] = useState<string | undefined>(undefined);
   const [isBusy, setBusy] = useState(false);
+
+  // It takes the place of the page that had the focus, and nothing else is to be done here.
+  const field = useRef<HTMLInputElement>(null);
+  useLayoutEffect(() => field.current?.focus(), []);
 
   const submit = async (event: Event): Promise<void> => {
     event.preventDefault();
@@ -45,6 +49,7 @@ export function SignIn({ refusal, onSignedIn }: Props): JSX.Element {
         <label>
           Admin token
           <input
+            ref={field}
             type="password"
             autocomplete="current-password"
             required

@@ -9,7 +9,7 @@ import { Status } from '../../parts/status.tsx';
 import { nameText } from '../../parts/text-pieces.ts';
 import { Time } from '../../parts/time.tsx';
 import { keep, keptValue } from '../../state/kept.ts';
-import { entry, hrefOf, navigate } from '../../state/router.ts';
+import { entry, hrefOf, isRevisited, navigate } from '../../state/router.ts';
 import type { Column, ColumnId } from './columns.ts';
 import { leastWidth } from './columns.ts';
 
@@ -58,6 +58,7 @@ export function TraceTable({ traces, columns, sort, order, onSort }: Props): JSX
     document.addEventListener('keydown', onKeyDown);
     return () => document.removeEventListener('keydown', onKeyDown);
   }, [here]);
+  useReturn(() => body.current?.rows[traces.findIndex(({ id }) => id === chosen)]);
   return (
     <div class="table-scroll">
       <table class="traces" aria-label="Traces" style={{ minWidth: `${leastWidth(columns)}px` }}>
@@ -90,6 +91,13 @@ export function TraceTable({ traces, columns, sort, order, onSort }: Props): JSX
       </table>
     </div>
   );
+}
+
+/** After Back and Forward, gives the focus to the row that was opened. */
+function useReturn(rowOf: () => HTMLTableRowElement | undefined): void {
+  useLayoutEffect(() => {
+    if (isRevisited.value) rowOf()?.querySelector('a')?.focus({ preventScroll: true });
+  }, []);
 }
 
 /** A key for a text that is edited or a menu, or with a modifier. */
