@@ -6,7 +6,7 @@ import { Failure } from '../parts/failure.tsx';
 import { Loading } from '../parts/loading.tsx';
 import { Toasts } from '../parts/toasts.tsx';
 import { loadProjects, projects } from '../state/projects.ts';
-import { hasExpired, session, signInsElsewhere, startSession } from '../state/session.ts';
+import { hasExpired, isHeld, session, signInsElsewhere, startSession } from '../state/session.ts';
 import { Navigation } from './navigation.tsx';
 import { Page } from './page.tsx';
 import { SignIn } from './sign-in.tsx';
@@ -47,15 +47,14 @@ export function App(): JSX.Element {
   }, [signInsElsewhere.value]);
 
   const hasAsked = useRef(false);
-  if (session.value === 'out') hasAsked.current = true;
-  const isReady = session.value === 'in' && projects.value !== undefined;
+  const isOut = session.value === 'out' && !isHeld.value;
+  if (isOut) hasAsked.current = true;
+  const isReady = (session.value === 'in' || isHeld.value) && projects.value !== undefined;
   return (
     <>
-      {session.value === 'out' && (
-        <SignIn refusal={hasExpired.value ? EXPIRED : refusal.value} onSignedIn={start} />
-      )}
+      {isOut && <SignIn refusal={hasExpired.value ? EXPIRED : refusal.value} onSignedIn={start} />}
       {failure.value !== undefined && <Failure failure={failure.value} retry={start} />}
-      {session.value !== 'out' && failure.value === undefined && !isReady && <Loading />}
+      {!isOut && failure.value === undefined && !isReady && <Loading />}
       {isReady && (
         <div class="frame">
           <Navigation />

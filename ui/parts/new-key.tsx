@@ -2,6 +2,7 @@ import type { JSX } from 'preact';
 import { useLayoutEffect, useState } from 'preact/hooks';
 import { useIsCopied } from '../state/clipboard.ts';
 import { askBeforeLeaving } from '../state/router.ts';
+import { holdPage, isHeld } from '../state/session.ts';
 import { CopyButton } from './copy-button.tsx';
 import './new-key.css';
 
@@ -21,6 +22,8 @@ export function TokenWarning(): JSX.Element {
 export function NewKey({ token }: { readonly token: string }): JSX.Element {
   const [isWarning, setWarning] = useState(false);
   const isSafe = useIsCopied(token);
+  // The page that asks to sign in would take the place of this one.
+  useLayoutEffect(holdPage, []);
   // An effect would run after the next frame, and Back may be faster.
   useLayoutEffect(() => {
     if (isSafe) return undefined;
@@ -47,6 +50,12 @@ export function NewKey({ token }: { readonly token: string }): JSX.Element {
       <p class="muted">
         Copy it now: it is not shown again. Anyone who has it can send data to its project.
       </p>
+      {isHeld.value && (
+        <p role="alert" class="warn">
+          The sign-in has ended. Copy the key, then close the dialog or leave the page to sign in
+          again.
+        </p>
+      )}
       {isWarning && !isSafe && (
         <p role="alert" class="warn">
           The key is not shown again. Leave the page once it is saved.

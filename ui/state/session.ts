@@ -1,4 +1,4 @@
-import { signal } from '@preact/signals';
+import { computed, signal } from '@preact/signals';
 import { onSignedOut, send } from '../api/client.ts';
 import { dropKept } from './kept.ts';
 
@@ -7,6 +7,20 @@ export const session = signal<'unknown' | 'in' | 'out'>('unknown');
 
 /** The daemon refused the session that this page had. */
 export const hasExpired = signal(false);
+
+/** Parts of the page that show data which no other page can show again. */
+const holders = signal(0);
+
+/** Whether the page stays although its session has ended. A sign-out ends it at once. */
+export const isHeld = computed(() => hasExpired.value && holders.value > 0);
+
+/** Keeps the page when its session ends by itself. Returns a function that ends it. */
+export function holdPage(): () => void {
+  holders.value += 1;
+  return () => {
+    holders.value -= 1;
+  };
+}
 
 /** Sign-ins in other tabs while this one was signed out. */
 export const signInsElsewhere = signal(0);
