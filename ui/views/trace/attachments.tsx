@@ -2,6 +2,7 @@ import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
 import { apiPath, at } from '../../api/client.ts';
 import type { Observation } from '../../api/types.ts';
+import { DownloadLink } from '../../parts/download-link.tsx';
 import { bytes } from '../../parts/format.ts';
 import { beginning, visible } from '../../parts/text-pieces.ts';
 
@@ -37,9 +38,9 @@ function File({ file, url }: { readonly file: Attachment; readonly url: string }
   const { name, mime_type, bytes: size } = file;
   return (
     <>
-      <a class="user-text" href={url} download={name}>
+      <DownloadLink class="user-text" href={url} name={name}>
         {visible(beginning(name, 120))}
-      </a>{' '}
+      </DownloadLink>{' '}
       <span class="muted">
         {mime_type}, {bytes(size)}
       </span>{' '}

@@ -3,6 +3,7 @@ import { useState } from 'preact/hooks';
 import { apiPath, at } from '../../api/client.ts';
 import type { Trace } from '../../api/types.ts';
 import { CopyButton } from '../../parts/copy-button.tsx';
+import { DownloadLink } from '../../parts/download-link.tsx';
 import { cost, count, duration, exact } from '../../parts/format.ts';
 import { Icon } from '../../parts/icon.tsx';
 import { Link } from '../../parts/link.tsx';
@@ -33,9 +34,13 @@ export function TraceHead({ projectId, trace, onDelete }: Props): JSX.Element {
         <Status status={trace.status} state={trace.state} />
         <div class="actions">
           <CopyButton text={request} label="Copy as curl" />
-          <a class="button" href={apiPath(`${path}/otlp`)} download={`${fileName(trace.id)}.json`}>
+          <DownloadLink
+            class="button"
+            href={apiPath(`${path}/otlp`)}
+            name={`${fileName(trace.id)}.json`}
+          >
             <Icon name="download" /> Download
-          </a>
+          </DownloadLink>
           <button type="button" onClick={onDelete}>
             <Icon name="trash" /> Delete trace
           </button>

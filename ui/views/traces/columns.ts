@@ -38,6 +38,18 @@ export function columnsOf(text: string | null | undefined, isNarrow = false): re
   return COLUMNS.filter(({ id }) => usual.includes(id));
 }
 
+type Order = { readonly sort: string; readonly order: 'asc' | 'desc' };
+
+/** The order that an address asks for; the newest trace first if it names none, or one that does not exist. */
+export function orderOf(parameters: URLSearchParams): Order {
+  const sort = parameters.get('sort');
+  const isKnown = COLUMNS.some((each) => 'sort' in each && each.sort === sort);
+  return {
+    sort: isKnown && sort !== null ? sort : 'start',
+    order: parameters.get('order') === 'asc' ? 'asc' : 'desc',
+  };
+}
+
 /** Pixels that a column without a width needs. */
 const LEAST_WIDTH = 110;
 

@@ -15,6 +15,7 @@ import { ReversedRange } from '../../parts/reversed-range.tsx';
 import { SearchAllTime } from '../../parts/search-all-time.tsx';
 import { SearchBar } from '../../parts/search-bar.tsx';
 import { Switch } from '../../parts/switch.tsx';
+import { download } from '../../state/download.ts';
 import { useMatches } from '../../state/media.ts';
 import { project } from '../../state/projects.ts';
 import type { Range } from '../../state/range.ts';
@@ -22,7 +23,7 @@ import { isReversed, rangeOf } from '../../state/range.ts';
 import { query, setQuery } from '../../state/router.ts';
 import { recall, remember } from '../../state/storage.ts';
 import { mistakeOf } from '../../state/terms.ts';
-import { COLUMNS, columnsOf, toggleColumn } from './columns.ts';
+import { COLUMNS, columnsOf, orderOf, toggleColumn } from './columns.ts';
 import { Facets } from './facets.tsx';
 import { Histogram } from './histogram.tsx';
 import { TraceTable } from './table.tsx';
@@ -39,8 +40,7 @@ export function View(): JSX.Element {
   const parameters = query.value;
   const text = parameters.get('q') ?? '';
   const range = rangeOf(parameters, daemonNow());
-  const sort = parameters.get('sort') ?? 'start';
-  const order = parameters.get('order') ?? 'desc';
+  const { sort, order } = orderOf(parameters);
   const isNewestFirst = sort === 'start' && order === 'desc';
   const isLive = parameters.get('live') === '1' && isNewestFirst && range.to === undefined;
   const columnIds = parameters.get('columns') ?? recall('columns');
@@ -90,7 +90,7 @@ export function View(): JSX.Element {
           button="Export"
           items={['jsonl', 'csv', 'parquet'].map((format) => ({
             ...{ id: format, label: FORMATS[format] ?? format },
-            run: () => download(exported(format)),
+            run: () => void download(exported(format)),
           }))}
         />
       </PageHead>
@@ -121,14 +121,6 @@ export function View(): JSX.Element {
       </div>
     </>
   );
-}
-
-/** A link with the attribute `download` leaves the page where it is, also if the daemon refuses. */
-function download(url: string): void {
-  const link = document.createElement('a');
-  link.href = url;
-  link.download = '';
-  link.click();
 }
 
 const FORMATS: Readonly<Record<string, string>> = {
