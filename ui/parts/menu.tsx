@@ -16,11 +16,12 @@ type Props = {
   readonly class?: string;
 };
 
-/** A button that opens a menu. Arrow keys, Home, End and Escape work as in every menu. */
+/** A button that opens a menu. Arrow keys, Home, End, Escape and the first letters of an item work as in every menu. */
 export function Menu({ label, button, items, class: className = '' }: Props): JSX.Element {
   const [isOpen, setOpen] = useState(false);
   const place = useRef<HTMLDivElement>(null);
   const list = useRef<HTMLDivElement>(null);
+  const typed = useRef<Typed>({ text: '', at: 0 });
   const entries = (): HTMLButtonElement[] => [
     ...(place.current?.querySelectorAll<HTMLButtonElement>('[role^=menuitem]') ?? []),
   ];
@@ -34,6 +35,7 @@ export function Menu({ label, button, items, class: className = '' }: Props): JS
   // The menu has the focus as soon as it shows: a key may follow at once.
   useLayoutEffect(() => {
     if (!isOpen) return undefined;
+    typed.current.text = '';
     const all = entries();
     (all.find((each) => each.ariaChecked === 'true') ?? all[0])?.focus();
     const closeIfOutside = ({ target }: Event): void => {
@@ -52,18 +54,13 @@ export function Menu({ label, button, items, class: className = '' }: Props): JS
     if (next instanceof Node && place.current?.contains(next) !== true) setOpen(false);
   };
   const onKeyDown = (event: KeyboardEvent): void => {
-    if (event.key === 'Escape') {
-      // It closes nothing around the menu.
-      event.preventDefault();
-      close();
-    }
+    if (event.key === 'Escape') closeOnly(event, close);
     const all = entries();
-    const { activeElement: focused } = document;
-    const index = focused instanceof HTMLButtonElement ? all.indexOf(focused) : -1;
-    const next = nextIndex(event.key, index, all.length);
-    if (next === undefined) return;
+    const next = nextIndex(event.key, focusedOf(all), all.length);
+    const found = next ?? typedIndex(typed.current, event, all);
+    if (found === undefined) return;
     event.preventDefault();
-    all[next]?.focus();
+    all[found]?.focus();
   };
 
   return (
@@ -107,10 +104,50 @@ export function Menu({ label, button, items, class: className = '' }: Props): JS
   );
 }
 
+/** Escape closes nothing around the menu. */
+function closeOnly(event: Event, close: () => void): void {
+  event.preventDefault();
+  close();
+}
+
+/** The index of the item with the focus; −1 if none has it. */
+function focusedOf(all: readonly Element[]): number {
+  const { activeElement: focused } = document;
+  return focused === null ? -1 : all.indexOf(focused);
+}
+
 function nextIndex(key: string, index: number, count: number): number | undefined {
   if (key === 'ArrowDown') return (index + 1) % count;
   if (key === 'ArrowUp') return (index + count - 1) % count;
   if (key === 'Home') return 0;
   if (key === 'End') return count - 1;
   return undefined;
+}
+
+/** The letters that were typed, and the time of the last one. */
+type Typed = { text: string; at: number };
+/** Milliseconds after which a letter begins another word. */
+const WORD_MS = 700;
+
+/** The next item that begins with the typed letters; the same letter again goes on to the one after it. */
+function typedIndex(
+  typed: Typed,
+  { key, timeStamp, ctrlKey, metaKey, altKey }: KeyboardEvent,
+  all: readonly HTMLButtonElement[],
+): number | undefined {
+  const isNew = timeStamp - typed.at > WORD_MS;
+  const isLetter = key.length === 1 && !ctrlKey && !metaKey && !altKey;
+  // Space chooses an item, except within a word.
+  if (!isLetter || (key === ' ' && (isNew || typed.text === ''))) return undefined;
+  typed.text = (isNew ? '' : typed.text) + key.toLowerCase();
+  typed.at = timeStamp;
+  const index = focusedOf(all);
+  const isRepeated = [...typed.text].every((each) => each === typed.text[0]);
+  const wanted = isRepeated ? (typed.text[0] ?? '') : typed.text;
+  // A further letter of a word may leave the item, a first one goes on.
+  const from = isRepeated ? index + 1 : Math.max(index, 0);
+  const order = all.map((_, step) => (from + step) % all.length);
+  const begins = (at: number): boolean =>
+    all[at]?.textContent.trim().toLowerCase().startsWith(wanted) === true;
+  return order.find(begins);
 }
