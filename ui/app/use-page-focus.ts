@@ -3,8 +3,8 @@ import { useLayoutEffect, useRef } from 'preact/hooks';
 import { entry, path } from '../state/router.ts';
 
 /**
- * Gives the heading of a page the focus when another page opens: a screen reader reads it, and Tab goes on there. Without it the focus
- * would be nowhere, because the link that had it is gone or belongs to the navigation. `isFirst` leaves out the page of the address that
+ * Gives the heading of a page the focus when another page opens: a screen reader reads it, and Tab goes on there. Without it the body
+ * would have the focus, because the link that had it is gone. `isFirst` leaves out the page of the address that
  * the browser loaded.
  */
 export function usePageFocus(place: RefObject<HTMLElement | null>, isFirst: boolean): void {

@@ -104,6 +104,65 @@ t.test('Escape closes the navigation of a narrow screen', async (t) => {
   });
 });
 
+t.test('an observation that covers a narrow page keeps the focus', async (t) => {
+  const sheet = page.getByRole('dialog', { name: 'Observation alpha' });
+  const tree = page.getByRole('tree', { name: 'Observations of the trace' });
+  const inside = `document.querySelector('dialog.sheet')?.contains(document.activeElement)`;
+  await onPhone(page, async () => {
+    await ui.open('/traces/t1');
+    await tree.getByRole('treeitem').first().click();
+    await hasFocus(sheet);
+    await page.getByRole('tab', { name: 'Messages' }).waitFor();
+    await ui.check(t, 'an observation on a phone');
+    const visited = new Set<unknown>();
+    for (let step = 0; step < 20; step += 1) {
+      await keyboard.press('Tab');
+      visited.add(await page.evaluate(`${inside} || document.activeElement === document.body`));
+    }
+    t.strictSame([...visited], [true], 'Tab stays in it, or goes to the browser');
+    await keyboard.press('Escape');
+    await hasFocus(tree);
+    t.equal(await sheet.count(), 0);
+    t.notMatch(page.url(), 'observation=');
+
+    await ui.open('/traces/t1?observation=o1');
+    await hasFocus(sheet);
+    await sheet.getByRole('button', { name: 'Close' }).click();
+    await hasFocus(tree);
+    t.equal(await sheet.count(), 0);
+  });
+});
+
+/** Types in one turn of the page: on a busy machine a pause between two keys may begin another word. */
+async function typeAtOnce(text: string): Promise<void> {
+  await page.evaluate(`for (const key of ${JSON.stringify(text)}) {
+    document.activeElement.dispatchEvent(new KeyboardEvent('keydown', { key, bubbles: true }));
+  }`);
+}
+
+t.test('letters find an item of a menu', async (t) => {
+  for (const name of ['Beta', 'beacon', 'gamma ray', 'gamma rho']) {
+    await ui.admin('POST', '/projects', { name });
+  }
+  await ui.open('/traces');
+  const item = (name: string): Locator => page.getByRole('menuitemradio', { name, exact: true });
+  const menu = page.getByRole('menu');
+  await page.getByRole('button', { name: 'Project: default' }).press('Enter');
+  await hasFocus(item('default'));
+  await typeAtOnce('beac');
+  await hasFocus(item('beacon'));
+  await keyboard.press('Escape');
+  await menu.waitFor({ state: 'detached' });
+  // Opened again, it begins a new word.
+  await page.getByRole('button', { name: 'Project: default' }).press('Enter');
+  await hasFocus(item('default'));
+  await typeAtOnce('gamma rh');
+  await hasFocus(item('gamma rho'));
+  await keyboard.press('Enter');
+  await page.getByRole('button', { name: 'Project: gamma rho' }).waitFor();
+  t.pass('the letters of one word go together');
+});
+
 t.test('a sign-in has the focus at the token, and then at the page', async (t) => {
   await ui.open('/users');
   await page.getByRole('button', { name: 'Sign out' }).click();

@@ -1,5 +1,5 @@
 import type { JSX } from 'preact';
-import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
+import { useMemo, useState } from 'preact/hooks';
 import { apiPath, at, get } from '../../api/client.ts';
 import type { Observation, Trace, TreeObservation } from '../../api/types.ts';
 import { conversationOf } from '../../parts/conversation.ts';
@@ -21,6 +21,7 @@ import { Attachments } from './attachments.tsx';
 import { Attributes } from './attributes.tsx';
 import { curlOf } from './curl.ts';
 import { RawEvents } from './raw-events.tsx';
+import { Sheet } from './sheet.tsx';
 import type { TreeLayout } from './tree-layout.ts';
 import { tokensOf, uncountedOf } from './values.ts';
 
@@ -53,21 +54,8 @@ export function Panel(props: Props): JSX.Element {
     setTab(name);
     remember('tab', name);
   };
-  const place = useRef<HTMLElement>(null);
-  useEffect(() => {
-    if (isSheet) place.current?.focus();
-  }, [isSheet]);
-
-  return (
-    <section
-      class={isSheet ? 'panel is-sheet' : 'panel'}
-      aria-label="Observation"
-      tabIndex={-1}
-      ref={place}
-      onKeyDown={({ key }) => {
-        if (key === 'Escape' && isSheet) onClose();
-      }}
-    >
+  const panel = (
+    <section class="panel" aria-label="Observation">
       <PanelHead observation={observation} request={curlOf(location.origin + apiPath(path, query))}>
         {isSheet && (
           <button type="button" class="quiet icon-only" aria-label="Close" onClick={onClose}>
@@ -81,6 +69,12 @@ export function Panel(props: Props): JSX.Element {
         {data !== undefined && <Content {...props} tab={tab} data={data} />}
       </Tabs>
     </section>
+  );
+  if (!isSheet) return panel;
+  return (
+    <Sheet label={`Observation ${visible(nameText(observation.name, 200))}`} onClose={onClose}>
+      {panel}
+    </Sheet>
   );
 }
 
