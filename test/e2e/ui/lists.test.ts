@@ -307,6 +307,45 @@ t.test('opens a trace by the keyboard only', async (t) => {
   t.pass('the first row is open');
 });
 
+t.test('shows the arrow of each sorted column', async (t) => {
+  for (const sort of ['start', 'latency', 'tokens', 'cost']) {
+    await ui.open(`/traces?sort=${sort}`);
+    await page.locator('[aria-sort=descending]').waitFor();
+    const isCut = await page.evaluate<boolean>(`(() => {
+      const head = document.querySelector('[aria-sort=descending]');
+      const button = head.querySelector('button').getBoundingClientRect();
+      const arrow = head.querySelector('[aria-hidden]').getBoundingClientRect();
+      const column = head.getBoundingClientRect();
+      return arrow.right > column.right || arrow.right > button.right || button.right > column.right;
+    })()`);
+    t.notOk(isCut, sort);
+  }
+});
+
+t.test('an address with an order that does not exist shows the newest first', async (t) => {
+  await ui.open('/traces?sort=foo&order=up');
+  await rows().first().waitFor();
+  await page.locator('[aria-sort=descending]').getByText('Time').waitFor();
+  t.equal(await page.getByRole('alert').count(), 0);
+});
+
+t.test('says the count of a search, and not those of a live list', async (t) => {
+  const count = page.getByRole('figure', { name: 'Traces over time' }).getByRole('status');
+  await ui.open('/traces');
+  await count.getByText('traces').waitFor();
+  t.equal(await count.getAttribute('aria-live'), 'polite');
+  await page.evaluate(`new MutationObserver((changes) => {
+    globalThis.wasSaid = changes.some(({ addedNodes }) => addedNodes.length > 0);
+  }).observe(document.querySelector('.histogram [role=status]'), { childList: true })`);
+  await search.fill('name:alpha');
+  await page.keyboard.press('Enter');
+  await count.getByText('1 trace', { exact: true }).waitFor();
+  t.equal(await page.evaluate('globalThis.wasSaid'), true, 'a same text would be said too');
+  await page.getByRole('switch', { name: 'Live' }).click();
+  await page.waitForURL(/live=1/);
+  await page.locator('.histogram [aria-live=off]').waitFor();
+});
+
 t.test('stays on the page when the daemon refuses an export', async (t) => {
   const exportCsv = async (): Promise<void> => {
     await page.getByRole('button', { name: 'Export' }).click();

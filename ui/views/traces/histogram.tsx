@@ -26,13 +26,14 @@ const HEIGHT = 56;
 
 /** Traces by time, failed ones apart. Dragging over the bars, or the keyboard, selects a range. */
 export function Histogram({ project, query, range, every, onSelect }: Props): JSX.Element {
+  const of = [project, query, rangeKey(range)].join(' ');
   const { data, failure, isStale, reload } = useResource(
-    [project, query, rangeKey(range)].join(' '),
+    of,
     async (signal) => {
       const span = barsOf(range, daemonNow());
       const { from, to } = countedIn(range, span);
       const asked = { q: query, from, to, step: span.step, group_by: 'status', metric: 'traces' };
-      return { span, stats: await readStats(project, asked, signal) };
+      return { of, span, stats: await readStats(project, asked, signal) };
     },
     { every },
   );
@@ -48,7 +49,12 @@ export function Histogram({ project, query, range, every, onSelect }: Props): JS
     <figure class={isStale ? 'histogram is-loading' : 'histogram'} aria-label="Traces over time">
       <figcaption class="muted">
         {failure !== undefined && <CountFailure failure={failure} retry={reload} />}
-        {failure === undefined && named === undefined && said(data, total, failed)}
+        {/* The counts of a live list change all the time: a screen reader says only those of a search. */}
+        <div role="status" aria-live={every === undefined ? 'polite' : 'off'}>
+          {failure === undefined && named === undefined && (
+            <div key={data?.of}>{said(data, total, failed)}</div>
+          )}
+        </div>
         {/* One line, or two that a phone has room for: the bars stay below a pointer that drags. */}
         {failure === undefined && named !== undefined && (
           <span class="cut histogram-marked">{named}</span>
@@ -59,7 +65,7 @@ export function Histogram({ project, query, range, every, onSelect }: Props): JS
   );
 }
 
-type Counted = { readonly span: Bars; readonly stats: Stats };
+type Counted = { readonly of: string; readonly span: Bars; readonly stats: Stats };
 
 function said(data: Counted | undefined, total: number, failed: number): JSX.Element {
   if (data === undefined) return <span>…</span>;

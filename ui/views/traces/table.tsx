@@ -122,7 +122,7 @@ function Head({ column, sort, order, onSort }: HeadProps): JSX.Element {
     <th class={isNumber ? 'number' : ''} aria-sort={isSorted ? direction : 'none'}>
       <button type="button" class="quiet sort" onClick={() => onSort(column.sort, next)}>
         {label}
-        <span aria-hidden="true">{isSorted ? (order === 'asc' ? ' ↑' : ' ↓') : ''}</span>
+        {isSorted && <span aria-hidden="true">{order === 'asc' ? '↑' : '↓'}</span>}
       </button>
     </th>
   );
