@@ -14,7 +14,7 @@ const holders = signal(0);
 /** Whether the page stays although its session has ended. A sign-out ends it at once. */
 export const isHeld = computed(() => hasExpired.value && holders.value > 0);
 
-/** Keeps the page when its session ends by itself. Returns a function that ends it. */
+/** Keeps the page when its session ends without a sign-out. Returns a function that ends it. */
 export function holdPage(): () => void {
   holders.value += 1;
   return () => {

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import t from 'tap';
 import { startTraces } from './traces-rig.ts';
 
-/** A session that ends by itself while a person works. */
+/** A session that ends while a person works. */
 const ui = await startTraces(t);
 const { page } = ui;
 // The requests of the page whose session ended.
