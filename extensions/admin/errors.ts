@@ -85,6 +85,7 @@ export class ApiError extends Error {
       ...(options.allow === undefined ? {} : { allow: options.allow }),
       ...(options.setCookie === undefined ? {} : { 'set-cookie': [...options.setCookie] }),
       ...(code === 'unauthorized' ? { 'www-authenticate': 'Bearer' } : {}),
+      ...(code === 'unsupported_encoding' ? { 'accept-encoding': 'identity' } : {}),
     };
   }
 }

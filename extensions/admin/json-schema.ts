@@ -18,6 +18,10 @@ export function contentOf(
 }
 
 const WWW_AUTHENTICATE: Json = { schema: { type: 'string' } };
+const ACCEPT_ENCODING: Json = {
+  description: 'The encodings that the body may have',
+  schema: { type: 'string' },
+};
 const RETRY_AFTER: Json = { description: 'Seconds', schema: { type: 'integer', minimum: 1 } };
 /** Codes of requests that a client may repeat after a while. */
 const RETRIED: ReadonlySet<string> = new Set([
@@ -29,6 +33,7 @@ export function refusalHeadersOf(codes: readonly string[]): { readonly headers?:
   const headers = {
     ...(codes.includes('unauthorized') ? { 'WWW-Authenticate': WWW_AUTHENTICATE } : {}),
     ...(codes.some((code) => RETRIED.has(code)) ? { 'Retry-After': RETRY_AFTER } : {}),
+    ...(codes.includes('unsupported_encoding') ? { 'Accept-Encoding': ACCEPT_ENCODING } : {}),
   };
   return Object.keys(headers).length === 0 ? {} : { headers };
 }

@@ -67,6 +67,7 @@ export function refusalHeaders(refusal: Refusal): Record<string, string> {
   }
   if (refusal.status === 401) headers['www-authenticate'] = 'Bearer';
   if (refusal.allow !== undefined) headers.allow = refusal.allow;
+  if (refusal.acceptEncoding !== undefined) headers['accept-encoding'] = refusal.acceptEncoding;
   return headers;
 }
 

@@ -31,5 +31,7 @@ export function acceptedEncoding<Name extends SentEncoding>(
   const found = names.find((name) => name === encoding);
   if (found !== undefined) return found;
   const listed = `${names.slice(0, -1).join(', ')} or ${names.at(-1)}`;
-  throw new Refusal('unsupported_encoding', `The content encoding must be ${listed}.`);
+  throw new Refusal('unsupported_encoding', `The content encoding must be ${listed}.`, {
+    acceptEncoding: names.join(', '),
+  });
 }

@@ -148,6 +148,8 @@ export type RefusalOptions = {
   hourlyIngestResetAt?: string;
   /** Sent as `Allow` with `method_not_allowed`. */
   allow?: string;
+  /** Sent as `Accept-Encoding` with `unsupported_encoding`. */
+  acceptEncoding?: string;
   /** Index of the character at fault, from 0; only with `invalid_query`. */
   position?: number;
   cause?: unknown;
@@ -161,6 +163,7 @@ export class Refusal extends Error {
   readonly retryAfterMs: number | undefined;
   readonly hourlyIngestResetAt: string | undefined;
   readonly allow: string | undefined;
+  readonly acceptEncoding: string | undefined;
   readonly position: number | undefined;
   /** The request's tenant, if the pipeline knows it: for the log of rejections, never for the client. */
   tenant: Tenant | undefined;
@@ -172,6 +175,7 @@ export class Refusal extends Error {
     this.retryAfterMs = options.retryAfterMs;
     this.hourlyIngestResetAt = options.hourlyIngestResetAt;
     this.allow = options.allow;
+    this.acceptEncoding = options.acceptEncoding;
     this.position = options.position;
     this.tenant = undefined;
   }

@@ -50,7 +50,9 @@ function checkHead({ head }: Exchange, maxBytes: number): void {
     throw new Refusal('unsupported_content_type', 'The body must be application/json.');
   }
   if (contentEncodingOf(head) !== 'identity') {
-    throw new Refusal('unsupported_encoding', 'The body must not be compressed.');
+    throw new Refusal('unsupported_encoding', 'The body must not be compressed.', {
+      acceptEncoding: 'identity',
+    });
   }
   checkDeclaredSize(head.declaredBytes, maxBytes);
 }

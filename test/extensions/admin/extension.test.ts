@@ -463,6 +463,9 @@ t.test('answers malformed requests with a code and a message without values', as
   }
   const allowed = await ask('PUT', project, { body: {} });
   t.equal(allowed.headers.get('allow'), 'DELETE, GET, HEAD, PATCH');
+  const encoded = { body: { name: 'a' }, headers: { 'content-encoding': 'gzip' } };
+  const plain = await ask('POST', '/api/v1/projects', encoded);
+  t.equal(plain.headers.get('accept-encoding'), 'identity');
   const name = 'ö'.repeat(200);
   t.equal((await ask('POST', '/api/v1/projects', { body: { name } })).status, 201);
   t.equal((await ask('HEAD', project)).status, 200);

@@ -319,6 +319,9 @@ t.test('the document has the headers of refusals by the ingestion listener', asy
     t.same(headersOf(path, 'post', '413'), [], path);
   }
   t.same(headersOf('/api/v1/traces', 'get', '503'), ['Retry-After']);
+  for (const path of ['/v1/traces', '/api/v1/traces/{trace_id}/scores', '/api/v1/projects']) {
+    t.same(headersOf(path, 'post', '415'), ['Accept-Encoding'], path);
+  }
   t.same(headersOf('/api/v1/traces/{trace_id}/scores', 'post', '409'), [], 'of too many scores');
   const ofRun = document.paths['/api/v1/runs/{id}']?.patch?.responses['404'];
   t.match(ofRun?.description, '`not_found`');

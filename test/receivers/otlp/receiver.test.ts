@@ -195,6 +195,21 @@ t.test('renders refusals as a status in the encoding of the request', async (t) 
   t.equal(sink.batches.length, 0);
 });
 
+t.test('names the encodings that it accepts if it refuses the encoding', async (t) => {
+  const { post } = await receiving(t);
+  for (const encoding of ['zstd', 'snappy', 'gzip, gzip']) {
+    const got = await post(otlpProtoBody(spans(1)), {
+      'content-type': PROTOBUF,
+      'content-encoding': encoding,
+    });
+    t.equal(got.status, 415);
+    t.equal(got.headers.get('accept-encoding'), 'identity, gzip, deflate');
+  }
+  // RFC 9110: without the header a 415 is about the content type.
+  const ofType = await post('', { 'content-type': 'text/plain' });
+  t.equal(ofType.headers.get('accept-encoding'), null);
+});
+
 t.test('gives a refusal of the pipeline its status and code', async (t) => {
   let failure: Error = new Refusal('unauthorized', 'no');
   const pipeline = (): Partial<Pipeline> => ({
