@@ -20,7 +20,7 @@ export type SendResult = {
   rejectedMessage: string;
 };
 
-/** The destination refuses all requests until an operator corrects a credential, a permission or an address. */
+/** The destination refuses all requests until an operator corrects a credential, a permission, an address or an encoding. */
 export type HeldState = {
   /** Milliseconds since the epoch. */
   readonly since: number;
@@ -191,7 +191,7 @@ export class Sender {
     try {
       const response = await pending.response;
       this.#metrics.answered(response.status);
-      const verdict = judgeResponse(response, this.#config, clock.now());
+      const verdict = judgeResponse(response, this.#config, headers, clock.now());
       return verdict instanceof Promise ? await verdict : verdict;
     } catch (error) {
       if (this.#transport === undefined) throw shuttingDown();
@@ -280,7 +280,7 @@ export class Sender {
     this.#holdLoggedAt = now;
     logger.error(
       { status, reason: message, since: new Date(this.#held.since).toISOString() },
-      'Destination refuses all requests; data is held until its key, permission or address is corrected',
+      'Destination refuses all requests; data is held until its configuration is corrected',
     );
   }
 

@@ -61,7 +61,7 @@ export const clientFields = {
     .record(z.string().regex(/^[345]\d\d$/, 'expected a status code from 300 to 599'), action)
     .default({})
     .describe(
-      'Action by status code: dead_letter, retry, or hold (wait and report an error until the destination accepts data). Default: hold for 401, 403 and 404, else dead_letter.',
+      'Action by status code: dead_letter, retry, or hold (wait and report an error until the destination accepts data). Default: hold for 401, 403, 404 and 415 (if the encoding is refused or the body is protobuf), else dead_letter.',
     ),
 };
 
@@ -70,14 +70,17 @@ export const clientConfig = z.strictObject(clientFields);
 export type ClientConfig = z.output<typeof clientConfig>;
 
 /** A wrong credential or address: the data is not at fault, so it is kept. */
-const HELD_BY_DEFAULT = ['401', '403', '404'];
+const HELD_BY_DEFAULT: readonly number[] = [401, 403, 404];
 
 /** The action for a status that OTLP does not let a client retry. */
-export function actionFor(status: number, config: ClientConfig): z.output<typeof action> {
-  const code = String(status);
-  return (
-    config.on_permanent_error[code] ?? (HELD_BY_DEFAULT.includes(code) ? 'hold' : 'dead_letter')
-  );
+export function actionFor(
+  status: number,
+  config: ClientConfig,
+  /** Whether the destination refuses the encoding or type of every body, not of this one alone. */
+  refusesEveryBody: boolean,
+): z.output<typeof action> {
+  const isHeld = HELD_BY_DEFAULT.includes(status) || refusesEveryBody;
+  return config.on_permanent_error[String(status)] ?? (isHeld ? 'hold' : 'dead_letter');
 }
 
 /** The address for spans: `traces_endpoint` unchanged, or `endpoint` with the path that OTLP defines. */

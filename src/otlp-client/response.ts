@@ -1,4 +1,5 @@
 import { readExportResponse, readStatusMessage } from '../model/otlp/read-response.ts';
+import type { RequestBody } from './body.ts';
 import { actionFor, type ClientConfig } from './config.ts';
 import type { ClientResponse } from './transport.ts';
 
@@ -19,12 +20,13 @@ const MAX_MESSAGE = 300;
 const MAX_RETRY_AFTER_MS = 3_600_000;
 
 /**
- * `now` is in milliseconds since the epoch, for dates in Retry-After. The verdict needs no wait, unless a success has a body: then a
+ * `sent` has the headers of the body. `now` is in milliseconds since the epoch, for dates in Retry-After. The verdict needs no wait, unless a success has a body: then a
  * library that reads it may have to be loaded.
  */
 export function judgeResponse(
   response: ClientResponse,
   config: ClientConfig,
+  sent: RequestBody['headers'],
   now: number,
 ): ResponseVerdict | Promise<ResponseVerdict> {
   const { status } = response;
@@ -36,9 +38,10 @@ export function judgeResponse(
   if (status === 413 && config.on_permanent_error['413'] === undefined) {
     return { kind: 'too_large', message };
   }
-  switch (actionFor(status, config)) {
+  const fault = status === 415 ? mediaFault(response, sent) : undefined;
+  switch (actionFor(status, config, fault !== undefined)) {
     case 'hold':
-      return { kind: 'hold', status, message };
+      return { kind: 'hold', status, message: fault === undefined ? message : message + fault };
     case 'retry':
       return { kind: 'retry', message, retryAfterMs: retryAfterMs(response.retryAfter, now) };
     case 'dead_letter':
@@ -67,6 +70,32 @@ async function judgeAnswer(body: Buffer, isJson: boolean): Promise<ResponseVerdi
     return { kind: 'partial', rejected: answer.rejectedSpans, message };
   }
   return message === '' ? { kind: 'delivered' } : { kind: 'delivered', warning: message };
+}
+
+/**
+ * `; …`, the setting to correct if a 415 is about every body: its encoding, or protobuf, which is the type of OTLP. Undefined for JSON, which
+ * only some clients send.
+ */
+function mediaFault(
+  { acceptEncoding }: ClientResponse,
+  sent: RequestBody['headers'],
+): string | undefined {
+  const encoding = sent['content-encoding'] ?? 'identity';
+  if (acceptEncoding !== undefined && !takes(acceptEncoding, encoding)) {
+    return `; it takes ${bounded(acceptEncoding) || 'no compression'}, and not ${encoding}: set compression`;
+  }
+  if (sent['content-type'] !== 'application/x-protobuf') return undefined;
+  return `; the body was protobuf in ${encoding}: set compression, or encoding and convert`;
+}
+
+/** Whether an `Accept-Encoding` has the encoding (RFC 9110, 12.5.3). */
+function takes(acceptEncoding: string, encoding: string): boolean {
+  const weights = new Map<string, boolean>();
+  for (const item of acceptEncoding.toLowerCase().split(',')) {
+    const [name = '', weight = ''] = item.split(';', 2);
+    weights.set(name.trim(), !/^\s*q=0(\.0*)?\s*$/.test(weight));
+  }
+  return weights.get(encoding) ?? weights.get('*') ?? encoding === 'identity';
 }
 
 function invalid(message: string): ResponseVerdict {

@@ -10,6 +10,8 @@ export type ClientResponse = {
   /** Without parameters, in lower case; empty if there is none. */
   readonly contentType: string;
   readonly retryAfter: string | undefined;
+  /** The encodings that the destination takes; undefined if it does not name them. */
+  readonly acceptEncoding: string | undefined;
   readonly body: Buffer;
   /** The body is longer than the limit, and the rest was not read. */
   readonly isTruncated: boolean;
@@ -148,6 +150,7 @@ class ResponseReader implements Dispatcher.DispatchHandler, PendingRequest {
       status: this.#status,
       contentType: mediaTypeOf(headers),
       retryAfter: textOf(headers['retry-after']) || undefined,
+      acceptEncoding: headers['accept-encoding'],
       body: inflated(bytes.subarray(0, length), textOf(headers['content-encoding'])),
       isTruncated,
     });

@@ -155,7 +155,7 @@ export class HttpSender implements RequestSender {
     });
     try {
       const response = await pending.response;
-      return await this.#judge(response);
+      return await this.#judge(response, headers);
     } catch (error) {
       const message = isLate ? 'no response within 60 s' : reasonOf(error);
       return { kind: 'retry', message, isBroken: !isLate };
@@ -164,10 +164,13 @@ export class HttpSender implements RequestSender {
     }
   }
 
-  async #judge(response: ClientResponse): Promise<SendVerdict> {
+  async #judge(
+    response: ClientResponse,
+    sent: Readonly<Record<string, string>>,
+  ): Promise<SendVerdict> {
     const isSuccess = response.status >= 200 && response.status < 300;
     if (this.#destination.protocol === 'native' && isSuccess) return judgeEnvelope(response);
-    const verdict = await judgeResponse(response, this.#config, this.#parts.clock.now());
+    const verdict = await judgeResponse(response, this.#config, sent, this.#parts.clock.now());
     switch (verdict.kind) {
       case 'delivered':
         return { kind: 'accepted', rejected: 0, message: verdict.warning ?? '' };
@@ -267,8 +270,8 @@ function configOf(destination: SendDestination): ClientConfig {
     compression,
     max_conns_per_host: connections,
     timeout: `${REQUEST_TIMEOUT_MS}ms`,
-    // A wrong address is reported at once, because a person waits for the command.
-    on_permanent_error: { 404: 'dead_letter' },
+    // A wrong address or compression is reported at once, because a person waits for the command.
+    on_permanent_error: { 404: 'dead_letter', 415: 'dead_letter' },
     ...(caFile === undefined ? {} : { tls: { ca_file: caFile } }),
   });
 }

@@ -92,7 +92,7 @@ t.test('with a queue', async (t) => {
     t.equal(rig.server.requests.length, 1);
   });
 
-  for (const status of [401, 403, 404]) {
+  for (const status of [401, 403, 404, 415]) {
     await t.test(
       `holds all data for ${status}, and reports it, until the destination accepts data`,
       async (t) => {
@@ -118,6 +118,44 @@ t.test('with a queue', async (t) => {
       },
     );
   }
+
+  for (const [accepted, message] of [
+    [undefined, 'answered 415; the body was protobuf in zstd: set compression, or encoding'],
+    ['gzip, zstd', 'answered 415; the body was protobuf in zstd: set compression, or encoding'],
+    ['*', 'answered 415; the body was protobuf in zstd: set compression, or encoding'],
+    ['identity, GZIP', 'it takes identity, GZIP, and not zstd: set compression'],
+    ['*, zstd; q=0.0', 'it takes *, zstd; q=0.0, and not zstd: set compression'],
+    ['', 'it takes no compression, and not zstd: set compression'],
+  ] as const) {
+    await t.test(`a 415 names the setting to correct: accepted is ${accepted}`, async (t) => {
+      const rig = await rigOf(t, { config: { compression: 'zstd' } });
+      const headers = accepted === undefined ? {} : { 'accept-encoding': accepted };
+      rig.server.always({ status: 415, headers });
+      await rig.exporter.consume(otlpBatch(1));
+      const components = () => rig.health.report(false).components;
+      await until(() => components().length > 0);
+      t.match(components()[0]?.message, message);
+    });
+  }
+
+  await t.test('a 415 holds JSON only if the destination refuses its encoding', async (t) => {
+    const rig = await rigOf(t, { config: { compression: 'none' } });
+    const json = () => rig.exporter.consume(otlpBatch(1, { format: 'otlp_json' }));
+    rig.server.next(
+      { status: 415 },
+      { status: 415, headers: { 'accept-encoding': 'identity, gzip' } },
+      { status: 415, headers: { 'accept-encoding': 'identity;q=0, gzip' } },
+    );
+    await json();
+    await json();
+    // Other clients send protobuf, so a type that a few send must not hold the queue.
+    await until(async () => (await deadLettersOf(rig)).length === 2);
+    t.match(await deadLettersOf(rig), [{ reason: { message: 'answered 415' } }, {}]);
+    await json();
+    await until(() => rig.health.report(false).components.length > 0);
+    await advanceUntil(rig.clock, 5000, () => isEmpty(rig));
+    t.equal((await deadLettersOf(rig)).length, 2);
+  });
 
   await t.test('on_permanent_error changes the action for a status', async (t) => {
     const rig = await rigOf(t, {

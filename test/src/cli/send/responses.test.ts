@@ -84,8 +84,13 @@ t.test('reports any other error status with its line, and continues', async (t) 
   const { cwd, server } = await rigOf(t);
   const message = JSON.stringify({ code: 3, message: 'these ids\u0007are wrong' });
   const headers = { 'content-type': 'application/json' };
-  server.next({ status: 400, headers, body: message }, { status: 404 }, { status: 500 });
-  const file = write(cwd, [lineOf(1, 2), lineOf(3), lineOf(4), lineOf(5)]);
+  server.next(
+    { status: 400, headers, body: message },
+    { status: 404 },
+    { status: 500 },
+    { status: 415 },
+  );
+  const file = write(cwd, [lineOf(1, 2), lineOf(3), lineOf(4), lineOf(6), lineOf(5)]);
   const run = await sendCommand(cwd, [
     ...['otlp', '--file', file, '--endpoint', server.url, '--json', '--concurrency', '1'],
   ]);
@@ -94,8 +99,9 @@ t.test('reports any other error status with its line, and continues', async (t) 
     'spans.jsonl:1: answered 400: these ids are wrong',
     'spans.jsonl:2: answered 404',
     'spans.jsonl:3: answered 500',
+    'spans.jsonl:4: answered 415',
   ]);
-  t.match(summaryIn(run), { accepted: 1, refused: 4, rejected: 0, requests: 4, stopped: null });
+  t.match(summaryIn(run), { accepted: 1, refused: 5, rejected: 0, requests: 5, stopped: null });
 });
 
 for (const status of [401, 403]) {
