@@ -73,7 +73,7 @@ async function judgeAnswer(body: Buffer, isJson: boolean): Promise<ResponseVerdi
 }
 
 /**
- * `; …`, the setting to correct if a 415 is about every body: its encoding, or protobuf, which is the type of OTLP. Undefined for JSON, which
+ * ` (…)`, the setting to correct if a 415 is about every body: its encoding, or protobuf, which is the type of OTLP. Undefined for JSON, which
  * only some clients send.
  */
 function mediaFault(
@@ -82,10 +82,10 @@ function mediaFault(
 ): string | undefined {
   const encoding = sent['content-encoding'] ?? 'identity';
   if (acceptEncoding !== undefined && !takes(acceptEncoding, encoding)) {
-    return `; it takes ${bounded(acceptEncoding) || 'no compression'}, and not ${encoding}: set compression`;
+    return ` (it takes ${bounded(acceptEncoding) || 'no compression'}, and not ${encoding}: set compression)`;
   }
   if (sent['content-type'] !== 'application/x-protobuf') return undefined;
-  return `; the body was protobuf in ${encoding}: set compression, or encoding and convert`;
+  return ` (the body was protobuf in ${encoding}: set compression, or encoding and convert)`;
 }
 
 /** Whether an `Accept-Encoding` has the encoding (RFC 9110, 12.5.3). */

@@ -120,9 +120,9 @@ t.test('with a queue', async (t) => {
   }
 
   for (const [accepted, message] of [
-    [undefined, 'answered 415; the body was protobuf in zstd: set compression, or encoding'],
-    ['gzip, zstd', 'answered 415; the body was protobuf in zstd: set compression, or encoding'],
-    ['*', 'answered 415; the body was protobuf in zstd: set compression, or encoding'],
+    [undefined, 'answered 415 (the body was protobuf in zstd: set compression, or encoding'],
+    ['gzip, zstd', 'answered 415 (the body was protobuf in zstd: set compression, or encoding'],
+    ['*', 'answered 415 (the body was protobuf in zstd: set compression, or encoding'],
     ['identity, GZIP', 'it takes identity, GZIP, and not zstd: set compression'],
     ['*, zstd; q=0.0', 'it takes *, zstd; q=0.0, and not zstd: set compression'],
     ['', 'it takes no compression, and not zstd: set compression'],
