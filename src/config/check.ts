@@ -1,6 +1,7 @@
 import type { z } from 'zod';
 import { didYouMean } from '../component/did-you-mean.ts';
 import type { Issue } from './config.ts';
+import { fieldHint, valueHint } from './from-collector.ts';
 import { descriptionOf, keysOf, marksOf, schemaAt, toInput } from './shape.ts';
 import {
   type ConfigNode,
@@ -86,17 +87,14 @@ function describe(section: Section, issue: ZodIssue, prefix: Path): Issue[] {
   }
   const isTypeWrong = issue.code !== 'custom';
   const value = got(section, path, node, isTypeWrong);
-  return [problem(section, path, messageOf(issue, node) + value)];
+  return [problem(section, path, messageOf(section, path, issue, node) + value)];
 }
 
 function unknownKey(section: Section, path: Path, key: string): Issue {
   const allowed = keysOf(schemaAt(section.schema, path) ?? section.schema) ?? [];
   const list = allowed.length === 0 ? 'no key is allowed here' : `allowed: ${allowed.join(', ')}`;
-  return problem(
-    section,
-    [...path, key],
-    `unknown key "${key}"${didYouMean(key, allowed)} (${list})`,
-  );
+  const hint = fieldHint([...section.path, ...path, key]) || didYouMean(key, allowed);
+  return problem(section, [...path, key], `unknown key "${key}"${hint} (${list})`);
 }
 
 /** The branch of a union that fits the value's type, so that its message names the problem. */
@@ -105,11 +103,17 @@ function likeliestBranch(branches: readonly ZodIssue[][]): ZodIssue[] | undefine
   return [...(fitting.length > 0 ? fitting : branches)].sort((a, b) => a.length - b.length)[0];
 }
 
-function messageOf(issue: ZodIssue, node: ConfigNode | undefined): string {
+function messageOf(
+  section: Section,
+  path: Path,
+  issue: ZodIssue,
+  node: ConfigNode | undefined,
+): string {
   if (issue.code === 'invalid_value') {
     const allowed = issue.values.map(String);
     const text = node?.kind === 'scalar' ? String(node.value) : '';
-    return `expected ${allowed.length === 1 ? '' : 'one of '}${allowed.join(', ')}${didYouMean(text, allowed)}`;
+    const hint = valueHint([...section.path, ...path], text) || didYouMean(text, allowed);
+    return `expected ${allowed.length === 1 ? '' : 'one of '}${allowed.join(', ')}${hint}`;
   }
   if (issue.code === 'invalid_type' && issue.message.startsWith('Invalid input')) {
     return `expected ${TYPE_NAMES[issue.expected] ?? issue.expected}`;

@@ -38,6 +38,11 @@ const pathOf = (pipeline: PipelineConfig, ...rest: Path): Path => [
   ...rest,
 ];
 
+/** A pipeline of the Collector's that cannot exist here. */
+function isOfAnotherSignal({ id }: PipelineConfig): boolean {
+  return ['metrics', 'logs', 'profiles'].includes(id.split('/')[0] ?? '');
+}
+
 function checkPipelineIds(draft: Draft): void {
   if (draft.pipelines.length === 0 && draft.isServiceSound) {
     draft.report(
@@ -49,8 +54,8 @@ function checkPipelineIds(draft: Draft): void {
   for (const pipeline of draft.pipelines) {
     const type = pipeline.id.split('/')[0] ?? '';
     if (/^traces(\/[^\s\p{C}]{1,255})?$/u.test(pipeline.id)) continue;
-    const message = ['metrics', 'logs', 'profiles'].includes(type)
-      ? `tracectl carries traces, not ${type}; name the pipeline traces or traces/name`
+    const message = isOfAnotherSignal(pipeline)
+      ? `tracectl carries traces, not ${type}; remove the pipeline, or name it traces or traces/name`
       : `"${pipeline.id}" is not a pipeline's id; write traces or traces/name${didYouMean(type, ['traces'])}`;
     draft.report('error', pathOf(pipeline), message);
   }
@@ -361,7 +366,9 @@ function checkTenant(draft: Draft, pipeline: PipelineConfig): void {
 /** A receiver gives each client one answer, so it belongs to one pipeline. */
 function checkSharedReceivers(draft: Draft): void {
   for (const id of draft.receivers.keys()) {
-    const fed = draft.pipelines.filter((pipeline) => pipeline.receivers.includes(id));
+    const fed = draft.pipelines.filter(
+      (pipeline) => pipeline.receivers.includes(id) && !isOfAnotherSignal(pipeline),
+    );
     if (fed.length < 2) continue;
     draft.report(
       'error',

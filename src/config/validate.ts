@@ -3,9 +3,9 @@ import type { ComponentKind } from '../component/component.ts';
 import { didYouMean } from '../component/did-you-mean.ts';
 import type { Factory } from '../component/factory.ts';
 import { check } from './check.ts';
-import { collectorHint } from './collector-types.ts';
 import type { Declared, Issue, ServiceConfig } from './config.ts';
 import type { Components, Draft } from './draft.ts';
+import { typeHint } from './from-collector.ts';
 import { checkGraph } from './graph.ts';
 import { checkListeners } from './listeners.ts';
 import { checkOwnedPaths } from './owned-paths.ts';
@@ -178,7 +178,7 @@ function unknownType(registry: Registry, kind: ComponentKind, type: string, id: 
   const known = typesOf(registry, kind);
   const elsewhere = registry.find((factory) => factory.type === type)?.kind;
   const other = elsewhere === undefined ? '' : `; "${type}" is a type of ${elsewhere}`;
-  const hint = collectorHint(kind, type) || didYouMean(type, known) || other;
+  const hint = typeHint(kind, type) || didYouMean(type, known) || other;
   return `unknown type "${type}" for ${kind} "${id}"${hint} (valid: ${known.join(', ')})`;
 }
 
