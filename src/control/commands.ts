@@ -39,7 +39,10 @@ export function createControlHandler(targets: ControlTargets): ControlHandler {
     if (Object.hasOwn(DEAD_LETTER_COMMANDS, command)) {
       return DEAD_LETTER_COMMANDS[command as DeadLetterCommand](targets.queues(), args);
     }
-    throw new ControlError('unknown_command', `this daemon does not know the command ${command}`);
+    throw new ControlError(
+      'unknown_command',
+      `this daemon does not know the command ${command}: if it runs an older version, restart it with this one`,
+    );
   };
 }
 

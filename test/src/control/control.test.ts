@@ -282,7 +282,8 @@ t.test('never creates a key for an ambiguous or unknown project', async (t) => {
 t.test('refuses unknown commands and stores', async (t) => {
   const handle = handlerFor({ store: fakeStore([]) });
   for (const command of ['x', 'toString', 'keys', '__proto__']) {
-    await t.rejects(handle({ command, arguments: {} }), { code: 'unknown_command' }, command);
+    const asked = handle({ command, arguments: {} });
+    await t.rejects(asked, { code: 'unknown_command', message: /older version, restart/ }, command);
   }
   await t.rejects(handle({ command: 'keys.list', arguments: {} }), { code: 'unknown_store' });
   await t.rejects(handle({ command: 'keys.list', arguments: { store: 'x' } }), {
