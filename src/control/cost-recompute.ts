@@ -111,7 +111,7 @@ async function recompute(
       if (step === null) {
         throw new ControlError(
           'no_prices',
-          'the store has no prices: start a daemon whose processor cost names this store',
+          'no running daemon has prices for the store: start one whose processor cost names this store',
         );
       }
       const { progress } = run;

@@ -123,7 +123,7 @@ t.test('refuses a store without prices, and wrong ranges', async (t) => {
   const run = { run: 'a', wait_ms: 1 };
   await ask(run);
   steps[0]?.resolve(null);
-  await t.rejects(ask(run), { code: 'no_prices' });
+  await t.rejects(ask(run), { code: 'no_prices', message: /^no running daemon has prices/ });
   await t.rejects(ask({ from: 'yesterday' }), { code: 'invalid_request' });
   await t.rejects(ask({ to: '2026-01-01' }), { code: 'invalid_request' });
   await t.rejects(ask({ project: 'none' }), { code: 'unknown_project' });
