@@ -62,7 +62,8 @@ export function queueHealth(
         backlog_age_seconds: backlogAgeSeconds(queue, now),
         ...(maxBacklogAge === 0 ? {} : { max_backlog_age_seconds: maxBacklogAge / 1000 }),
         bytes,
-        max_bytes: maxBytes,
+        // A consumer of a shared queue sets no bound.
+        ...(maxBytes === Number.MAX_SAFE_INTEGER ? {} : { max_bytes: maxBytes }),
         dead_letters: deadLetters,
         quarantined,
       },

@@ -35,6 +35,14 @@ t.test('reports the backlog, and is not ready while the queue is full', async (t
   });
 });
 
+t.test('has max_bytes only if the queue has a bound', async (t) => {
+  const stats = { now: EMPTY };
+  const read = queueHealth(queueWith(stats), fakeClock());
+  t.equal(read().details?.max_bytes, 1000);
+  stats.now = { ...EMPTY, maxBytes: Number.MAX_SAFE_INTEGER };
+  t.notOk(Object.hasOwn(read().details ?? {}, 'max_bytes'));
+});
+
 t.test('is unhealthy if the oldest entry stays the same for more than 60 s', async (t) => {
   const clock = fakeClock();
   const stats = { now: EMPTY };
