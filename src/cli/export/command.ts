@@ -13,6 +13,7 @@ import { countText, sizeText } from '../send/progress.ts';
 import type { StoreOptions } from '../store-command.ts';
 import { given, openStoreSession, print, withStoreOptions } from '../store-command.ts';
 import type { Terminal } from '../terminal.ts';
+import { timeArgument } from '../time-argument.ts';
 import type { Manifest } from './finish.ts';
 import { draftedManifest, draftManifest, nameManifest, writeParquet } from './finish.ts';
 import { PartialFile, removePartial } from './partial.ts';
@@ -58,8 +59,8 @@ export function addExport(
     .option('--project <project>', 'id or name; required if there are several')
     .option('--format <format>', 'jsonl, csv, parquet or otlp', 'jsonl')
     .option('--of <rows>', 'traces (the default) or observations (of otlp always)')
-    .option('--from <time>', 'ISO 8601 time, inclusive')
-    .option('--to <time>', 'ISO 8601 time, exclusive')
+    .option('--from <time>', 'ISO 8601 date or time, inclusive', timeArgument)
+    .option('--to <time>', 'ISO 8601 date or time, exclusive', timeArgument)
     .option('--fields <names>', 'members or columns, with commas between (default: all)')
     .option('--payloads', 'with inputs, outputs, events and metadata of observations')
     .option('--resume', 'go on with an export that ended early')

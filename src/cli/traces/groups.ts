@@ -3,6 +3,7 @@ import { CommandError, EXIT } from '../exit-status.ts';
 import { withStoreOptions } from '../store-command.ts';
 import { table } from '../table.ts';
 import type { Terminal } from '../terminal.ts';
+import { timeArgument } from '../time-argument.ts';
 import type { Figured } from './figures.ts';
 import { costText, timeText, tokensText } from './figures.ts';
 import { type CommandReading, openReading, type ReadOptions } from './reading.ts';
@@ -51,8 +52,12 @@ export function addGroups(
       .argument('[query]', 'the traces that count, as in tracectl traces; -word goes behind --')
       .option('--project <project>', 'id or name; required if there are several')
       .option('--limit <n>', `${name} to list, 1 to ${MOST}`, '50')
-      .option('--from <time>', 'start of the traces, ISO 8601, inclusive')
-      .option('--to <time>', 'start of the traces, ISO 8601, exclusive')
+      .option(
+        '--from <time>',
+        'start of the traces, ISO 8601 date or time, inclusive',
+        timeArgument,
+      )
+      .option('--to <time>', 'start of the traces, ISO 8601 date or time, exclusive', timeArgument)
       .option('--cursor <cursor>', 'begin behind those listed before, as the command printed it')
       .addHelpText('after', examplesOf(name))
       .action(async (query: string | undefined, options: GroupOptions) =>

@@ -4,6 +4,7 @@ import { QUERY_HELP } from '../query-argument.ts';
 import { withStoreOptions } from '../store-command.ts';
 import type { Terminal } from '../terminal.ts';
 import { USUAL_COLUMNS } from '../terminal.ts';
+import { timeArgument } from '../time-argument.ts';
 import { type ListedTrace, renderTraces } from './listing.ts';
 import { type CommandReading, openReading, type ReadOptions } from './reading.ts';
 
@@ -47,8 +48,8 @@ export function addTraces(
     .argument('[query]', QUERY_HELP)
     .option('--project <project>', 'id or name; required if there are several')
     .option('--limit <n>', `traces to list, 1 to ${MOST}`, '50')
-    .option('--from <time>', 'ISO 8601 time, inclusive')
-    .option('--to <time>', 'ISO 8601 time, exclusive')
+    .option('--from <time>', 'ISO 8601 date or time, inclusive', timeArgument)
+    .option('--to <time>', 'ISO 8601 date or time, exclusive', timeArgument)
     .option('--sort <value>', 'start (the default), latency, cost or tokens')
     .option('--order <order>', 'desc (the default) or asc')
     .option('--cursor <cursor>', 'begin behind the traces listed before, as the command printed it')

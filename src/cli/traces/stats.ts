@@ -4,6 +4,7 @@ import { QUERY_HELP } from '../query-argument.ts';
 import { withStoreOptions } from '../store-command.ts';
 import type { Terminal } from '../terminal.ts';
 import { USUAL_COLUMNS } from '../terminal.ts';
+import { timeArgument } from '../time-argument.ts';
 import { openReading, type ReadOptions } from './reading.ts';
 import type { StatsAnswer } from './stats-table.ts';
 import { renderStats } from './stats-table.ts';
@@ -34,8 +35,8 @@ export function addStats(
     .description('show numbers of traces by time: a table on a terminal, JSON in a pipe')
     .argument('[query]', QUERY_HELP)
     .option('--project <project>', 'id or name; required if there are several')
-    .option('--from <time>', 'ISO 8601 time, inclusive')
-    .option('--to <time>', 'ISO 8601 time, exclusive; now by default')
+    .option('--from <time>', 'ISO 8601 date or time, inclusive', timeArgument)
+    .option('--to <time>', 'ISO 8601 date or time, exclusive; now by default', timeArgument)
     .option('--step <step>', '5m, 1h or 1d', '1h')
     .option('--group-by <field>', 'a line for each value, such as of model, user or name')
     .option('--metric <metrics>', 'such as cost,tokens,p95; all by default')
