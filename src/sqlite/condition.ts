@@ -7,6 +7,7 @@ import { identitiesOf } from './file-identity.ts';
 import type { FileWatch } from './file-watch.ts';
 import { watchFiles } from './file-watch.ts';
 import type { Call, Opening, ThreadAccess } from './operation.ts';
+import { StallWatch } from './stall-watch.ts';
 import type { ThreadEvents } from './thread-client.ts';
 
 /** The health of a database: the disk's, and that of its files. */
@@ -40,6 +41,7 @@ export class FileCondition implements ThreadEvents {
   readonly #directory: OwnedDirectory;
   readonly #writes: AccessWatch;
   readonly #reads: AccessWatch;
+  readonly #stalls: StallWatch;
   #files: FileWatch | undefined;
   /** The sentence about the last damage, which stays when it is mended. */
   #damage: string | undefined;
@@ -59,6 +61,7 @@ export class FileCondition implements ThreadEvents {
     const watched = { file: directory.databaseFile, clock, logger, onRecovered };
     this.#writes = new AccessWatch({ ...watched, access: 'write' });
     this.#reads = new AccessWatch({ ...watched, access: 'read' });
+    this.#stalls = new StallWatch(watched);
   }
 
   get isDamaged(): boolean {
@@ -166,6 +169,14 @@ export class FileCondition implements ThreadEvents {
     this.#writes.unsynced(message);
   }
 
+  sent(): void {
+    this.#stalls.sent();
+  }
+
+  answered(): void {
+    this.#stalls.answered();
+  }
+
   ended(access: ThreadAccess, reason: Error): void {
     const fields = { file: this.#directory.databaseFile, err: reason };
     const { logger } = this.#options;
@@ -177,10 +188,12 @@ export class FileCondition implements ThreadEvents {
     logger.error(fields, 'Thread that writes the database ended; restart the daemon');
   }
 
-  /** The reason why nothing may be appended; undefined while the files are in their places and can be synced. */
+  /** The reason why nothing may be appended; undefined while the files are in their places, and take writes and syncs. */
   shortage(): Error | undefined {
     if (this.#ended !== undefined) return this.#ended;
-    if (this.#files?.removed === undefined) return this.#writes.shortage();
+    if (this.#files?.removed === undefined) {
+      return this.#writes.shortage() ?? this.#stalls.shortage();
+    }
     const message = 'the data directory was removed or replaced';
     return new RetryableError('storage_failed', message, { retryAfterMs: 5000 });
   }
@@ -188,7 +201,11 @@ export class FileCondition implements ThreadEvents {
   health(): DatabaseHealth {
     const { ready, message, details } = this.#directory.health();
     const unusable =
-      this.#files?.removed ?? this.#ended?.message ?? this.#writes.trouble ?? this.#reads.trouble;
+      this.#files?.removed ??
+      this.#ended?.message ??
+      this.#writes.trouble ??
+      this.#stalls.trouble ??
+      this.#reads.trouble;
     const shown = unusable ?? message ?? this.#damage;
     return {
       ready: ready && unusable === undefined,
@@ -203,6 +220,7 @@ export class FileCondition implements ThreadEvents {
     this.#cancelReading();
     this.#writes.close();
     this.#reads.close();
+    this.#stalls.close();
     await this.#files?.close();
   }
 }

@@ -68,6 +68,10 @@ export type ThreadEvents = {
   unreadable?(access: ThreadAccess, message: string): void;
   /** A sync failed: the thread writes no more. */
   unsynced?(message: string): void;
+  /** A group of writes went to the thread. */
+  sent?(): void;
+  /** The group of writes in flight has its answers, or gets none. */
+  answered?(): void;
   /** The thread ended without `close` or `kill`. */
   ended?(access: ThreadAccess, reason: Error): void;
 };
@@ -180,6 +184,7 @@ class GroupingClient implements ThreadClient {
     const all = this.#waiting;
     this.#inFlight = count === all.length ? all : all.slice(0, count);
     this.#waiting = count === all.length ? [] : all.slice(count);
+    if (this.#access === 'write') this.#events.sent?.();
     this.#worker.postMessage(
       this.#inFlight.map((each) => each.call),
       this.#inFlight.flatMap(({ moved }) => moved ?? []),
@@ -200,6 +205,7 @@ class GroupingClient implements ThreadClient {
   #settle(message: ThreadMessage & { type: 'done' }): void {
     const group = this.#inFlight;
     this.#inFlight = [];
+    if (this.#access === 'write') this.#events.answered?.();
     if (message.reserveUsed) this.#events.reserveUsed?.();
     if (message.moved !== undefined) this.#events.moved?.(message.moved);
     this.#tellOfDamage(group, message);
@@ -248,6 +254,7 @@ class GroupingClient implements ThreadClient {
     for (const each of [...this.#inFlight, ...this.#waiting]) each.reject(this.#ended);
     this.#inFlight = [];
     this.#waiting = [];
+    if (this.#access === 'write') this.#events.answered?.();
     if (this.#closing === undefined && !this.#isKilled) {
       this.#events.ended?.(this.#access, this.#ended);
     }

@@ -90,6 +90,10 @@ export function writeOperations(db: DatabaseSync) {
       add.run(value);
       throw new Error('after writing');
     },
+    /** Waits until the number in the memory is not 0, as a call of the system does whose disk is away. */
+    stall: (memory: SharedArrayBuffer): void => {
+      Atomics.wait(new Int32Array(memory), 0, 0);
+    },
     pragma: (name: string): number | string | undefined => cell<number>(db, `PRAGMA ${name}`)(),
   };
 }

@@ -1,6 +1,7 @@
 import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
+import { setImmediate } from 'node:timers/promises';
 import type { Test } from 'tap';
 import t from 'tap';
 import { openDatabase } from '../../../src/sqlite/database.ts';
@@ -160,6 +161,41 @@ for (const [name, errcode] of Object.entries({ CORRUPT, IOERR_READ })) {
     t.same(await database.read('all', []), [1, 3]);
   });
 }
+
+t.test('is not ready while a write does not end, and goes on when it does', async (t) => {
+  const { database, clock, logged } = await open(t);
+  const memory = new SharedArrayBuffer(4);
+  const stalled = database.write('stall', [memory]);
+  const waiting = database.write('add', [1]);
+  const seconds = async (count: number) => {
+    for (let i = 0; i < count; i++) {
+      await setImmediate();
+      clock.advance(1000);
+      await setImmediate();
+    }
+  };
+  await seconds(9);
+  clock.advance(3_600_000);
+  await setImmediate();
+  // The hour without a turn of the event loop is one look.
+  t.match([database.health().ready, database.shortage()], [true, undefined], 'a busy disk');
+  await seconds(2);
+  const message = 'A write to the files has not ended for 10 s.';
+  t.match(database.health(), { ready: false, healthy: false, message });
+  t.match(database.shortage(), { code: 'storage_failed', retryAfterMs: 5000 });
+  await seconds(20);
+  const lines = logged('Write to the database does not end; accepting stopped');
+  t.match(lines, [{ level: 'error' }], 'one line for each time');
+  t.equal(lines.length, 1);
+
+  Atomics.store(new Int32Array(memory), 0, 1);
+  Atomics.notify(new Int32Array(memory), 0);
+  await stalled;
+  t.equal(await waiting, 2, 'what waited is written');
+  t.match(database.health(), { ready: true, healthy: true });
+  t.equal(database.shortage(), undefined);
+  t.equal(logged('Write to the database has ended; accepting resumed').length, 1);
+});
 
 t.test('asks for a restart after a failed sync', async (t) => {
   const { database, logged } = await open(t);

@@ -1,0 +1,83 @@
+import type { Clock, Logger } from '../component/component.ts';
+import { RetryableError } from '../model/errors.ts';
+
+/** Longer than a busy disk takes for a transaction, a checkpoint and their syncs. */
+const STALLED_S = 10;
+const LOOK_MS = 1000;
+
+type StallWatchOptions = {
+  readonly file: string;
+  readonly clock: Clock;
+  readonly logger: Logger;
+};
+
+/**
+ * Knows whether the thread of writes waits for its disk: one that is away, such as a lost volume or a server of files, blocks a call of the
+ * system instead of failing it. It counts the looks at which the same group is in flight, and not the time, because a frozen process
+ * has one look for all of its absence.
+ */
+export class StallWatch {
+  readonly #options: StallWatchOptions;
+  /** Looks at the group in flight; undefined while none is. */
+  #looks: number | undefined;
+  #isStalled = false;
+  #cancelLook: (() => void) | undefined;
+  #isClosed = false;
+
+  constructor(options: StallWatchOptions) {
+    this.#options = options;
+  }
+
+  /** A sentence on the group in flight; undefined if none is, or if it has not been for long. */
+  get trouble(): string | undefined {
+    return this.#isStalled ? `A write to the files has not ended for ${STALLED_S} s.` : undefined;
+  }
+
+  /** The reason why no further write has to wait too. */
+  shortage(): Error | undefined {
+    if (!this.#isStalled) return undefined;
+    const message = `a write to the database has not ended for ${STALLED_S} s`;
+    return new RetryableError('storage_failed', message, { retryAfterMs: 5000 });
+  }
+
+  /** A group of calls went to the thread. */
+  sent(): void {
+    this.#looks = 0;
+    if (this.#cancelLook === undefined) this.#lookLater();
+  }
+
+  /** The group has its answers, or the thread has ended. */
+  answered(): void {
+    this.#looks = undefined;
+    if (!this.#isStalled) return;
+    this.#isStalled = false;
+    const { file, logger } = this.#options;
+    logger.info({ file }, 'Write to the database has ended; accepting resumed');
+  }
+
+  /** An answer that came while the process could not take it comes before the look, which has a turn of its own. */
+  #lookLater(): void {
+    if (this.#isClosed) return;
+    this.#cancelLook = this.#options.clock.after(LOOK_MS, () => setImmediate(() => this.#look()));
+  }
+
+  #look(): void {
+    this.#cancelLook = undefined;
+    if (this.#looks === undefined || this.#isStalled) return;
+    this.#looks += 1;
+    if (this.#looks > STALLED_S) this.#stalled();
+    else this.#lookLater();
+  }
+
+  #stalled(): void {
+    this.#isStalled = true;
+    const { file, logger } = this.#options;
+    const message = 'Write to the database does not end; accepting stopped';
+    logger.error({ file, seconds: STALLED_S }, message);
+  }
+
+  close(): void {
+    this.#isClosed = true;
+    this.#cancelLook?.();
+  }
+}
