@@ -1,4 +1,5 @@
 import type { Socket } from 'node:net';
+import { cutRequests } from '../net/cut-requests.ts';
 import type { Exchange, RenderRefusal } from './exchange.ts';
 
 /** A request in progress, and its route's way to render a refusal. */
@@ -53,7 +54,7 @@ export class ConnectionRequests {
 
   /** False if the connection is closed. A connection that has too many requests is cut. */
   hasRoom(): boolean {
-    if (this.#pending.size >= MAX_PIPELINED) this.#socket.destroy();
+    if (this.#pending.size >= MAX_PIPELINED) cutRequests(this.#socket);
     return !this.#socket.destroyed;
   }
 
