@@ -13,10 +13,10 @@ import { Refusal } from '../model/errors.ts';
 import { clientAddresses, trustedPeers } from '../net/client-address.ts';
 import type { ConnectionPart } from '../net/connection-key.ts';
 import type { ConnectionPlaces } from '../net/connection-places.ts';
+import { turnsOf } from '../net/turns.ts';
 import { boundAnswer } from './answered-stream.ts';
 import type { Arrival, GrpcMethod } from './call.ts';
 import { grpcCall } from './call.ts';
-import { callTurns } from './call-turns.ts';
 import type { GrpcLimits } from './config.ts';
 import { HANDSHAKE_MS, LONGEST_TIMER_MS } from './config.ts';
 import { refusedCalls } from './refused-calls.ts';
@@ -120,6 +120,9 @@ export async function createGrpcServer(options: GrpcServerOptions): Promise<Grpc
   };
 }
 
+/** Calls that begin in one turn of the event loop. */
+const CALLS_PER_TURN = 16;
+
 /** Passes streams with a place to the library, a few in each turn of the event loop, and refuses the others. */
 function serveStreams(
   http2: Http2Server,
@@ -129,7 +132,7 @@ function serveStreams(
   const serve = libraryListener(http2);
   const places = streamPlaces(streamBounds(options.limits));
   const refused = refusedCalls();
-  const turns = callTurns();
+  const turns = turnsOf(CALLS_PER_TURN);
   http2.on('stream', (stream: ServerHttp2Stream, headers, flags, rawHeaders) => {
     // A broken stream may emit several errors; each would end the process without a listener.
     stream.on('error', () => {});

@@ -2,13 +2,23 @@ import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import type { ConnectionBounds } from './connection-places.ts';
 import { ConnectionPlaces } from './connection-places.ts';
+import { cutRequests } from './cut-requests.ts';
 import type { ProxyGate } from './proxy-gate.ts';
+import { turnsOf } from './turns.ts';
+
+/** Requests of one connection without a complete answer. A client that pipelines more is cut off; browsers and probes pipeline none. */
+export const MAX_UNANSWERED = 8;
+/** Requests that a listener begins in one turn of the event loop, whatever its clients send: one takes up to some milliseconds. */
+const REQUESTS_PER_TURN = 1;
+
+type RequestListener = (this: Server, request: IncomingMessage, response: ServerResponse) => void;
 
 /**
- * Bounds the connections of an HTTP server, so that silent connections never keep a request out.
+ * Bounds the connections of an HTTP server and their requests, so that silent connections never keep a request out, and a flood of requests
+ * does not hold up the other listeners of the process.
  *
- * To be called after TLS was put before the server: it sees connections before their handshake. Puts the PROXY
- * protocol before the bounds, so that the clients of a proxy have bounds of their own.
+ * To be called after TLS was put before the server, and after its request listeners: it sees connections before their handshake, and
+ * requests before those listeners. Puts the PROXY protocol before the bounds, so that the clients of a proxy have bounds of their own.
  */
 export function boundConnections(
   server: Server,
@@ -20,7 +30,24 @@ export function boundConnections(
     places.enter(socket, proxies.clientOf(socket));
   });
   proxies.guard(server);
-  server.on('request', ({ socket }: IncomingMessage, response: ServerResponse) => {
-    response.once('close', places.occupy(socket));
+  const listeners = server.listeners('request') as RequestListener[];
+  const unanswered = new WeakMap<Socket, number>();
+  const turns = turnsOf(REQUESTS_PER_TURN);
+  server.removeAllListeners('request');
+  server.on('request', (request: IncomingMessage, response: ServerResponse) => {
+    const { socket } = request;
+    const before = unanswered.get(socket) ?? 0;
+    if (before >= MAX_UNANSWERED) cutRequests(socket);
+    if (socket.destroyed) return;
+    unanswered.set(socket, before + 1);
+    const leave = places.occupy(socket);
+    response.once('close', () => {
+      unanswered.set(socket, (unanswered.get(socket) ?? 1) - 1);
+      leave();
+    });
+    const serve = (): void => {
+      for (const listener of listeners) listener.call(server, request, response);
+    };
+    turns.take(() => (socket.destroyed ? false : serve()));
   });
 }

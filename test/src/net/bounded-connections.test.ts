@@ -3,7 +3,7 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import t, { type Test } from 'tap';
 import { systemClock } from '../../../src/component/clock.ts';
-import { boundConnections } from '../../../src/net/bounded-connections.ts';
+import { boundConnections, MAX_UNANSWERED } from '../../../src/net/bounded-connections.ts';
 import { ProxyGate } from '../../../src/net/proxy-gate.ts';
 import { recordingLogger } from '../../helper/settings.ts';
 import { until } from '../../helper/until.ts';
@@ -11,7 +11,9 @@ import { dial } from '../../helper/wire.ts';
 
 async function serving(t: Test, max: number, maxPerAddress: number) {
   let held = 0;
+  let begun = 0;
   const server = createServer((request, response) => {
+    begun++;
     // `/held` answers when its connection ends.
     if (request.url === '/held') held++;
     else response.end('ok');
@@ -26,7 +28,7 @@ async function serving(t: Test, max: number, maxPerAddress: number) {
     server.close();
   });
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
-  return { url, held: () => held };
+  return { url, server, held: () => held, begun: () => begun };
 }
 
 const get = (path: string) => `GET ${path} HTTP/1.1\r\nHost: t\r\n\r\n`;
@@ -90,4 +92,50 @@ t.test('drops a connection that never sent a request before an older one that di
   t.equal((await used.answer()).status, 200);
   used.close();
   third.close();
+});
+
+t.test('answers pipelined requests up to the bound, and cuts a client beyond it', async (t) => {
+  const { url, begun } = await serving(t, 8, 8);
+  const within = await dial(url);
+  within.send(get('/').repeat(MAX_UNANSWERED));
+  for (let i = 0; i < MAX_UNANSWERED; i++) t.equal((await within.answer()).status, 200);
+  within.send(get('/'));
+  t.equal((await within.answer()).status, 200, 'answered requests do not count');
+  within.close();
+  const before = begun();
+  const beyond = await dial(url);
+  beyond.send(get('/').repeat(MAX_UNANSWERED + 1));
+  await beyond.ended();
+  t.ok(begun() - before <= 1, 'the requests that waited are not begun');
+});
+
+t.test('looks at no further request of a connection that was cut', async (t) => {
+  const { url, server } = await serving(t, 8, 8);
+  let parsed = 0;
+  server.on('request', () => parsed++);
+  const wire = await dial(url);
+  wire.send(get('/').repeat(1_000));
+  await wire.ended();
+  t.equal(parsed, MAX_UNANSWERED + 1);
+});
+
+t.test('begins one request in each turn, and other work proceeds between them', async (t) => {
+  const { url, begun } = await serving(t, 8, 8);
+  const wires = await Promise.all([dial(url), dial(url), dial(url)]);
+  let most = 0;
+  let before = 0;
+  let isOver = false;
+  const watch = (): void => {
+    most = Math.max(most, begun() - before);
+    before = begun();
+    if (!isOver) setImmediate(watch);
+  };
+  watch();
+  for (const wire of wires) wire.send(get('/').repeat(MAX_UNANSWERED));
+  for (const wire of wires) {
+    for (let i = 0; i < MAX_UNANSWERED; i++) t.equal((await wire.answer()).status, 200);
+  }
+  isOver = true;
+  t.ok(most <= 2, `${most} began between two turns`);
+  for (const wire of wires) wire.close();
 });
