@@ -30,8 +30,8 @@ type Connection = {
  * of all clients of the network with the most connections; first one that never sent a request, then the one that was
  * idle for the longest time. If all are busy, the new connection is closed.
  *
- * If the process is short of file descriptors, the new connection is closed, and an idle one with it: the next attempt
- * of the client finds a descriptor.
+ * If the process is short of file descriptors, the new connection is closed, and an idle one with it, of another listener if this one has
+ * none: the next attempt of the client finds a descriptor.
  */
 export class ConnectionPlaces {
   #bounds: ConnectionBounds;
@@ -39,6 +39,8 @@ export class ConnectionPlaces {
   /** The connections of each network, in the order of their last use. */
   readonly #networks = new Map<string, Set<Connection>>();
   readonly #descriptors: Descriptors;
+  /** While there are connections. */
+  #withdraw: (() => void) | undefined;
 
   constructor(bounds: ConnectionBounds, descriptors = DESCRIPTORS) {
     this.#bounds = bounds;
@@ -63,6 +65,10 @@ export class ConnectionPlaces {
     const key = connectionKey(socket);
     const connection: Connection = { key, socket, network, pending: 0, isUsed: false };
     this.#connections.set(key, connection);
+    // The idle connections of operators stay open for them.
+    if (this.#bounds.isForOperators !== true) {
+      this.#withdraw ??= this.#descriptors.offer(() => this.#evictFrom(this.#largestNetwork()));
+    }
     this.#setOf(network).add(connection);
     socket.once('close', () => this.#remove(connection));
     return true;
@@ -92,7 +98,7 @@ export class ConnectionPlaces {
   /** A new connection never takes the place of an idle one here: each of them would keep one of the reserved descriptors. */
   #hasDescriptor(socket: Socket): boolean {
     if (!this.#descriptors.areShortFor(socket, this.#bounds.isForOperators === true)) return true;
-    this.#evictFrom(this.#largestNetwork());
+    if (!this.#evictFrom(this.#largestNetwork())) this.#descriptors.closeIdle();
     return false;
   }
 
@@ -128,6 +134,10 @@ export class ConnectionPlaces {
   #remove(connection: Connection): void {
     const { key } = connection;
     if (this.#connections.get(key) === connection) this.#connections.delete(key);
+    if (this.#connections.size === 0) {
+      this.#withdraw?.();
+      this.#withdraw = undefined;
+    }
     const ofNetwork = this.#networks.get(connection.network);
     ofNetwork?.delete(connection);
     if (ofNetwork?.size === 0) this.#networks.delete(connection.network);

@@ -17,6 +17,7 @@ export class Descriptors {
   readonly limit: number;
   readonly #reserved: number;
   readonly #watchers = new Set<() => void>();
+  readonly #givers = new Set<() => boolean>();
   #shortages = 0;
 
   constructor(limit: number) {
@@ -42,6 +43,17 @@ export class Descriptors {
     this.#shortages++;
     for (const watcher of this.#watchers) watcher();
     return true;
+  }
+
+  /** `closeIdle` closes an idle connection of a listener, and returns false if it has none. It is asked until the returned function is called. */
+  offer(closeIdle: () => boolean): () => void {
+    this.#givers.add(closeIdle);
+    return () => void this.#givers.delete(closeIdle);
+  }
+
+  /** Closes an idle connection of any listener, for one that is short and has none. */
+  closeIdle(): void {
+    for (const closeIdle of this.#givers) if (closeIdle()) return;
   }
 
   /** Calls back at each shortage, until the returned function is called. */

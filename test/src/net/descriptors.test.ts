@@ -75,3 +75,23 @@ t.test(
     t.equal(enter(places, socketOf(54, 4)), true, 'the next one takes the free descriptor');
   },
 );
+
+t.test('closes an idle connection of another listener if its own are all busy', async (t) => {
+  const descriptors = new Descriptors(80);
+  const bounds = { max: 100, maxPerAddress: 100 };
+  const short = new ConnectionPlaces(bounds, descriptors);
+  const other = new ConnectionPlaces(bounds, descriptors);
+  const ofOperators = new ConnectionPlaces({ ...bounds, isForOperators: true }, descriptors);
+  const operator = socketOf(20, 1);
+  enter(ofOperators, operator);
+  const busy = socketOf(21, 2);
+  enter(short, busy);
+  short.occupy(busy);
+  const idle = socketOf(22, 3);
+  enter(other, idle);
+  t.equal(enter(short, socketOf(79, 4)), false);
+  t.equal(idle.isDestroyed, true);
+  t.equal(busy.isDestroyed, false);
+  t.equal(operator.isDestroyed, false, 'those of operators stay open');
+  t.equal(enter(short, socketOf(22, 5)), true, 'the next attempt has the descriptor');
+});
