@@ -16,6 +16,7 @@ import { DamagedDataError } from '../model/errors.ts';
 import { fileVersion, MIGRATIONS_TABLE } from './migrate.ts';
 import type { DerivedTable, OrphanRemoval } from './operation.ts';
 import { finds, rows, tuples } from './rows.ts';
+import { copyByRowid } from './salvage-rowids.ts';
 
 export type SalvageOptions = {
   readonly file: string;
@@ -221,8 +222,10 @@ function copyTable(fresh: DatabaseSync, damaged: string, table: string): boolean
       const insert = fresh.prepare(
         `INSERT OR ${isEmpty ? 'IGNORE' : 'REPLACE'} INTO ${table} (${columns.join(', ')}) VALUES (${places})`,
       );
+      const copy = (cells: readonly SQLOutputValue[]) => copyRow(insert, cells);
+      if (hasRowids(old, table) && copyByRowid(old, table, columns, copy)) return true;
       const sources = [...bothEnds(old, table), ...coveringIndexes(old, table, columns)];
-      return sources.some((source) => copyRows(old, insert, columns, source));
+      return sources.some((source) => copyRows(old, copy, columns, source));
     });
   } catch {
     // The schema itself is not readable: no row can be copied.
@@ -235,21 +238,14 @@ function copyTable(fresh: DatabaseSync, damaged: string, table: string): boolean
 /** Returns whether every row was read and copied. */
 function copyRows(
   old: DatabaseSync,
-  insert: StatementSync,
+  copy: (cells: readonly SQLOutputValue[]) => boolean,
   columns: readonly string[],
   source: string,
 ): boolean {
   const readable = tuples<SQLOutputValue[]>(old, `SELECT ${columns.join(', ')} FROM ${source}`);
   let isWhole = true;
   try {
-    for (const row of readable.iterate()) {
-      try {
-        insert.run(...row);
-      } catch {
-        // A row that breaks a constraint is left out; the others are copied.
-        isWhole = false;
-      }
-    }
+    for (const row of readable.iterate()) isWhole = copy(row) && isWhole;
   } catch {
     // The damage begins here; the other direction copies the rows behind it.
     isWhole = false;
@@ -257,12 +253,24 @@ function copyRows(
   return isWhole;
 }
 
-/** The pages of the table itself, from both ends, so that damage to an index loses no row. */
-function bothEnds(old: DatabaseSync, table: string): string[] {
-  const info = rows<{ wr: number }>(old, 'SELECT wr FROM pragma_table_list(?)').get(table);
-  if (info?.wr === 0) {
-    return ['ASC', 'DESC'].map((direction) => `${table} NOT INDEXED ORDER BY rowid ${direction}`);
+/** A row that breaks a constraint is left out; the others are copied. */
+function copyRow(insert: StatementSync, cells: readonly SQLOutputValue[]): boolean {
+  try {
+    insert.run(...cells);
+    return true;
+  } catch {
+    return false;
   }
+}
+
+function hasRowids(old: DatabaseSync, table: string): boolean {
+  const info = rows<{ wr: number }>(old, 'SELECT wr FROM pragma_table_list(?)').get(table);
+  return info?.wr === 0;
+}
+
+/** The pages of a table without row ids, from both ends, so that damage to an index loses no row. */
+function bothEnds(old: DatabaseSync, table: string): string[] {
+  if (hasRowids(old, table)) return [];
   const key = namesOf(old, 'SELECT name FROM pragma_table_info(?) WHERE pk > 0 ORDER BY pk', table);
   return key.length === 0 ? [table] : inBothDirections(table, key);
 }

@@ -161,6 +161,25 @@ t.test('an incomplete other table is copied from both ends', async (t) => {
   t.ok(existsSync(kept), 'the damaged file is kept');
 });
 
+for (const cells of [
+  [2, 14],
+  [2, 9, 14, 20],
+  [0, 2, 9],
+]) {
+  t.test(`the rows between the damaged pages ${cells} of a table are copied`, async (t) => {
+    const file = damaged(t, (content, rootOf) => {
+      const root = (rootOf('bodies') - 1) * PAGE;
+      for (const at of cells) {
+        const cell = content.readUInt16BE(root + 12 + 2 * at);
+        zeroPage(content, content.readUInt32BE(root + cell));
+      }
+    });
+    const { tables } = salvage({ file, create, essential: ['keys'] });
+    const rows = 30 - cells.length;
+    t.match(tables[1], { name: 'bodies', rows, isComplete: false });
+  });
+}
+
 t.test('an empty essential table is as good as an unreadable one', async (t) => {
   const file = join(t.testdir({}), 'a.db');
   create(file);
