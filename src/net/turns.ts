@@ -2,7 +2,7 @@
  * Begins work in its order, a few pieces in each turn of the event loop, so that hundreds of requests that arrive in one read
  * of a connection do not keep every other request waiting until all of them have begun.
  */
-export type Turns = {
+type WorkTurns = {
   /**
    * Begins the work at once if the turn has place, else in a later one. `begin` returns false if nothing was left to do: it then takes no
    * place.
@@ -12,7 +12,7 @@ export type Turns = {
 
 type Begin = () => unknown;
 
-export function turnsOf(perTurn: number): Turns {
+export function turnsOf(perTurn: number): WorkTurns {
   let waiting: Begin[] = [];
   let left = perTurn;
   let isArmed = false;

@@ -43,12 +43,13 @@ export class StallWatch {
   /** A group of calls went to the thread. */
   sent(): void {
     this.#looks = 0;
-    if (this.#cancelLook === undefined) this.#lookLater();
+    this.#lookLater();
   }
 
   /** The group has its answers, or the thread has ended. */
   answered(): void {
     this.#looks = undefined;
+    this.#cancelLook?.();
     if (!this.#isStalled) return;
     this.#isStalled = false;
     const { file, logger } = this.#options;
@@ -58,12 +59,18 @@ export class StallWatch {
   /** An answer that came while the process could not take it comes before the look, which has a turn of its own. */
   #lookLater(): void {
     if (this.#isClosed) return;
-    this.#cancelLook = this.#options.clock.after(LOOK_MS, () => setImmediate(() => this.#look()));
+    let turn: NodeJS.Immediate | undefined;
+    const cancel = this.#options.clock.after(LOOK_MS, () => {
+      turn = setImmediate(() => this.#look());
+    });
+    this.#cancelLook = () => {
+      cancel();
+      clearImmediate(turn);
+    };
   }
 
   #look(): void {
-    this.#cancelLook = undefined;
-    if (this.#looks === undefined || this.#isStalled) return;
+    if (this.#looks === undefined) return;
     this.#looks += 1;
     if (this.#looks > STALLED_S) this.#stalled();
     else this.#lookLater();
