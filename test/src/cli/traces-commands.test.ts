@@ -79,7 +79,7 @@ t.test('lists all pages up to the limit, as lines of JSON in a pipe', async (t) 
     out.map((line) => JSON.parse(line).id),
     ['a', 'b', 'c'],
   );
-  t.match(targets[0], '?q=a+b&from=2026-01-01&limit=50');
+  t.match(targets[0], '?q=a+b&from=2026-01-01T00%3A00%3A00Z&limit=50');
   t.match(targets[2], 'limit=48');
   t.same(asked, ['p', 'proj_1', 'proj_1'], 'further pages name the project by its id');
 });
@@ -189,8 +189,8 @@ t.test('lists sessions and users, as lines of JSON in a pipe and as a table', as
     ['a', 'b'],
   );
   t.match(targets, [
-    '/sessions?q=has%3Aerror&from=2026-01-01&limit=50',
-    '/sessions?q=has%3Aerror&from=2026-01-01&cursor=1&limit=49',
+    '/sessions?q=has%3Aerror&from=2026-01-01T00%3A00%3A00Z&limit=50',
+    '/sessions?q=has%3Aerror&from=2026-01-01T00%3A00%3A00Z&cursor=1&limit=49',
   ]);
   const shown = await run(['sessions'], { isOutShown: true });
   t.same(shown.out[0]?.split('\n'), [
