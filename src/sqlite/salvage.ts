@@ -16,7 +16,8 @@ import { DamagedDataError } from '../model/errors.ts';
 import { fileVersion, MIGRATIONS_TABLE } from './migrate.ts';
 import type { DerivedTable, OrphanRemoval } from './operation.ts';
 import { finds, rows, tuples } from './rows.ts';
-import { copyByRowid } from './salvage-rowids.ts';
+import type { KeyColumn } from './salvage-keys.ts';
+import { copyByKey } from './salvage-keys.ts';
 
 export type SalvageOptions = {
   readonly file: string;
@@ -49,7 +50,7 @@ const UNFINISHED = '.salvaging';
 export const SALVAGE_ENDINGS = [READY, UNFINISHED, `${UNFINISHED}-wal`, `${UNFINISHED}-shm`];
 
 /**
- * Copies every readable row of a database into a new one, table by table, from both ends up to the damage; then moves
+ * Copies every readable row of a database into a new one, table by table; then moves
  * the damaged one aside, and the new one into its place. Throws `DamagedDataError`, and changes nothing, if an
  * essential table is incomplete.
  *
@@ -223,8 +224,8 @@ function copyTable(fresh: DatabaseSync, damaged: string, table: string): boolean
         `INSERT OR ${isEmpty ? 'IGNORE' : 'REPLACE'} INTO ${table} (${columns.join(', ')}) VALUES (${places})`,
       );
       const copy = (cells: readonly SQLOutputValue[]) => copyRow(insert, cells);
-      if (hasRowids(old, table) && copyByRowid(old, table, columns, copy)) return true;
-      const sources = [...bothEnds(old, table), ...coveringIndexes(old, table, columns)];
+      if (copyByKey(old, { name: table, key: keyOf(old, table), columns }, copy)) return true;
+      const sources = coveringIndexes(old, table, columns);
       return sources.some((source) => copyRows(old, copy, columns, source));
     });
   } catch {
@@ -263,16 +264,15 @@ function copyRow(insert: StatementSync, cells: readonly SQLOutputValue[]): boole
   }
 }
 
-function hasRowids(old: DatabaseSync, table: string): boolean {
+/** The columns in whose order the file has the rows. */
+function keyOf(old: DatabaseSync, table: string): KeyColumn[] {
   const info = rows<{ wr: number }>(old, 'SELECT wr FROM pragma_table_list(?)').get(table);
-  return info?.wr === 0;
-}
-
-/** The pages of a table without row ids, from both ends, so that damage to an index loses no row. */
-function bothEnds(old: DatabaseSync, table: string): string[] {
-  if (hasRowids(old, table)) return [];
-  const key = namesOf(old, 'SELECT name FROM pragma_table_info(?) WHERE pk > 0 ORDER BY pk', table);
-  return key.length === 0 ? [table] : inBothDirections(table, key);
+  if (info?.wr !== 1) return [{ name: 'rowid', type: 'INTEGER' }];
+  const columns = rows<KeyColumn>(
+    old,
+    'SELECT name, type FROM pragma_table_info(?) WHERE pk > 0 ORDER BY pk',
+  );
+  return columns.all(table);
 }
 
 /**

@@ -9,6 +9,7 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { join } from 'node:path';
+import type { SQLInputValue } from 'node:sqlite';
 import { DatabaseSync } from 'node:sqlite';
 import type { Test } from 'tap';
 import t from 'tap';
@@ -178,6 +179,63 @@ for (const cells of [
     const rows = 30 - cells.length;
     t.match(tables[1], { name: 'bodies', rows, isComplete: false });
   });
+}
+
+/** Keys of 900 rows in their order, for a table with the columns a and b. */
+const KEYS = {
+  'two numbers': (i: number) => [1 + Math.floor(i / 300), 1_000_000 + 7 * (i % 300)],
+  'a text and a number': (i: number) => [`project-${Math.floor(i / 300)}`, 489_000 + (i % 300)],
+  'two texts': (i: number) => [`é-${1000 + Math.floor(i / 3)}`, `${1000 + i}`],
+  'bytes and a number': (i: number) => [Buffer.from([i >> 8, i & 255, 255 - (i & 255)]), -i],
+} satisfies Record<string, (i: number) => SQLInputValue[]>;
+
+for (const [name, keyOf] of Object.entries(KEYS)) {
+  const types = keyOf(0).map((part) => {
+    return typeof part === 'number' ? 'INTEGER' : typeof part === 'string' ? 'TEXT' : 'BLOB';
+  });
+  const table = `CREATE TABLE sums (a ${types[0]}, b ${types[1]}, note TEXT, PRIMARY KEY (a, b)) STRICT, WITHOUT ROWID`;
+  for (const cells of [
+    [2, 14],
+    [1, 9, 11, 20],
+    [0, 8, 18],
+    [8, 16],
+    [5, 23],
+  ]) {
+    t.test(`a table with the key ${name} loses the damaged pages ${cells} alone`, async (t) => {
+      const file = join(t.testdir({}), 'a.db');
+      const createSums = (path: string) => {
+        const db = new DatabaseSync(path);
+        db.exec(`PRAGMA page_size = ${PAGE}; ${table}`);
+        db.close();
+      };
+      createSums(file);
+      const db = new DatabaseSync(file);
+      const insert = db.prepare('INSERT INTO sums VALUES (?, ?, ?)');
+      db.exec('BEGIN');
+      for (let i = 0; i < 900; i++) insert.run(...keyOf(i), 'n'.repeat(100));
+      db.exec('COMMIT');
+      const root = Number(db.prepare('SELECT rootpage FROM sqlite_schema').get()?.rootpage);
+      db.close();
+      const content = readFileSync(file);
+      const pages = childrenOf(content, root);
+      const lost = cells.map((at) => content.readUInt16BE(((pages[at] ?? 0) - 1) * PAGE + 3));
+      for (const at of cells) zeroPage(content, pages[at] ?? 0);
+      writeFileSync(file, content);
+      const { tables } = salvage({ file, create: createSums, essential: [] });
+      const rows = 900 - lost.reduce((sum, count) => sum + count, 0);
+      t.match(tables, [{ name: 'sums', rows, isComplete: false }]);
+    });
+  }
+}
+
+/** The pages under a root of a table without row ids: leaves, which have no further pages. */
+function childrenOf(content: Buffer, root: number): number[] {
+  const at = (root - 1) * PAGE;
+  const children: number[] = [];
+  for (let i = 0; i < content.readUInt16BE(at + 3); i++) {
+    children.push(content.readUInt32BE(at + content.readUInt16BE(at + 12 + 2 * i)));
+  }
+  return children;
 }
 
 t.test('an empty essential table is as good as an unreadable one', async (t) => {
