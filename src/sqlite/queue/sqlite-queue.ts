@@ -91,6 +91,8 @@ export class SqliteQueue implements DurableQueue {
   #deadLetters: number;
   #deadLetterItems: number;
   #quarantined: number;
+  /** Ends of leases that wait to be written again. */
+  #rewriting = 0;
   #isClosed = false;
 
   constructor(parts: SqliteQueueParts, options: QueueOptions, state: QueueState) {
@@ -456,15 +458,39 @@ export class SqliteQueue implements DurableQueue {
     args: Parameters<WriteOperations[Name]>,
     withinMs: number | undefined,
   ): Promise<ReturnType<WriteOperations[Name]>> {
+    if (this.#isClosed || !(error instanceof RetryableError)) throw error;
+    this.#rewriting++;
+    // One line for all leases that end while the file cannot be written.
+    if (this.#rewriting === 1) {
+      const about = { queue: this.#name, err: error };
+      this.#logger.warn(about, 'End of leases could not be written; retrying');
+    }
+    try {
+      const written = await this.#rewrite(error, name, args, withinMs);
+      // The last one is still counted.
+      if (this.#rewriting === 1) {
+        this.#logger.info({ queue: this.#name }, 'End of leases written after a failure');
+      }
+      return written;
+    } finally {
+      this.#rewriting--;
+    }
+  }
+
+  async #rewrite<Name extends keyof WriteOperations>(
+    error: unknown,
+    name: Name,
+    args: Parameters<WriteOperations[Name]>,
+    withinMs: number | undefined,
+  ): Promise<ReturnType<WriteOperations[Name]>> {
     let err = error;
     for (;;) {
-      if (this.#isClosed || !(err instanceof RetryableError)) throw err;
-      this.#logger.warn({ queue: this.#name, err }, 'End of leases could not be written; retrying');
       await new Promise<void>((resolve) => this.#clock.after(REWRITE_MS, resolve));
       if (this.#isClosed) throw err;
       try {
         return await this.#database.write(name, args, { lazy: withinMs ?? true });
       } catch (next) {
+        if (this.#isClosed || !(next instanceof RetryableError)) throw next;
         err = next;
       }
     }

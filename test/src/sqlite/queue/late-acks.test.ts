@@ -1,10 +1,15 @@
+import { setImmediate } from 'node:timers/promises';
 import type { Test } from 'tap';
 import t from 'tap';
+import { RetryableError } from '../../../../src/model/errors.ts';
+import { openDatabase } from '../../../../src/sqlite/database.ts';
 import { openDirectoryStorage } from '../../../../src/sqlite/queue/directory-storage.ts';
+import { queueStorage } from '../../../../src/sqlite/queue/storage.ts';
 import { leaseAll } from '../../../contract/queue.ts';
 import { nativeBatch } from '../../../helper/batches.ts';
 import { fakeClock } from '../../../helper/clock.ts';
 import { recordingLogger } from '../../../helper/settings.ts';
+import { advanceUntil } from '../../../helper/until.ts';
 
 /** Acknowledgements that may be written with a later call. */
 
@@ -57,4 +62,48 @@ t.test('a crash before that repeats the delivery, and a close does not', async (
   await second.storage.close();
   await saved;
   t.same(await leaseAll((await open()).queue, 'a'), []);
+});
+
+t.test('leases that end while the file cannot be written share one line of the log', async (t) => {
+  const [clock, logger] = [fakeClock(), recordingLogger()];
+  const database = await openDatabase<
+    typeof import('../../../../src/sqlite/queue/directory-operations.ts')
+  >({
+    ...{ directory: t.testdir({}), name: 'queues', createDirectory: true },
+    ...{ minFreeBytes: 0, reserveBytes: 0, clock, logger },
+    operations: new URL('../../../../src/sqlite/queue/directory-operations.ts', import.meta.url),
+  });
+  t.teardown(() => database.close());
+  let isRefusing = false;
+  const write: typeof database.write = (name, args, options) =>
+    isRefusing && name === 'queue.ack'
+      ? Promise.reject(new RetryableError('storage_failed', 'refused by the disk'))
+      : database.write(name, args, options);
+  const storage = await queueStorage({ ...database, write }, clock, logger, {
+    removesProjects: true,
+  });
+  t.teardown(() => storage.close());
+  const queue = await storage.openQueue({ name: 'q', branches: ['a'], maxBytes: 1e9 });
+  const logged = (message: string) => logger.lines.filter((line) => line.message === message);
+  for (const outages of [1, 2]) {
+    for (let i = 0; i < 3; i++) await queue.append(nativeBatch(1));
+    const entries = await leaseAll(queue, 'a');
+    isRefusing = true;
+    const acked = entries.map((entry) => queue.ack('a', [entry]));
+    for (let second = 0; second < 5; second++) {
+      await setImmediate();
+      clock.advance(1000);
+    }
+    isRefusing = false;
+    let isWritten = false;
+    const written = Promise.all(acked).then(() => {
+      isWritten = true;
+    });
+    await advanceUntil(clock, 1000, () => isWritten);
+    await written;
+    const failed = logged('End of leases could not be written; retrying');
+    t.match(failed.at(-1), { level: 'warn', fields: { queue: 'q' } });
+    t.equal(failed.length, outages);
+    t.equal(logged('End of leases written after a failure').length, outages);
+  }
 });
