@@ -33,7 +33,7 @@ export class StallWatch {
     return this.#isStalled ? `A write to the files has not ended for ${STALLED_S} s.` : undefined;
   }
 
-  /** The reason why no further write has to wait too. */
+  /** The reason why nothing may be appended. The index of payload text has no appends: its writes wait. */
   shortage(): Error | undefined {
     if (!this.#isStalled) return undefined;
     const message = `a write to the database has not ended for ${STALLED_S} s`;
@@ -53,7 +53,7 @@ export class StallWatch {
     if (!this.#isStalled) return;
     this.#isStalled = false;
     const { file, logger } = this.#options;
-    logger.info({ file }, 'Write to the database has ended; accepting resumed');
+    logger.info({ file }, 'Write to the database has ended');
   }
 
   /** An answer that came while the process could not take it comes before the look, which has a turn of its own. */
@@ -79,7 +79,7 @@ export class StallWatch {
   #stalled(): void {
     this.#isStalled = true;
     const { file, logger } = this.#options;
-    const message = 'Write to the database does not end; accepting stopped';
+    const message = 'Write to the database does not end; other writes wait';
     logger.error({ file, seconds: STALLED_S }, message);
   }
 

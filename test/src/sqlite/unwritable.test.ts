@@ -184,7 +184,7 @@ t.test('is not ready while a write does not end, and goes on when it does', asyn
   t.match(database.health(), { ready: false, healthy: false, message });
   t.match(database.shortage(), { code: 'storage_failed', retryAfterMs: 5000 });
   await seconds(20);
-  const lines = logged('Write to the database does not end; accepting stopped');
+  const lines = logged('Write to the database does not end; other writes wait');
   t.match(lines, [{ level: 'error' }], 'one line for each time');
   t.equal(lines.length, 1);
 
@@ -194,7 +194,7 @@ t.test('is not ready while a write does not end, and goes on when it does', asyn
   t.equal(await waiting, 2, 'what waited is written');
   t.match(database.health(), { ready: true, healthy: true });
   t.equal(database.shortage(), undefined);
-  t.equal(logged('Write to the database has ended; accepting resumed').length, 1);
+  t.equal(logged('Write to the database has ended').length, 1);
 });
 
 t.test('asks for a restart after a failed sync', async (t) => {
