@@ -57,7 +57,12 @@ export type OperationModule = {
 export type DerivedTable = { readonly name: string; readonly remake: string };
 
 /** A salvage executes the statement if the file, which may be of an earlier version, has the table. */
-export type OrphanRemoval = { readonly table: string; readonly statement: string };
+export type OrphanRemoval = {
+  readonly table: string;
+  readonly statement: string;
+  /** Only if rows of the table were lost. */
+  readonly ifIncomplete?: boolean;
+};
 
 /** The operations of a file, from `typeof` its import. */
 export type OperationsOf<Module extends OperationModule> = {

@@ -171,8 +171,10 @@ function copyTables(
       if (!isEnough && essential.includes(name)) throw incomplete(damaged, essential);
       copies.push({ name, isComplete });
     }
-    for (const { table, statement } of removesOrphans) {
-      if (names.includes(table)) fresh.exec(statement);
+    const complete = copies.filter((copy) => copy.isComplete).map(({ name }) => name);
+    for (const { table, statement, ifIncomplete = false } of removesOrphans) {
+      const isSpared = ifIncomplete && complete.includes(table);
+      if (names.includes(table) && !isSpared) fresh.exec(statement);
     }
     if (derived !== undefined && names.includes(derived.name)) fresh.exec(derived.remake);
     return copies.map((copy) => ({ ...copy, rows: countRows(fresh, copy.name) }));
