@@ -1,8 +1,10 @@
+import { dirname } from 'node:path';
 import type { Metrics } from '../component/component.ts';
 import { RetryableError } from '../model/errors.ts';
 import { AccessWatch } from './access-watch.ts';
 import type { DatabaseOptions } from './database.ts';
 import type { DiskHealth, OwnedDirectory } from './directory.ts';
+import { completedWritesOf } from './disk-writes.ts';
 import { identitiesOf } from './file-identity.ts';
 import type { FileWatch } from './file-watch.ts';
 import { watchFiles } from './file-watch.ts';
@@ -61,7 +63,8 @@ export class FileCondition implements ThreadEvents {
     const watched = { file: directory.databaseFile, clock, logger, onRecovered };
     this.#writes = new AccessWatch({ ...watched, access: 'write' });
     this.#reads = new AccessWatch({ ...watched, access: 'read' });
-    this.#stalls = new StallWatch(watched);
+    const { completedWrites = completedWritesOf(dirname(directory.databaseFile)) } = options;
+    this.#stalls = new StallWatch({ ...watched, completedWrites });
   }
 
   get isDamaged(): boolean {

@@ -38,6 +38,8 @@ export type DatabaseOptions = {
   readonly idleMs?: number;
   /** Upper bound of the file in pages, for tests of a full disk. */
   readonly maxPages?: number;
+  /** Counts the writes that the disk has completed; the kernel's count by default. */
+  readonly completedWrites?: () => number | undefined;
   /** Called once if the files were removed or replaced while they are open: the process must end. */
   readonly onRemoved?: () => void;
 };

@@ -3,12 +3,16 @@ import { RetryableError } from '../model/errors.ts';
 
 /** Longer than a busy disk takes for a transaction, a checkpoint and their syncs. */
 const STALLED_S = 10;
+/** A slow disk may take longer for the checkpoint of a large log. It completes writes all the time, and one that is away completes none. */
+const SLOW_S = 60;
 const LOOK_MS = 1000;
 
 type StallWatchOptions = {
   readonly file: string;
   readonly clock: Clock;
   readonly logger: Logger;
+  /** Counts the writes that the disk has completed, for all programs; undefined if they are unknown. */
+  readonly completedWrites: () => number | undefined;
 };
 
 /**
@@ -20,6 +24,10 @@ export class StallWatch {
   readonly #options: StallWatchOptions;
   /** Looks at the group in flight; undefined while none is. */
   #looks: number | undefined;
+  /** The last looks at it, between which the disk completed no write. */
+  #idleLooks = 0;
+  #completed: number | undefined;
+  #stalledS = STALLED_S;
   #isStalled = false;
   #cancelLook: (() => void) | undefined;
   #isClosed = false;
@@ -30,19 +38,22 @@ export class StallWatch {
 
   /** A sentence on the group in flight; undefined if none is, or if it has not been for long. */
   get trouble(): string | undefined {
-    return this.#isStalled ? `A write to the files has not ended for ${STALLED_S} s.` : undefined;
+    return this.#isStalled
+      ? `A write to the files has not ended for ${this.#stalledS} s.`
+      : undefined;
   }
 
   /** The reason why nothing may be appended. The index of payload text has no appends: its writes wait. */
   shortage(): Error | undefined {
     if (!this.#isStalled) return undefined;
-    const message = `a write to the database has not ended for ${STALLED_S} s`;
+    const message = `a write to the database has not ended for ${this.#stalledS} s`;
     return new RetryableError('storage_failed', message, { retryAfterMs: 5000 });
   }
 
   /** A group of calls went to the thread. */
   sent(): void {
     this.#looks = 0;
+    this.#idleLooks = 0;
     this.#lookLater();
   }
 
@@ -72,15 +83,20 @@ export class StallWatch {
   #look(): void {
     if (this.#looks === undefined) return;
     this.#looks += 1;
-    if (this.#looks > STALLED_S) this.#stalled();
+    const completed = this.#options.completedWrites();
+    const isAlive = this.#looks > 1 && completed !== this.#completed;
+    this.#idleLooks = isAlive ? 0 : this.#idleLooks + 1;
+    this.#completed = completed;
+    if (this.#idleLooks > STALLED_S || this.#looks > SLOW_S) this.#stalled();
     else this.#lookLater();
   }
 
   #stalled(): void {
     this.#isStalled = true;
+    this.#stalledS = (this.#looks ?? 1) - 1;
     const { file, logger } = this.#options;
     const message = 'Write to the database does not end; other writes wait';
-    logger.error({ file, seconds: STALLED_S }, message);
+    logger.error({ file, seconds: this.#stalledS }, message);
   }
 
   close(): void {

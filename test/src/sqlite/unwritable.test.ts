@@ -36,6 +36,8 @@ async function open(t: Test) {
     reserveBytes: 0,
     operations: new URL('./statements.ts', import.meta.url),
     ...{ clock, logger },
+    // Other programs write to the disk of the test.
+    completedWrites: () => undefined,
   });
   t.teardown(() => database.close());
   const logged = (message: string) => logger.lines.filter((line) => line.message === message);
