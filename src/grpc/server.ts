@@ -1,6 +1,7 @@
 import type {
   Http2Server,
   IncomingHttpHeaders,
+  OutgoingHttpHeaders,
   ServerHttp2Session,
   ServerHttp2Stream,
   ServerOptions,
@@ -54,6 +55,9 @@ const TOO_MANY = new Refusal('unavailable', 'Too many calls are in progress. Try
   retryAfterMs: 1000,
 });
 
+/** The status of a call of an unknown method. */
+const UNIMPLEMENTED = 12;
+
 /** Loads the library, so that configurations without gRPC do not. */
 export async function createGrpcServer(options: GrpcServerOptions): Promise<GrpcServer> {
   const { Server, ServerCredentials, Metadata, setLogVerbosity, logVerbosity } = await import(
@@ -63,7 +67,7 @@ export async function createGrpcServer(options: GrpcServerOptions): Promise<Grpc
   setLogVerbosity(logVerbosity.NONE);
   const clientOf = clientAddresses(options.limits.trustedProxies ?? []);
   const server = new Server(libraryOptions(options.limits));
-  boundResets(server, options.limits);
+  boundFrames(server, options.limits);
   const inProgress = new Set<Promise<void>>();
   const connections = new Map<Duplex, Promise<void>>();
   let arriving: Arrival | undefined;
@@ -131,15 +135,17 @@ function serveStreams(
 ): void {
   const serve = libraryListener(http2);
   const places = streamPlaces(streamBounds(options.limits));
-  const refused = refusedCalls();
+  const refused = refusedCalls(options.clock);
+  const methods = new Set(options.methods.map(({ path }) => path));
   const turns = turnsOf(CALLS_PER_TURN);
   http2.on('stream', (stream: ServerHttp2Stream, headers, flags, rawHeaders) => {
     // A broken stream may emit several errors; each would end the process without a listener.
     stream.on('error', () => {});
-    const leave = enter(stream, places, options);
+    const meant = misdirected(headers, methods);
+    const leave = meant === undefined ? enter(stream, places, options) : undefined;
     if (leave === undefined) {
       if (refused.isTooMany(stream.session)) cut(stream.session);
-      else refuseStream(stream);
+      else refuseStream(stream, meant ?? tooManyCalls());
       return;
     }
     const end = refused.begin(stream.session);
@@ -152,9 +158,11 @@ function serveStreams(
     delete headers['grpc-encoding'];
     if (isBeyondTimers(headers['grpc-timeout'])) delete headers['grpc-timeout'];
     turns.take(() => {
-      if (stream.destroyed) return;
+      // A call that its client reset takes no place: the calls of others would wait behind thousands of them.
+      if (stream.closed) return false;
       announce({ stream, rawHeaders });
       serve.call(http2, stream, headers, flags, rawHeaders);
+      return true;
     });
   });
 }
@@ -212,19 +220,38 @@ function cut(session: ServerHttp2Stream['session']): void {
   session?.destroy();
 }
 
-/** Answers without the library, at a small part of its cost. */
-function refuseStream(stream: ServerHttp2Stream): void {
+/** The answer to a stream that is no call of a method. The library would give the same, but for other methods of HTTP, which it serves. */
+function misdirected(
+  headers: IncomingHttpHeaders,
+  methods: ReadonlySet<string>,
+): OutgoingHttpHeaders | undefined {
+  if (headers['content-type']?.startsWith('application/grpc') !== true) return { ':status': 415 };
+  if (headers[':method'] !== 'POST') return { ':status': 405, allow: 'POST' };
+  const path = headers[':path'] ?? '';
+  if (methods.has(path)) return undefined;
+  return {
+    ':status': 200,
+    'content-type': 'application/grpc+proto',
+    'grpc-status': UNIMPLEMENTED,
+    // Clients decode percent signs.
+    'grpc-message': `The server does not implement the method ${path.replaceAll('%', '%25')}`,
+  };
+}
+
+function tooManyCalls(): OutgoingHttpHeaders {
   const { code, details, statusDetails } = grpcStatusOf(TOO_MANY);
-  stream.respond(
-    {
-      ':status': 200,
-      'content-type': 'application/grpc',
-      'grpc-status': code,
-      'grpc-message': details,
-      ...(statusDetails && { 'grpc-status-details-bin': statusDetails.toString('base64') }),
-    },
-    { endStream: true },
-  );
+  return {
+    ':status': 200,
+    'content-type': 'application/grpc',
+    'grpc-status': code,
+    'grpc-message': details,
+    ...(statusDetails && { 'grpc-status-details-bin': statusDetails.toString('base64') }),
+  };
+}
+
+/** Answers without the library, at a small part of its cost. */
+function refuseStream(stream: ServerHttp2Stream, answer: OutgoingHttpHeaders): void {
+  stream.respond(answer, { endStream: true });
   // When the answer is written, and not together with thousands of others after a time, which would delay others.
   setImmediate(() => stream.close());
 }
@@ -266,8 +293,11 @@ const LEAST_CANCELLED = 100;
 /**
  * Bounds the calls that a client resets at once, and in each second from then on: deadlines of half a second may all pass. To begin a call and reset it costs 50 µs, and Node's
  * bound of 1,000 holds the event loop for as many of them as one read of a connection has.
+ *
+ * The same number bounds the frames against the protocol of a connection, such as pseudo headers among trailers, which cost up to 350 µs. It
+ * is not less, because the first calls of a client that does not know its number of places yet count, too.
  */
-function boundResets(server: object, { maxConcurrentStreams }: GrpcLimits): void {
+function boundFrames(server: object, { maxConcurrentStreams }: GrpcLimits): void {
   const { commonServerOptions: settings } = server as { commonServerOptions?: ServerOptions };
   if (settings === undefined)
     throw new Error(
@@ -275,6 +305,7 @@ function boundResets(server: object, { maxConcurrentStreams }: GrpcLimits): void
     );
   settings.streamResetBurst = Math.max(CANCELLED_PER_PLACE * maxConcurrentStreams, LEAST_CANCELLED);
   settings.streamResetRate = settings.streamResetBurst;
+  settings.maxSessionInvalidFrames = settings.streamResetBurst;
 }
 
 /** The library's HTTP/2 server, which is not public. Only its streams show repeated headers. */

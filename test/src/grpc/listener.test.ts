@@ -430,3 +430,129 @@ t.test('serves TLS, with client certificates if configured', async (t) => {
   t.equal((await ask(known)).code, 0);
   await listener.close(NO_DEADLINE);
 });
+
+const PREFACE = Buffer.concat([
+  Buffer.from('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n'),
+  http2Frame(4, 0, 0),
+]);
+
+/** A flood of a client in one write. `frames` are those of one stream. */
+function floodOf(count: number, frames: (stream: number) => readonly Buffer[]): Buffer {
+  const all = Array.from({ length: count }, (_, i) => frames(2 * i + 1));
+  return Buffer.concat([PREFACE, ...all.flat(), http2Frame(6, 0, 0, Buffer.from('answered'))]);
+}
+
+/** The head of a stream of another method of HTTP, path or content type. */
+function headOf(method: string, path: string, contentType: string) {
+  const fields = { ':method': method, ':scheme': 'http', ':path': path, ':authority': 'test' };
+  return Buffer.concat(
+    Object.entries({ ...fields, 'content-type': contentType }).map(([name, value]) =>
+      literalField(name, value),
+    ),
+  );
+}
+
+const CALL = headOf('POST', PATH, 'application/grpc');
+
+/** Resolves when the server answered two pings: the first one, behind what was written, before it looked at the streams. */
+async function goesOn(socket: Socket): Promise<void> {
+  let read = '';
+  socket.on('data', (chunk) => {
+    read += chunk;
+  });
+  await until(() => read.includes('answered'));
+  socket.write(http2Frame(6, 0, 0, Buffer.from('goes on.')));
+  await until(() => read.includes('goes on.'));
+}
+
+for (const [name, head] of [
+  ['of another method of HTTP', headOf('GET', PATH, 'application/grpc')],
+  ['of another path', headOf('POST', '/test.Service/Unknown', 'application/grpc')],
+  ['without the content type of gRPC', headOf('POST', PATH, 'text/plain')],
+] as const) {
+  t.test(`cuts a connection after ten streams ${name}`, async (t) => {
+    const { listeners } = listenersFor(t, fakeClock());
+    const listener = await opened(t, listeners, '127.0.0.1:0', 'a');
+    const flood = (count: number) => floodOf(count, (stream) => [http2Frame(1, 5, stream, head)]);
+    const [some, many] = [dial(urlOf(listener)), dial(urlOf(listener))];
+    some.write(flood(10));
+    await goesOn(some);
+    many.resume().write(flood(11));
+    await once(many, 'close');
+    t.notOk(some.destroyed);
+    some.destroy();
+  });
+}
+
+t.test('answers streams that are no call', async (t) => {
+  const { listeners } = listenersFor(t);
+  const { call } = bareClient(t, urlOf(await opened(t, listeners, '127.0.0.1:0', 'a')));
+  const unknown = call([], '/test.Service/%C3');
+  t.match(await unknown.end, {
+    ':status': '200',
+    'content-type': 'application/grpc+proto',
+    'grpc-status': '12',
+    'grpc-message': 'The server does not implement the method /test.Service/%25C3',
+  });
+  t.match(await call(['content-type', 'text/plain'], PATH).end, { ':status': '415' });
+});
+
+t.test('cuts a connection after 200 frames against the protocol', async (t) => {
+  const { listeners } = listenersFor(t);
+  const listener = await opened(t, listeners, '127.0.0.1:0', 'a');
+  const trailers = Buffer.concat([literalField(':path', PATH)]);
+  const flood = (count: number) =>
+    floodOf(count, (stream) => [
+      http2Frame(1, 4, stream, CALL),
+      http2Frame(1, 5, stream, trailers),
+    ]);
+  const [some, many] = [dial(urlOf(listener)), dial(urlOf(listener))];
+  some.write(flood(200));
+  await goesOn(some);
+  many.resume().write(flood(202));
+  await once(many, 'close');
+  t.notOk(some.destroyed);
+  some.destroy();
+});
+
+t.test('begins a call in the next turn behind hundreds that were reset', async (t) => {
+  const { listeners } = listenersFor(t);
+  let turns = 0;
+  const begun: number[] = [];
+  const count = (): void => {
+    turns++;
+    counting = setImmediate(count);
+  };
+  let counting = setImmediate(count);
+  t.teardown(() => clearImmediate(counting));
+  const listener = await listeners.bind('127.0.0.1:0', {
+    limits: { ...USUAL, maxConcurrentStreams: 400, maxStreams: 1_000, maxStreamsPerAddress: 1_000 },
+    methods: [
+      {
+        path: PATH,
+        maxBytes: 100,
+        async handler(incoming) {
+          begun.push(turns);
+          incoming.answer({ status: 200, contentType: '', body: '' });
+        },
+      },
+    ],
+  });
+  t.teardown(() => listener.close(AbortSignal.abort()));
+  await listener.open();
+  const socket = dial(urlOf(listener));
+  await once(socket, 'data');
+  const last = 2 * 450 - 1;
+  socket.write(
+    floodOf(450, (stream) => [
+      http2Frame(1, 4, stream, CALL),
+      stream === last
+        ? http2Frame(0, 1, stream, Buffer.alloc(5))
+        : http2Frame(3, 0, stream, Buffer.from([0, 0, 0, constants.NGHTTP2_CANCEL])),
+    ]),
+  );
+  await until(() => begun.length > 16);
+  t.equal(begun.length, 17, 'the calls of the first turn began before their reset arrived');
+  t.ok((begun[16] ?? 0) - (begun[0] ?? 0) < 10, 'its turn does not wait for 28 groups of 16');
+  socket.destroy();
+});

@@ -1,5 +1,11 @@
 import t from 'tap';
-import { MAX_REFUSED, MAX_REFUSED_BUSY, refusedCalls } from '../../../src/grpc/refused-calls.ts';
+import {
+  MAX_REFUSED,
+  MAX_REFUSED_BUSY,
+  REFUSED_WINDOW_MS,
+  refusedCalls,
+} from '../../../src/grpc/refused-calls.ts';
+import { fakeClock } from '../../helper/clock.ts';
 
 /** The number of the refused call at which the connection is to be cut. */
 function refusedUntilCut(calls: ReturnType<typeof refusedCalls>, connection: object): number {
@@ -8,7 +14,7 @@ function refusedUntilCut(calls: ReturnType<typeof refusedCalls>, connection: obj
 }
 
 t.test('a connection without a call in progress may begin 10 refused calls in a row', async (t) => {
-  const calls = refusedCalls();
+  const calls = refusedCalls(fakeClock());
   t.equal(MAX_REFUSED, 10);
   t.equal(refusedUntilCut(calls, {}), 11);
   const other = {};
@@ -16,7 +22,7 @@ t.test('a connection without a call in progress may begin 10 refused calls in a 
 });
 
 t.test('a connection with a call in progress may begin 1,000', async (t) => {
-  const calls = refusedCalls();
+  const calls = refusedCalls(fakeClock());
   const connection = {};
   t.equal(MAX_REFUSED_BUSY, 1_000);
   const end = calls.begin(connection);
@@ -27,9 +33,20 @@ t.test('a connection with a call in progress may begin 1,000', async (t) => {
 });
 
 t.test('a call with a place resets the count', async (t) => {
-  const calls = refusedCalls();
+  const calls = refusedCalls(fakeClock());
   const connection = {};
   for (let i = 0; i < 10; i++) calls.isTooMany(connection);
   calls.begin(connection)();
+  t.equal(refusedUntilCut(calls, connection), 11);
+});
+
+t.test('counts the refused calls of each second', async (t) => {
+  const clock = fakeClock();
+  const calls = refusedCalls(clock);
+  const connection = {};
+  for (let i = 0; i < 10; i++) calls.isTooMany(connection);
+  clock.advance(REFUSED_WINDOW_MS - 1);
+  t.ok(calls.isTooMany(connection));
+  clock.advance(1);
   t.equal(refusedUntilCut(calls, connection), 11);
 });
