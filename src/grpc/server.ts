@@ -233,8 +233,7 @@ function misdirected(
     ':status': 200,
     'content-type': 'application/grpc+proto',
     'grpc-status': UNIMPLEMENTED,
-    // Clients decode percent signs.
-    'grpc-message': `The server does not implement the method ${path.replaceAll('%', '%25')}`,
+    'grpc-message': `The server does not implement the method ${encodeURI(path)}`,
   };
 }
 

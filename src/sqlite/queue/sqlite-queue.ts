@@ -30,6 +30,7 @@ import { answerRecord } from './idempotency.ts';
 import type { ErasingFile } from './item-erasing.ts';
 import { eraseItems, sweepErased } from './item-erasing.ts';
 import type { LargeBodies } from './large-bodies.ts';
+import { LeaseEnds, REWRITE_MS } from './lease-ends.ts';
 import type { QueueOperations } from './operations.ts';
 import type { WrittenParts } from './part-operations.ts';
 import type { RecentRequest, RecentRequests } from './recent-requests.ts';
@@ -45,8 +46,6 @@ const PAGE = 1024;
 const NO_BYTES = new Uint8Array(0);
 const CACHE_BYTES = 32 * 1024 * 1024;
 const FULL_RETRY_MS = 2000;
-/** The delay until the end of a lease that could not be written is written again. */
-const REWRITE_MS = 1000;
 
 export type SqliteQueueParts = {
   readonly database: Database<QueueOperations>;
@@ -74,6 +73,7 @@ export class SqliteQueue implements DurableQueue {
   readonly #database: Database<QueueOperations>;
   readonly #clock: Clock;
   readonly #time: SteadyTime;
+  readonly #leaseEnds: LeaseEnds;
   readonly #logger: Logger;
   readonly #usage: UsageLedger;
   readonly #recent: RecentRequests;
@@ -91,9 +91,6 @@ export class SqliteQueue implements DurableQueue {
   #deadLetters: number;
   #deadLetterItems: number;
   #quarantined: number;
-  /** Ends of leases that wait to be written again. */
-  #rewriting = 0;
-  #isClosed = false;
 
   constructor(parts: SqliteQueueParts, options: QueueOptions, state: QueueState) {
     this.idempotency = parts.idempotency;
@@ -107,6 +104,7 @@ export class SqliteQueue implements DurableQueue {
     this.#database = parts.database;
     this.#clock = parts.clock;
     this.#time = parts.time;
+    this.#leaseEnds = new LeaseEnds({ queue: options.name, ...parts });
     this.#logger = parts.logger;
     this.#usage = parts.usage;
     this.#recent = parts.recent;
@@ -335,7 +333,7 @@ export class SqliteQueue implements DurableQueue {
     const attempts = leased.attempts + 1;
     const due = this.#clock.now() + delayMs;
     line.release({ ...leased, attempts }, due);
-    await this.#persist('queue.nack', [line.number, seq, attempts, due]);
+    await this.#leaseEnds.write('queue.nack', [line.number, seq, attempts, due]);
   }
 
   async deadLetter(branch: string, entry: QueueEntry, reason: DeadLetterReason): Promise<void> {
@@ -366,7 +364,7 @@ export class SqliteQueue implements DurableQueue {
   ): Promise<ReturnType<WriteOperations[Name]>> {
     for (const { seq } of ended) line.ending.add(seq);
     try {
-      return await this.#persist(name, args, withinMs);
+      return await this.#leaseEnds.write(name, args, withinMs);
     } finally {
       for (const { seq } of ended) line.ending.delete(seq);
     }
@@ -436,64 +434,6 @@ export class SqliteQueue implements DurableQueue {
   #free(seq: number, bytes: number): void {
     this.#bytes -= bytes;
     this.#cache.delete(seq);
-  }
-
-  /**
-   * Writes the end of a lease, with the next group of other calls. It is retried until it succeeds: after a crash
-   * before that, the entry is delivered again.
-   */
-  #persist<Name extends keyof WriteOperations>(
-    name: Name,
-    args: Parameters<WriteOperations[Name]>,
-    withinMs?: number,
-  ): Promise<ReturnType<WriteOperations[Name]>> {
-    const writing = this.#database.write(name, args, { lazy: withinMs ?? true });
-    return writing.catch((error: unknown) => this.#persistLater(error, name, args, withinMs));
-  }
-
-  /** `error` is that of the first write. */
-  async #persistLater<Name extends keyof WriteOperations>(
-    error: unknown,
-    name: Name,
-    args: Parameters<WriteOperations[Name]>,
-    withinMs: number | undefined,
-  ): Promise<ReturnType<WriteOperations[Name]>> {
-    if (this.#isClosed || !(error instanceof RetryableError)) throw error;
-    this.#rewriting++;
-    // One line for all leases that end while the file cannot be written.
-    if (this.#rewriting === 1) {
-      const about = { queue: this.#name, err: error };
-      this.#logger.warn(about, 'End of leases could not be written; retrying');
-    }
-    try {
-      const written = await this.#rewrite(error, name, args, withinMs);
-      // The last one is still counted.
-      if (this.#rewriting === 1) {
-        this.#logger.info({ queue: this.#name }, 'End of leases written after a failure');
-      }
-      return written;
-    } finally {
-      this.#rewriting--;
-    }
-  }
-
-  async #rewrite<Name extends keyof WriteOperations>(
-    error: unknown,
-    name: Name,
-    args: Parameters<WriteOperations[Name]>,
-    withinMs: number | undefined,
-  ): Promise<ReturnType<WriteOperations[Name]>> {
-    let err = error;
-    for (;;) {
-      await new Promise<void>((resolve) => this.#clock.after(REWRITE_MS, resolve));
-      if (this.#isClosed) throw err;
-      try {
-        return await this.#database.write(name, args, { lazy: withinMs ?? true });
-      } catch (next) {
-        if (this.#isClosed || !(next instanceof RetryableError)) throw next;
-        err = next;
-      }
-    }
   }
 
   async deadLetters(filter: DeadLetterFilter = {}): Promise<DeadLetter[]> {
@@ -570,7 +510,7 @@ export class SqliteQueue implements DurableQueue {
   }
 
   close(): void {
-    this.#isClosed = true;
+    this.#leaseEnds.close();
     for (const line of this.#lines.values()) line.close();
   }
 }

@@ -497,6 +497,16 @@ t.test('answers streams that are no call', async (t) => {
   t.match(await call(['content-type', 'text/plain'], PATH).end, { ':status': '415' });
 });
 
+t.test('answers a call of a path with other bytes than those of ASCII', async (t) => {
+  const { listeners } = listenersFor(t);
+  const socket = dial(urlOf(await opened(t, listeners, '127.0.0.1:0', 'a')));
+  const head = headOf('POST', '/test.Service/\u00e9', 'application/grpc');
+  socket.write(floodOf(1, (stream) => [http2Frame(1, 5, stream, head)]));
+  await goesOn(socket);
+  t.notOk(socket.destroyed);
+  socket.destroy();
+});
+
 t.test('cuts a connection after 200 frames against the protocol', async (t) => {
   const { listeners } = listenersFor(t);
   const listener = await opened(t, listeners, '127.0.0.1:0', 'a');
