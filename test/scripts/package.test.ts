@@ -1,5 +1,15 @@
 import { execFile, spawn } from 'node:child_process';
-import { cpSync, existsSync, globSync, mkdirSync, readFileSync, symlinkSync } from 'node:fs';
+import {
+  cpSync,
+  existsSync,
+  globSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
@@ -59,9 +69,11 @@ t.test('the tarball carries the web UI, and its daemon serves it', async (t) => 
   t.match(licenses, /^zod .*\(MIT\)\n\nMIT License/m);
   symlinkSync(join(ROOT, 'node_modules'), join(root, 'node_modules'));
 
-  const url = await serve(t, root, join(place, 'run'));
+  // The directory of the test is removed before the daemon ends.
+  const cwd = mkdtempSync(join(tmpdir(), 'tracectl-package-'));
+  const url = await serve(t, root, cwd);
   const browser = await openBrowser(t);
-  const { code } = await codeOf(url, join(place, 'run'));
+  const { code } = await codeOf(url, cwd);
   await browser.page.goto(`${url}/#code=${code}`);
   await browser.page.getByRole('navigation').first().waitFor();
   t.strictSame(browser.errors, []);
@@ -97,13 +109,12 @@ t.test('a pack without the pages fails', async (t) => {
   await t.rejects(strip, /dist\/ui is missing/);
 });
 
-/** Starts the daemon of a package. Resolves with the address of its web UI. */
+/** Starts the daemon of a package in a directory that is removed after it. Resolves with the address of its web UI. */
 async function serve(
   t: { teardown(clean: () => Promise<void>): void },
   root: string,
   cwd: string,
 ): Promise<string> {
-  mkdirSync(cwd);
   const zero = ['receivers.native', 'receivers.runs', 'receivers.otlp.protocols.http'];
   const sets = [...zero, 'extensions.health_check', 'extensions.admin'].flatMap((each) => [
     '--set',
@@ -120,6 +131,7 @@ async function serve(
   t.teardown(async () => {
     child.kill('SIGTERM');
     await ended;
+    rmSync(cwd, { recursive: true, force: true });
   });
   return new Promise((resolve, reject) => {
     let text = '';
