@@ -1,5 +1,6 @@
 import type { ComponentChildren, JSX } from 'preact';
 import { useLayoutEffect, useRef, useState } from 'preact/hooks';
+import { COLUMN, indexAfter } from './arrow-keys.ts';
 
 type Item = {
   readonly id: string;
@@ -56,7 +57,7 @@ export function Menu({ label, button, items, class: className = '' }: Props): JS
   const onKeyDown = (event: KeyboardEvent): void => {
     if (event.key === 'Escape') closeOnly(event, close);
     const all = entries();
-    const next = nextIndex(event.key, focusedOf(all), all.length);
+    const next = indexAfter(event.key, COLUMN, focusedOf(all), all.length);
     const found = next ?? typedIndex(typed.current, event, all);
     if (found === undefined) return;
     event.preventDefault();
@@ -114,14 +115,6 @@ function closeOnly(event: Event, close: () => void): void {
 function focusedOf(all: readonly Element[]): number {
   const { activeElement: focused } = document;
   return focused === null ? -1 : all.indexOf(focused);
-}
-
-function nextIndex(key: string, index: number, count: number): number | undefined {
-  if (key === 'ArrowDown') return (index + 1) % count;
-  if (key === 'ArrowUp') return (index + count - 1) % count;
-  if (key === 'Home') return 0;
-  if (key === 'End') return count - 1;
-  return undefined;
 }
 
 /** The letters that were typed, and the time of the last one. */

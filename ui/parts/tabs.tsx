@@ -1,5 +1,6 @@
 import type { ComponentChildren, JSX } from 'preact';
 import { useId } from 'preact/hooks';
+import { indexAfter, ROW } from './arrow-keys.ts';
 
 type Props<Name extends string> = {
   readonly label: string;
@@ -15,7 +16,7 @@ export function Tabs<Name extends string>(props: Props<Name>): JSX.Element {
   const { label, names, chosen, onChoose, children } = props;
   const id = useId();
   const move = (event: KeyboardEvent): void => {
-    const next = names[nextIndex(event.key, names.indexOf(chosen), names.length) ?? -1];
+    const next = names[indexAfter(event.key, ROW, names.indexOf(chosen), names.length) ?? -1];
     if (next === undefined) return;
     event.preventDefault();
     onChoose(next);
@@ -45,12 +46,4 @@ export function Tabs<Name extends string>(props: Props<Name>): JSX.Element {
       </div>
     </div>
   );
-}
-
-function nextIndex(key: string, index: number, count: number): number | undefined {
-  if (key === 'ArrowRight') return (index + 1) % count;
-  if (key === 'ArrowLeft') return (index + count - 1) % count;
-  if (key === 'Home') return 0;
-  if (key === 'End') return count - 1;
-  return undefined;
 }
