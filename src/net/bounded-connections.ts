@@ -31,20 +31,13 @@ export function boundConnections(
   });
   proxies.guard(server);
   const listeners = server.listeners('request') as RequestListener[];
-  const unanswered = new WeakMap<Socket, number>();
   const turns = turnsOf(REQUESTS_PER_TURN);
   server.removeAllListeners('request');
   server.on('request', (request: IncomingMessage, response: ServerResponse) => {
     const { socket } = request;
-    const before = unanswered.get(socket) ?? 0;
-    if (before >= MAX_UNANSWERED) cutRequests(socket);
+    if (places.pendingOf(socket) >= MAX_UNANSWERED) cutRequests(socket);
     if (socket.destroyed) return;
-    unanswered.set(socket, before + 1);
-    const leave = places.occupy(socket);
-    response.once('close', () => {
-      unanswered.set(socket, (unanswered.get(socket) ?? 1) - 1);
-      leave();
-    });
+    response.once('close', places.occupy(socket));
     const serve = (): void => {
       for (const listener of listeners) listener.call(server, request, response);
     };

@@ -87,6 +87,11 @@ export class ConnectionPlaces {
     };
   }
 
+  /** The requests of the connection that have begun and not ended. */
+  pendingOf(part: ConnectionPart): number {
+    return this.#connections.get(connectionKey(part))?.pending ?? 0;
+  }
+
   #hasPlace(network: string, address: string): boolean {
     const { max, maxPerAddress, isShared } = this.#bounds;
     const own = this.#networks.get(network);
