@@ -256,7 +256,7 @@ const SHARED_NAMES = new Set([
   ...['config', 'factory'],
   ...['createReceiver', 'createProcessor', 'createExporter', 'createConnector', 'createExtension'],
   // Every file of operations, which the SQLite threads load by its URL.
-  ...['writeOperations', 'readOperations', 'groupEnd', 'growing', 'migrations', 'removesOrphans'],
+  ...['writeOperations', 'readOperations', 'groupEnd', 'growing', 'migrations', 'repairs'],
   // The typed rows of a statement, once for each driver.
   'rows',
 ]);

@@ -2,7 +2,7 @@
 import type { DatabaseSync } from 'node:sqlite';
 import {
   QUEUE_GROWING,
-  QUEUE_REMOVES_ORPHANS,
+  QUEUE_REPAIRS,
   queueReadOperations,
   queueWriteOperations,
 } from '../../src/sqlite/queue/operations.ts';
@@ -106,8 +106,8 @@ export const derived = {
  * the batches of a trace by the pairs, so observations whose pair is lost get it again. A pass of an erasure would take a new batch for
  * one that it has cleaned. An attachment that lacks pieces is stored again when a client sends it again.
  */
-export const removesOrphans = [
-  ...QUEUE_REMOVES_ORPHANS,
+export const repairs = [
+  ...QUEUE_REPAIRS,
   {
     table: 'observations',
     statement: 'DELETE FROM observations WHERE trace NOT IN (SELECT n FROM traces)',

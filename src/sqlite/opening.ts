@@ -90,7 +90,7 @@ export function openConnection(module: OperationModule, data: FileData): Opened 
     create: (file, version) => createFile(module, file, version, data),
     essential: module.essential ?? [],
     derived: module.derived,
-    removesOrphans: module.removesOrphans,
+    repairs: module.repairs,
   });
   return openedWith(connect(module, data), kept, log);
 }
@@ -100,8 +100,8 @@ export function salvageFile(module: OperationModule, file: string): Salvaged {
   finishSalvage(file);
   const create = (fresh: string, version: number) =>
     createFile(module, fresh, version, WITHOUT_RESERVE);
-  const { derived, removesOrphans } = module;
-  return salvage({ file, create, essential: [], derived, removesOrphans });
+  const { derived, repairs } = module;
+  return salvage({ file, create, essential: [], derived, repairs });
 }
 
 /** Whether the file has a row in the first of its essential tables. */

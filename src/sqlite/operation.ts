@@ -46,7 +46,7 @@ export type OperationModule = {
    * Statements that a salvage executes behind the copies. They remove the rows that belong to lost ones, because a new row may get the
    * number of a lost one, and make lost rows again that others name.
    */
-  readonly removesOrphans?: readonly OrphanRemoval[];
+  readonly repairs?: readonly SalvageRepair[];
   /** Write operations that need room: on a full disk they fail, and the others may use the reserve. */
   readonly growing: readonly string[];
   /** KiB of pages that each connection keeps in memory; undefined for 16 MiB. They stay after the load that read them. */
@@ -57,7 +57,7 @@ export type OperationModule = {
 export type DerivedTable = { readonly name: string; readonly remake: string };
 
 /** A salvage executes the statement if the file, which may be of an earlier version, has the table. */
-export type OrphanRemoval = {
+export type SalvageRepair = {
   readonly table: string;
   readonly statement: string;
   /** Only if rows of the table were lost. */

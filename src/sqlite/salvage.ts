@@ -14,7 +14,7 @@ import type { SQLOutputValue, StatementSync } from 'node:sqlite';
 import { DatabaseSync } from 'node:sqlite';
 import { DamagedDataError } from '../model/errors.ts';
 import { fileVersion, MIGRATIONS_TABLE } from './migrate.ts';
-import type { DerivedTable, OrphanRemoval } from './operation.ts';
+import type { DerivedTable, SalvageRepair } from './operation.ts';
 import { finds, rows, tuples } from './rows.ts';
 import type { KeyColumn } from './salvage-keys.ts';
 import { copyByKey } from './salvage-keys.ts';
@@ -26,8 +26,8 @@ export type SalvageOptions = {
   /** `OperationModule.essential`: tables that must be readable as a whole. Empty: whatever is readable suffices. */
   readonly essential: readonly string[];
   readonly derived?: DerivedTable | undefined;
-  /** `OperationModule.removesOrphans`. */
-  readonly removesOrphans?: readonly OrphanRemoval[] | undefined;
+  /** `OperationModule.repairs`. */
+  readonly repairs?: readonly SalvageRepair[] | undefined;
 };
 
 export type SalvagedTable = {
@@ -156,7 +156,7 @@ function readDamaged<T>(damaged: string, read: (old: DatabaseSync) => T): T {
 
 function copyTables(
   file: string,
-  { file: damaged, essential, derived, removesOrphans = [] }: SalvageOptions,
+  { file: damaged, essential, derived, repairs = [] }: SalvageOptions,
 ): SalvagedTable[] {
   const fresh = new DatabaseSync(file);
   try {
@@ -172,7 +172,7 @@ function copyTables(
       copies.push({ name, isComplete });
     }
     const complete = copies.filter((copy) => copy.isComplete).map(({ name }) => name);
-    for (const { table, statement, ifIncomplete = false } of removesOrphans) {
+    for (const { table, statement, ifIncomplete = false } of repairs) {
       const isSpared = ifIncomplete && complete.includes(table);
       if (names.includes(table) && !isSpared) fresh.exec(statement);
     }

@@ -3,7 +3,7 @@ import type { DatabaseSync } from 'node:sqlite';
 import { QUEUE_MIGRATIONS } from './migrations/index.ts';
 import {
   QUEUE_GROWING,
-  QUEUE_REMOVES_ORPHANS,
+  QUEUE_REPAIRS,
   queueReadOperations,
   queueWriteOperations,
 } from './operations.ts';
@@ -29,8 +29,8 @@ export const growing = QUEUE_GROWING;
  * The file has a batch only as long as a branch or a dead letter needs it, so a batch without any has lost its entries: it is delivered again,
  * to every branch. A batch does not name its queue, so this needs a file with one queue.
  */
-export const removesOrphans = [
-  ...QUEUE_REMOVES_ORPHANS,
+export const repairs = [
+  ...QUEUE_REPAIRS,
   {
     table: 'queue_pending',
     ifIncomplete: true,

@@ -58,7 +58,7 @@ export function queueReadOperations(db: DatabaseSync) {
 }
 
 /** The parts of lost batches, which a salvage leaves out. Their entries stay: a lease reports the loss. */
-export const QUEUE_REMOVES_ORPHANS = [
+export const QUEUE_REPAIRS = [
   {
     table: 'batch_parts',
     statement: 'DELETE FROM batch_parts WHERE seq NOT IN (SELECT seq FROM raw_batches)',
