@@ -10,6 +10,7 @@ import { escapeControlsInText } from '../../src/telemetry/control-characters.ts'
 import { daemonEntry } from '../helper/daemon-bundle.ts';
 import { freePorts } from '../helper/free-ports.ts';
 import { PLAIN } from '../helper/plain-process.ts';
+import { endingWithThis } from '../helper/server-binaries.ts';
 import { type Answer, type Call, oneRequestEach, send } from './client.ts';
 
 /** The sources of the daemon, which runs from the package's bundles where they are built. */
@@ -203,11 +204,12 @@ class ChildDaemon implements Daemon {
     const isBundle = this.#entry !== SOURCE_ENTRY;
     const restart = isBundle ? restartWith({ ...plain, argv, platform }) : undefined;
     const { execArgv, env } = restart ?? plain;
-    const all = [...execArgv, this.#entry, ...args];
-    const options = { cwd: this.directory, env, stdio: OUTPUT_PIPED };
-    if (this.#openFiles === undefined) return spawn(process.execPath, all, options);
-    const limited = `ulimit -n ${this.#openFiles} && exec "$0" "$@"`;
-    return spawn('/bin/sh', ['-c', limited, process.execPath, ...all], options);
+    const command = [process.execPath, ...execArgv, this.#entry, ...args];
+    const limit = `ulimit -n ${this.#openFiles} && exec "$0" "$@"`;
+    const limited = this.#openFiles === undefined ? command : ['/bin/sh', '-c', limit, ...command];
+    // tap kills a test file at its time-out, which runs no clean-up.
+    const [file = '', ...all] = endingWithThis(limited);
+    return spawn(file, all, { cwd: this.directory, env, stdio: OUTPUT_PIPED });
   }
 
   async #ready(): Promise<void> {

@@ -107,8 +107,14 @@ export function spawnServer(
   args: readonly string[],
   options: SpawnOptions,
 ): ChildProcess {
-  if (!thisMachine().isExecutable(SETPRIV)) return spawn(binary, args, options);
-  return spawn(SETPRIV, ['--pdeathsig', 'KILL', binary, ...args], options);
+  const [file = binary, ...all] = endingWithThis([binary, ...args]);
+  return spawn(file, all, options);
+}
+
+/** The command of a program that ends with the process that starts it. The program replaces the process of the command. */
+export function endingWithThis(command: readonly string[]): readonly string[] {
+  if (!thisMachine().isExecutable(SETPRIV)) return command;
+  return [SETPRIV, '--pdeathsig', 'KILL', ...command];
 }
 
 function thisMachine(): Machine {
