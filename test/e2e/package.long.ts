@@ -3,7 +3,6 @@ import {
   cpSync,
   existsSync,
   globSync,
-  mkdirSync,
   mkdtempSync,
   readFileSync,
   rmSync,
@@ -100,14 +99,6 @@ function threads(): string[] {
     return [...names].map(([, name = '']) => `${join(dirname(file), name)}.js`);
   });
 }
-
-t.test('a pack without the pages fails', async (t) => {
-  const place = t.testdir({ 'package.json': '{"name":"x"}' });
-  mkdirSync(join(place, 'scripts'));
-  cpSync(join(ROOT, 'scripts/pack.mjs'), join(place, 'scripts/pack.mjs'));
-  const strip = run(process.execPath, ['scripts/pack.mjs', 'strip'], place);
-  await t.rejects(strip, /dist\/ui is missing/);
-});
 
 /** Starts the daemon of a package in a directory that is removed after it. Resolves with the address of its web UI. */
 async function serve(
