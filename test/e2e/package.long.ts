@@ -106,8 +106,10 @@ async function serve(
   root: string,
   cwd: string,
 ): Promise<string> {
-  const zero = ['receivers.native', 'receivers.runs', 'receivers.otlp.protocols.http'];
-  const sets = [...zero, 'extensions.health_check', 'extensions.admin'].flatMap((each) => [
+  const protocols = ['http', 'grpc'].map((name) => `receivers.otlp.protocols.${name}`);
+  const receivers = ['receivers.native', 'receivers.runs', ...protocols];
+  const extensions = ['extensions.health_check', 'extensions.admin'];
+  const sets = [...receivers, ...extensions].flatMap((each) => [
     '--set',
     `${each}.endpoint=127.0.0.1:0`,
   ]);
