@@ -174,10 +174,12 @@ t.test('a match across the edge of two pieces is redacted once', async (t) => {
     };
     for (const filler of ['x', '\n', '\u0001', 'é', '\\n', '😀']) {
       const ofFiller = Buffer.byteLength(JSON.stringify(filler)) - 2;
+      // The text ends two pieces after the edge, however many bytes a filler has.
+      const after = filler.repeat(Math.ceil((2 * PIECE) / ofFiller));
       for (const edge of [PIECE, PIECE + OVERLAP]) {
         for (let before = -6; before <= 12; before += 3) {
           const count = Math.floor((edge - before) / ofFiller);
-          const text = filler.repeat(count) + ticket + filler.repeat(2 * PIECE);
+          const text = filler.repeat(count) + ticket + after;
           const result = redactedText(text, settings);
           const [hash = '', ...others] = result.match(/\[HASH:[0-9a-f]{16}\]/g) ?? [];
           if (others.length === 0 && result === text.replace(ticket, hash)) continue;
