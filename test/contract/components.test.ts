@@ -103,6 +103,14 @@ function runnable(value: unknown, directory: string, key = ''): unknown {
   return moved.url === redis.url ? { ...moved, key_prefix: redis.keyPrefix } : moved;
 }
 
+/** The runnable example of a component. Another program may listen at the default address of a receiver. */
+function runnableOf(factory: Factory, directory: string): unknown {
+  const example = exampleOf(factory);
+  const listens =
+    factory.kind === 'receiver' && 'endpoint' in (jsonSchemaOf(factory).properties ?? {});
+  return runnable(listens ? { endpoint: '', ...example } : example, directory);
+}
+
 type Rig = {
   readonly settings: Settings;
   readonly clock: FakeClock;
@@ -169,7 +177,7 @@ async function rigOf(t: Test, factory: Factory): Promise<Rig> {
     // The store starts its thread for long reads with the first one, and keeps it.
     await findOffer(offers, STORE)?.keys.activeHashes();
   }
-  const config = factory.config.parse(runnable(example, directory));
+  const config = factory.config.parse(runnableOf(factory, directory));
   const sink = createSink();
   const pipeline = sinkPipeline(sink);
   return {
