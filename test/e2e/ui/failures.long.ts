@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Request } from 'playwright-core';
 import t from 'tap';
+import { until } from '../../helper/until.ts';
 import { startUi } from './rig.ts';
 
 t.setTimeout(600_000);
@@ -248,15 +249,22 @@ t.test('asks less often for the first trace while the daemon refuses the stream'
   const refusal = { code: 'forbidden', message: 'Not for this session.' };
   const ofStream = /\/traces\/stream\b/;
   let asked = 0;
-  await page.clock.install();
+  // A running clock adds the seconds that a busy machine takes for a step.
+  const start = Date.now();
+  await page.clock.install({ time: start });
+  await page.clock.pauseAt(start + 60_000);
   await page.route(ofStream, async (route) => {
     asked += 1;
     await route.fulfill({ status: 403, json: refusal });
   });
   const refused = (): Promise<unknown> => page.waitForResponse(/\/api\/v1\/projects\/[^/]+$/);
   const first = refused();
-  await ui.open('/start');
-  await first;
+  const opened = ui.open('/start');
+  await until(async () => {
+    await page.clock.runFor(10);
+    return asked > 0;
+  });
+  await Promise.all([opened, first]);
   for (const seconds of [3, 6, 12, 24, 48, 60, 60]) {
     // The timer begins when the page has read the answer.
     await page.evaluate("fetch('/api/v1/projects/last')");
