@@ -3,6 +3,7 @@ import type { Test } from 'tap';
 import type { Observation } from '../../src/model/observation.ts';
 import { MAX_VALUES } from '../../src/store/rollups/fields.ts';
 import { DAY, HOUR } from '../../src/store/rollups/fold.ts';
+import type { Hours } from '../../src/store/rollups/reading.ts';
 import { byUse } from '../../src/store/rollups/reading.ts';
 import { MAX_SUMMARIZED } from '../../src/store/rows/written-trace.ts';
 import type { Store } from '../../src/store/store.ts';
@@ -328,6 +329,42 @@ export function rollupRules(t: Test, open: OpenForRollups): void {
     await write(store, [withUser(MAX_VALUES, 'u0', { version: '2' }), withUser(-1, 'new')]);
     for (const when of ['as changes', 'in rows']) {
       for (const step of [HOUR, DAY]) t.same(await counted(step), { u0: 2, null: 2 }, when);
+      await finish();
+    }
+  });
+
+  t.test('a facet has the same others before and after changes are in rows', async (t) => {
+    const { store, finish } = await open(t);
+    const withUser = (i: number, userId: string, more: Partial<Observation> = {}) =>
+      anObservation({ ...{ traceId: `${i}`, id: `${i}`, userId, startTime: at(0) }, ...more });
+    const many = MAX_VALUES + 3;
+    await write(
+      store,
+      Array.from({ length: many }, (_, i) => withUser(i, `u${i}`)),
+    );
+    await finish();
+    const facet = async (prefix: string, hours: Hours) => {
+      const { values, others } = await store.rollups.facet(P, { field: 'user', hours, prefix });
+      const sum = values.reduce((all, [, traces]) => all + traces, 0);
+      return { values: values.length, sum, u0: new Map(values).get('u0'), others };
+    };
+    // One leaves the values that are counted together for one with a row, one is renamed among them, one is new, and one is added to a row.
+    await write(store, [
+      withUser(MAX_VALUES, 'u0', { version: '2' }),
+      withUser(MAX_VALUES + 1, 'renamed', { version: '2' }),
+      withUser(-1, 'new'),
+      withUser(-2, 'u0'),
+    ]);
+    const day = {
+      from: Math.floor(FIRST_HOUR / DAY) * DAY,
+      to: Math.ceil((FIRST_HOUR + 1) / DAY) * DAY,
+    };
+    for (const when of ['as changes', 'in rows']) {
+      for (const hours of [HOURS, day]) {
+        const all = { values: MAX_VALUES, sum: MAX_VALUES + 2, u0: 3, others: 3 };
+        t.same(await facet('', hours), all, when);
+        t.same(await facet('x', hours), { values: 0, sum: 0, u0: undefined, others: 3 }, when);
+      }
       await finish();
     }
   });

@@ -17,6 +17,7 @@ import { ROLLUP_FIELDS } from '../../../src/store/rollups/fields.ts';
 import type {
   FacetAsked,
   FacetPart,
+  FacetRow,
   RollupSpan,
   StatsAsked,
   StatsRow,
@@ -64,21 +65,25 @@ export async function readFacet(
   await database.transaction(async (client) => {
     const [, changes] = await client.together([SNAPSHOT, changesOf(project)]);
     const changed = new Set<string>();
-    for (const change of changes) {
-      if (change[1] > 0 && sum.isAbout(change)) changed.add(change[2]);
-    }
+    for (const change of changes) if (sum.isAbout(change)) changed.add(change[2]);
     const named = question(
       facetStatement(project, asked, spans, [...changed]),
       (found: readonly FacetRows[]) => {
-        eachPacked(found, (cells) => sum.add(field, cells.text() ?? '', cells.number()));
+        eachPacked(found, (cells) => sum.add(cells.text() ?? '', cells.number()));
         sum.leave((found[0]?.known ?? 0) - sum.size);
       },
     );
     const others = question(
       othersStatement(project, field, spans),
-      ([found]: readonly { readonly traces: number }[]) => sum.add(-field, '', found?.traces ?? 0),
+      (found: readonly OthersRow[]) => {
+        for (const { start, value, traces } of found) sum.addOthers(start, value, traces);
+      },
     );
     await client.together([named, others]);
+    const deciding = sum.deciding(changes);
+    if (deciding.length > 0) {
+      for (const one of await ownRows(client, project, field, deciding)) sum.addOwn(one);
+    }
     for (const change of changes) sum.addChange(change);
   });
   return sum.part();
@@ -114,10 +119,32 @@ function facetStatement(
   ];
 }
 
+type OthersRow = { readonly start: number; readonly value: string; readonly traces: number };
+
 function othersStatement(project: string, field: number, spans: readonly RollupSpan[]): Statement {
   const values: unknown[] = [project, -field];
-  const rowsOfSpans = spanRows('traces', spans, values);
-  return [`SELECT coalesce(sum(traces), 0)::bigint AS traces FROM (${rowsOfSpans}) r`, values];
+  return [spanRows('start, value, traces', spans, values), values];
+}
+
+/** Those of the rows that the table has. OFFSET 0 keeps the planner from reading the whole periods. */
+async function ownRows(
+  client: PostgresClient,
+  project: string,
+  field: number,
+  wanted: readonly FacetRow[],
+): Promise<Pick<FacetRow, 'start' | 'value'>[]> {
+  const found = await rows<{ readonly start: number; readonly value: string }>(
+    client,
+    `SELECT g.start, g.value FROM unnest($3::smallint[], $4::bigint[], $5::text[]) AS g (step, start, value)
+     CROSS JOIN LATERAL (
+       SELECT 1 FROM rollups WHERE project = $1 AND step = g.step AND field = $2 AND start = g.start
+         AND value = g.value OFFSET 0) r`,
+    [
+      ...[project, field, wanted.map(({ step }) => step), wanted.map(({ start }) => start)],
+      wanted.map(({ value }) => escapeText(value)),
+    ],
+  );
+  return found.map(({ start, value }) => ({ start, value: textOrNull(value) ?? '' }));
 }
 
 /** The rows of the field $2 of the project $1; adds the parameters of the spans. */

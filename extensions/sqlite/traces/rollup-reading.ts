@@ -2,7 +2,7 @@
 import type { DatabaseSync } from 'node:sqlite';
 import { LruCache } from '../../../src/component/lru.ts';
 import type { RowQuery } from '../../../src/sqlite/rows.ts';
-import { cell, tuples } from '../../../src/sqlite/rows.ts';
+import { cell, finds, tuples } from '../../../src/sqlite/rows.ts';
 import type { Look, TraceScope } from '../../../src/store/plan/step.ts';
 import { countsOf, stepPlan } from '../../../src/store/plan/step.ts';
 import { successorOf } from '../../../src/store/plan/successor.ts';
@@ -50,10 +50,10 @@ const ROWS_A_LOOKUP = 4;
 type SpanValues = [project: string, step: number, field: number, from: number, to: number];
 
 export function rollupReadOperations(db: DatabaseSync) {
-  return { ...sumOperations(db), ...contributionOperations(db) };
+  return { ...facetOperation(db), ...statsOperation(db), ...contributionOperations(db) };
 }
 
-function sumOperations(db: DatabaseSync) {
+function facetOperation(db: DatabaseSync) {
   const changesOf = pendingChanges(db);
   const facet = tuples<[value: string, traces: number]>(
     db,
@@ -61,6 +61,41 @@ function sumOperations(db: DatabaseSync) {
      WHERE project = ?1 AND step = ?2 AND field = ?3 AND start >= ?4 AND start < ?5
        AND value >= ?6 AND (?7 IS NULL OR value < ?7) GROUP BY value`,
   );
+  const others = tuples<[start: number, value: string, traces: number]>(
+    db,
+    `SELECT start, value, traces FROM rollups
+     WHERE project = ? AND step = ? AND field = ? AND start >= ? AND start < ?`,
+  );
+  const own = finds(
+    db,
+    `SELECT 1 FROM rollups
+     WHERE project = ? AND step = ? AND field = ? AND start = ? AND value = ?`,
+  );
+  return {
+    'rollups.facet': (project: string, asked: FacetAsked): FacetPart => {
+      const spent = workClock();
+      const sum = new FacetSum(asked);
+      const field = ROLLUP_FIELDS[asked.field];
+      const behind = successorOf(asked.prefix) ?? null;
+      for (const one of spansOf(asked.hours)) {
+        const named = facet.iterate(...valuesOf(project, one, field), asked.prefix, behind);
+        for (const [value, traces] of named) sum.add(value, traces);
+        for (const cells of others.iterate(...valuesOf(project, one, -field))) {
+          sum.addOthers(...cells);
+        }
+      }
+      for (const row of sum.deciding(changesOf(project))) {
+        const { step, start, value } = row;
+        if (own(project, step, field, start, value)) sum.addOwn(row);
+      }
+      for (const change of changesOf(project)) sum.addChange(change);
+      return { ...sum.part(), spentMs: spent() };
+    },
+  };
+}
+
+function statsOperation(db: DatabaseSync) {
+  const changesOf = pendingChanges(db);
   const span = tuples<StatsCells>(
     db,
     `SELECT ${STATS_CELLS} FROM rollups r
@@ -105,21 +140,6 @@ function sumOperations(db: DatabaseSync) {
   }
 
   return {
-    'rollups.facet': (project: string, asked: FacetAsked): FacetPart => {
-      const spent = workClock();
-      const sum = new FacetSum(asked);
-      const field = ROLLUP_FIELDS[asked.field];
-      const behind = successorOf(asked.prefix) ?? null;
-      for (const one of spansOf(asked.hours)) {
-        const named = facet.iterate(...valuesOf(project, one, field), asked.prefix, behind);
-        for (const [value, traces] of named) sum.add(field, value, traces);
-        for (const [value, traces] of facet.iterate(...valuesOf(project, one, -field), '', null)) {
-          sum.add(-field, value, traces);
-        }
-      }
-      for (const change of changesOf(project)) sum.addChange(change);
-      return { ...sum.part(), spentMs: spent() };
-    },
     'rollups.stats': (project: string, asked: StatsAsked): StatsRows => {
       const sum = new StatsSum(asked);
       const field = ROLLUP_FIELDS[asked.field];

@@ -179,35 +179,76 @@ function isOfObservations(field: RollupField): boolean {
 
 const HOUR_MS = 3_600_000;
 
+/** A row of a value in a period of a span of a facet. */
+export type FacetRow = { readonly step: number; readonly start: number; readonly value: string };
+
 /** Adds up the traces of values. */
 export class FacetSum {
   readonly #asked: FacetAsked;
   readonly #field: number;
+  readonly #spans: readonly RollupSpan[];
   readonly #values = new Map<string, number>();
+  /** The beginnings of periods with a row of further values. Those of hours and of days differ: the spans have no hour in common. */
+  readonly #full = new Set<number>();
+  /** The values with a row of their own in such a period, of those that changes have there. */
+  readonly #own = new Set<string>();
   #others = 0;
   #left = 0;
 
   constructor(asked: FacetAsked) {
     this.#asked = asked;
     this.#field = ROLLUP_FIELDS[asked.field];
+    this.#spans = spansOf(asked.hours);
   }
 
-  /** Traces with a value that begins with the prefix; `field` is negative for values without a row of their own. */
-  add(field: number, value: string, traces: number): void {
-    if (field < 0) this.#others += traces;
-    else this.#values.set(value, (this.#values.get(value) ?? 0) + traces);
+  /** Traces with a value that begins with the prefix. */
+  add(value: string, traces: number): void {
+    this.#values.set(value, (this.#values.get(value) ?? 0) + traces);
   }
 
+  /** A row of values without a row of their own: `OTHER` or `OVERFLOW`. */
+  addOthers(start: number, value: string, traces: number): void {
+    this.#others += traces;
+    if (value === OVERFLOW) this.#full.add(start);
+  }
+
+  /** The rows that decide where changes count: those of their values in periods with a row of further values, which were added before. */
+  deciding(changes: Iterable<RollupChange>): FacetRow[] {
+    if (this.#full.size === 0) return [];
+    const rows = new Map<string, FacetRow>();
+    for (const change of changes) {
+      const row = this.#rowOf(change);
+      if (row !== undefined && this.#full.has(row.start)) rows.set(nameOf(row), row);
+    }
+    return [...rows.values()];
+  }
+
+  /** The table has this one of the deciding rows. */
+  addOwn(row: Omit<FacetRow, 'step'>): void {
+    this.#own.add(nameOf(row));
+  }
+
+  /** A change of a value that the fold counts among others belongs there already: alone it might subtract what is not there. */
   addChange(change: RollupChange): void {
     const [, field, value, [traces = 0]] = change;
-    if (this.isAbout(change)) this.add(field, value, traces);
+    const row = this.#rowOf(change);
+    if (row === undefined) return;
+    if (field < 0 || (this.#full.has(row.start) && !this.#own.has(nameOf(row)))) {
+      this.#others += traces;
+    } else if (value.startsWith(this.#asked.prefix)) this.add(value, traces);
   }
 
-  /** Whether the change counts for a value that is asked for, or for those without a row of their own. */
-  isAbout([hour, field, value]: RollupChange): boolean {
-    const { hours, prefix } = this.#asked;
-    if (Math.abs(field) !== this.#field || hour < hours.from || hour >= hours.to) return false;
-    return field < 0 || value.startsWith(prefix);
+  /** Whether the change may count for a value that is asked for. */
+  isAbout(change: RollupChange): boolean {
+    const [, field, value] = change;
+    return field > 0 && value.startsWith(this.#asked.prefix) && this.#rowOf(change) !== undefined;
+  }
+
+  /** The row of the value of a change; undefined for another field or time. */
+  #rowOf([hour, field, value]: RollupChange): FacetRow | undefined {
+    if (Math.abs(field) !== this.#field) return undefined;
+    const span = this.#spans.find(({ from, to }) => hour >= from && hour < to);
+    return span && { step: span.step, start: periodOf(span.step, hour), value };
   }
 
   /** Values with traces that were not added. */
@@ -227,4 +268,8 @@ export class FacetSum {
     if (most === undefined || values.length <= most) return { values, left, others };
     return { values: values.sort(byUse).slice(0, most), left: left + values.length - most, others };
   }
+}
+
+function nameOf({ start, value }: Omit<FacetRow, 'step'>): string {
+  return `${start} ${value}`;
 }
