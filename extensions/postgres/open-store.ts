@@ -105,7 +105,7 @@ export async function openPostgresStore(
   });
   const store: Store = {
     ...{ projects, keys, organization, usage, counters, rejections, audit, traces },
-    groups: postgresGroups(retention, reading),
+    groups: postgresGroups(pools.read, retention, reading),
     backlog: postgresBacklog(pools.read),
     changes: traceNotices,
     ranks: postgresRanks(retention, reading),

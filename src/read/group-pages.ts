@@ -1,5 +1,5 @@
 import type { Query } from '../query/query.ts';
-import type { GroupField, GroupStore } from '../store/groups.ts';
+import type { FoundGroup, GroupField, GroupStore, StartedGroup } from '../store/groups.ts';
 import { groupTerm } from '../store/plan/groups.ts';
 import { GroupTotals } from '../store/rows/group-rows.ts';
 import type { Place } from '../store/rows/place.ts';
@@ -10,6 +10,13 @@ import { nextSize, STEP_MS } from './listing.ts';
 
 /** About the memory of the id of a session that a user's sums have seen. */
 const ID_BYTES = 256;
+
+/** Groups that a store starts at once. Without a query none of their traces is looked at for nothing. */
+const SMALLEST_BATCH = 4;
+const FIRST_BATCH = 8;
+const LARGEST_BATCH = 32;
+/** The traces of each group that its start looks at: a batch looks at no more than a step of a search may. */
+const STARTED_TRACES = 128;
 
 /** Part of a page's budget for the sums of one group: a large one leaves room for others. */
 const GROUP_SHARE = 1 / 4;
@@ -44,9 +51,14 @@ export class GroupSumming {
   #isWhole = false;
   #spentMs = 0;
 
-  constructor(source: GroupSource, value: string) {
+  /** `started`: its first step, if that was made. */
+  constructor(source: GroupSource, value: string, started?: StartedGroup) {
     this.#source = source;
     this.value = value;
+    if (started === undefined) return;
+    this.totals.add(started.sums);
+    this.#after = started.next;
+    this.#isWhole = started.next === null;
   }
 
   get isWhole(): boolean {
@@ -91,6 +103,8 @@ type EarlierSearch = {
  *
  *   walk: groups of a step ─▶ listed on this page, or on an earlier one? ─▶ sums, step by step ─▶ item
  *
+ * A store of which each call costs a round trip makes the first steps of several groups at once, which decide most of both.
+ *
  * A group whose search or sums take longer than a turn is continued by the next turn. It gets the sums so far after a part of the page's
  * budget; a search that the page does not end is continued by the next page.
  */
@@ -102,6 +116,10 @@ export class GroupPage {
   readonly #pageMs: number;
   readonly #groupMs: number;
   readonly #seen = new Set<string>();
+  /** The first steps of groups that the walk comes across next. */
+  readonly #started = new Map<string, StartedGroup>();
+  /** Groups that the next call starts. */
+  #batch: number;
   #search: EarlierSearch | undefined;
   #open: GroupSumming | undefined;
   #hasGroups = false;
@@ -114,6 +132,7 @@ export class GroupPage {
     this.#search = search;
     this.#pageMs = budgetMs;
     this.#groupMs = budgetMs * GROUP_SHARE;
+    this.#batch = source.query.terms.length === 0 ? LARGEST_BATCH : FIRST_BATCH;
   }
 
   /** One turn. It ends with the budget of the page, but the first group that no earlier page has is listed in any case. */
@@ -131,11 +150,13 @@ export class GroupPage {
     const items: GroupItem[] = [];
     const places: Place[] = [];
     let handled = after;
-    for (const { value, userId, place } of step.groups) {
+    for (const [i, { value, userId, place }] of step.groups.entries()) {
       if (!this.#seen.has(value)) {
-        if (items.length === limit || (items.length > 0 && this.#spentMs >= end)) {
+        const isOver = this.#spentMs >= end && !this.#isReady(value);
+        if (items.length === limit || (items.length > 0 && isOver)) {
           return this.#page(items, places, handled ?? BEFORE_NEWEST, before);
         }
+        await this.#start(step.groups.slice(i), limit - items.length);
         const isListed = this.#open?.value !== value && (await this.#isListed(value, place, end));
         if (isListed === undefined) {
           return this.#page(items, places, handled ?? BEFORE_NEWEST, before);
@@ -158,6 +179,39 @@ export class GroupPage {
       handled = place;
     }
     return this.#page(items, places, step.next, before);
+  }
+
+  /** Makes the first steps of the next groups of the walk, in a store that makes several at once. */
+  async #start(following: readonly FoundGroup[], most: number): Promise<void> {
+    const { groups, projectId, by, query, grow } = this.#source;
+    const [first] = following;
+    if (groups.startGroups === undefined || first === undefined) return;
+    if (this.#started.has(first.value) || this.#open?.value === first.value) return;
+    // Its search has a place of its own.
+    if (this.#search?.foundAt === first.place.n) return;
+    const values = following
+      .map(({ value }) => value)
+      .filter((value) => !this.#seen.has(value) && !this.#started.has(value))
+      .slice(0, Math.min(this.#batch, most));
+    const size = STARTED_TRACES;
+    const { started, spentMs } = await groups.startGroups(projectId, values, { by, query, size });
+    for (const one of started) {
+      grow(one.sums.sessions.length * ID_BYTES);
+      this.#started.set(one.value, one);
+    }
+    this.#spentMs += spentMs;
+    if (spentMs <= STEP_MS) this.#batch = Math.min(this.#batch * 2, LARGEST_BATCH);
+    else this.#batch = Math.max(this.#batch / 2, SMALLEST_BATCH);
+  }
+
+  /** Whether its first step says all about the group: that an earlier page has it, or its sums. */
+  #isReady(value: string): boolean {
+    const started = this.#started.get(value);
+    if (started === undefined) return false;
+    const { newest, next } = started;
+    const first = this.#first;
+    if (first === null) return next === null;
+    return newest !== null && (next === null || !isBehind(newest, first));
   }
 
   #page(
@@ -187,11 +241,16 @@ export class GroupPage {
     const { groups, projectId, by, query } = this.#source;
     const first = this.#first;
     if (first === null) return false;
+    const started = this.#started.get(value);
+    if (started !== undefined && started.newest !== null) {
+      this.#search = undefined;
+      return !isBehind(started.newest, first);
+    }
     const terms = [groupTerm(by, value), ...query.terms];
     const search =
       this.#search?.foundAt === n
         ? this.#search
-        : { foundAt: n, after: null, size: SEARCHED_TRACES };
+        : { foundAt: n, after: started?.next ?? null, size: SEARCHED_TRACES };
     this.#search = search;
     do {
       const { after, size } = search;
@@ -214,7 +273,11 @@ export class GroupPage {
     endMs: number,
   ): Promise<Pick<GroupItem, 'totals' | 'isPartial'> | undefined> {
     const summing: GroupSumming =
-      this.#open?.value === value ? this.#open : new GroupSumming(this.#source, value);
+      this.#open?.value === value
+        ? this.#open
+        : new GroupSumming(this.#source, value, this.#started.get(value));
+    this.#started.delete(value);
+    if (summing.isWhole) return { totals: summing.totals, isPartial: false };
     this.#open = summing;
     do {
       this.#spentMs += await summing.step();

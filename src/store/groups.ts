@@ -56,10 +56,26 @@ export type GroupSums = {
 
 export type GroupSumStep = Pick<GroupStep, 'next' | 'spentMs'> & { readonly sums: GroupSums };
 
+/** The first step of the sums of a group. */
+export type StartedGroup = Pick<GroupSumStep, 'sums' | 'next'> & {
+  readonly value: string;
+  /** The newest trace that the step looked at and that matches; null without one. */
+  readonly newest: Place | null;
+};
+
 /** The sessions and users of traces, computed from the traces when they are read. */
 export type GroupStore = {
   /** Finds each group that a step of all traces comes across, once. */
   findGroups(projectId: string, look: GroupLook): Promise<GroupStep>;
   /** Sums over one step of the group's traces. */
   sumGroup(projectId: string, value: string, look: GroupLook): Promise<GroupSumStep>;
+  /**
+   * The first steps of several groups at once, for a store of which each call costs a round trip. `size`: the most traces of each group
+   * that the steps look at.
+   */
+  startGroups?(
+    projectId: string,
+    values: readonly string[],
+    look: Omit<GroupLook, 'after'>,
+  ): Promise<{ readonly started: readonly StartedGroup[]; readonly spentMs: number }>;
 };

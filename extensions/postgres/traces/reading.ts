@@ -93,7 +93,12 @@ export async function endOfLook(
   client: PostgresClient,
   { sql, values }: ListStatement,
 ): Promise<Place | null> {
-  const last = await row<Pick<ListedTrace, 'at_ms' | 'at_ns' | 'n'>>(client, sql, values);
+  return placeOfEnd(await rows<EndRow>(client, sql, values));
+}
+
+type EndRow = Pick<ListedTrace, 'at_ms' | 'at_ns' | 'n'>;
+
+export function placeOfEnd([last]: readonly EndRow[]): Place | null {
   return last === undefined ? null : { ms: last.at_ms, ns: last.at_ns, n: last.n };
 }
 

@@ -1,13 +1,22 @@
 /** Finds sessions and users, and sums over their traces. */
-import type { GroupLook, GroupStep, GroupStore, GroupSumStep } from '../../../src/store/groups.ts';
+import type {
+  GroupLook,
+  GroupStep,
+  GroupStore,
+  GroupSumStep,
+  GroupSums,
+  StartedGroup,
+} from '../../../src/store/groups.ts';
 import type { Dialect } from '../../../src/store/plan/dialect.ts';
-import type { GroupStepLook } from '../../../src/store/plan/groups.ts';
+import type { GroupPlan, GroupStepLook } from '../../../src/store/plan/groups.ts';
 import { groupPlan, groupSumPlan } from '../../../src/store/plan/groups.ts';
 import type { TraceScope } from '../../../src/store/plan/step.ts';
 import { groupSumsOf, groupsOfRows } from '../../../src/store/rows/group-rows.ts';
+import type { Place } from '../../../src/store/rows/place.ts';
+import type { Postgres } from '../connection/pool.ts';
 import type { PostgresClient } from '../connection/statement.ts';
-import { row, rows } from '../connection/statement.ts';
-import { endOfLook } from './reading.ts';
+import { question, row, rows } from '../connection/statement.ts';
+import { endOfLook, placeOfEnd } from './reading.ts';
 import { textOrNull } from './text.ts';
 import type { Reading, RetentionWindows } from './traces.ts';
 
@@ -21,10 +30,18 @@ const SUMS = `count(*) AS traces, sum(x.observations)::float8 AS observations,
   sum(x.output_tokens)::float8 AS output_tokens, sum(x.tokens)::float8 AS tokens,
   sum(x.cost)::float8 AS cost, ${parts(FIRST, 'first')}, ${parts(LAST, 'last')},
   max(x.user_id) AS last_user`;
+/** The place of the newest trace: arrays are in the order of their elements. */
+const NEWEST = ['ms', 'ns', 'n']
+  .map(
+    (part, i) =>
+      `(max(ARRAY[x.at_ms::bigint, x.at_ns::bigint, x.n::bigint]))[${i + 1}] AS newest_${part}`,
+  )
+  .join(', ');
 const SESSIONS =
   'array_agg(DISTINCT x.session_id) FILTER (WHERE x.session_id IS NOT NULL) AS sessions';
 
 export function postgresGroups(
+  database: Pick<Postgres, 'transaction'>,
   retention: RetentionWindows,
   { client, dialect, staleBefore, now }: Reading,
 ): GroupStore {
@@ -39,6 +56,16 @@ export function postgresGroups(
       timed(findGroups(client, dialect, scopeOf(projectId), lookOf(look))),
     sumGroup: (projectId, value, look) =>
       timed(sumGroup(client, dialect, scopeOf(projectId), value, lookOf(look))),
+    startGroups: (projectId, values, look) =>
+      timed(
+        startGroups(
+          database,
+          values,
+          values.map((value) =>
+            sumPlan(dialect, scopeOf(projectId), value, lookOf({ ...look, after: null })),
+          ),
+        ),
+      ),
   };
 }
 
@@ -85,8 +112,21 @@ type Sums = {
   readonly last_ms: number | null;
   readonly last_ns: number | null;
   readonly last_user: string | null;
+  readonly newest_ms: number | null;
+  readonly newest_ns: number | null;
+  readonly newest_n: number | null;
   readonly sessions: readonly string[] | null;
 };
+
+function sumPlan(
+  dialect: Dialect,
+  scope: TraceScope,
+  value: string,
+  look: GroupStepLook,
+): GroupPlan {
+  const sessions = look.by === 'user' ? SESSIONS : 'NULL AS sessions';
+  return groupSumPlan(dialect, scope, value, look, `${SUMS}, ${NEWEST}, ${sessions}`);
+}
 
 export async function sumGroup(
   client: PostgresClient,
@@ -95,13 +135,44 @@ export async function sumGroup(
   value: string,
   look: GroupStepLook,
 ): Promise<Omit<GroupSumStep, 'spentMs'>> {
-  const sessions = look.by === 'user' ? SESSIONS : 'NULL AS sessions';
-  const plan = groupSumPlan(dialect, scope, value, look, `${SUMS}, ${sessions}`);
+  const plan = sumPlan(dialect, scope, value, look);
   const end = await endOfLook(client, plan.end);
   const { sql, values } = plan.list(end);
-  const found = await row<Sums>(client, sql, values);
+  return { sums: sumsOf(await row<Sums>(client, sql, values)), next: end };
+}
+
+/** In two round trips: the ends of all steps, and their sums. */
+async function startGroups(
+  database: Pick<Postgres, 'transaction'>,
+  groups: readonly string[],
+  plans: readonly GroupPlan[],
+): Promise<{ readonly started: readonly StartedGroup[] }> {
+  return database.transaction(async (client) => {
+    const ends = await client.together(
+      plans.map(({ end: { sql, values } }) => question([sql, values], placeOfEnd)),
+    );
+    const results = await client.commit(
+      plans.map((plan, i) => {
+        const { sql, values } = plan.list(ends[i] ?? null);
+        return [sql, values];
+      }),
+    );
+    const started = groups.map((value, i): StartedGroup => {
+      const found = results[i]?.rows[0] as Sums | undefined;
+      return { value, sums: sumsOf(found), newest: newestOf(found), next: ends[i] ?? null };
+    });
+    return { started };
+  });
+}
+
+function newestOf(found: Sums | undefined): Place | null {
+  const { newest_ms: ms = null, newest_ns: ns = null, newest_n: n = null } = found ?? {};
+  return ms === null || ns === null || n === null ? null : { ms, ns, n };
+}
+
+function sumsOf(found: Sums | undefined): GroupSums {
   if (found === undefined) throw new Error('sums have no row');
-  const sums = groupSumsOf(
+  return groupSumsOf(
     [
       found.traces,
       found.observations,
@@ -118,5 +189,4 @@ export async function sumGroup(
     ],
     (found.sessions ?? []).map((session) => textOrNull(session) ?? ''),
   );
-  return { sums, next: end };
 }

@@ -62,7 +62,7 @@ const ABOUT = { key: null, negated: false, position: 0 } as const;
 
 /** Columns for the sums. */
 const SUMMED_COLUMNS = [
-  ...['at_ms', 'at_ns', 'end_ms', 'end_ns', 'observations', 'errors', 'input_tokens'],
+  ...['at_ms', 'at_ns', 'n', 'end_ms', 'end_ns', 'observations', 'errors', 'input_tokens'],
   ...['output_tokens', 'tokens', 'cost', 'session_id', 'user_id'],
 ]
   .map((column) => `t.${column}`)
