@@ -227,13 +227,18 @@ return 1
 `;
 
 /**
- * Claims overdue reservations for the caller, for a limited time.
- * KEYS leases, reserved; ARGV maximum number, duration of the claim (ms)
+ * Claims overdue reservations for the caller, for a limited time. A reservation that lasts longer than any is made for was made while the
+ * clock of Redis was ahead, and would count until then: it gets the longest time from now.
+ * KEYS leases, reserved; ARGV maximum number, duration of the claim (ms), longest time of a reservation (ms)
  * Answers batch ids alternating with reservations.
  */
 export const OVERDUE = `
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local ends = now + tonumber(ARGV[3])
+for _, batch in ipairs(redis.call('ZRANGEBYSCORE', KEYS[1], '(' .. string.format('%.0f', ends), '+inf', 'LIMIT', 0, tonumber(ARGV[1]))) do
+  redis.call('ZADD', KEYS[1], ends, batch)
+end
 local found = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', now, 'LIMIT', 0, tonumber(ARGV[1]))
 local answer = {}
 for _, batch in ipairs(found) do

@@ -21,7 +21,7 @@ type SettlementOptions = {
 const CLAIM_MS = 30_000;
 /**
  * How long a batch that was counted again keeps its reservation. This process confirms it at once, or repeats the call when Redis answers
- * again: if another replica had ended the reservation until then, the batch would be counted twice.
+ * again: if another replica had ended the reservation until then, the batch would be counted twice. No reservation lasts longer.
  */
 const RECOUNTED_MS = 3_600_000;
 const SWEEP_MS = 5_000;
@@ -242,7 +242,7 @@ export class Settlements {
     const { run, key, logger } = this.#options;
     try {
       const { leases, reserved } = leaseKeys(key, organizationId);
-      const found = await run(OVERDUE, [leases, reserved], [MAX_PER_CALL, CLAIM_MS]);
+      const found = await run(OVERDUE, [leases, reserved], [MAX_PER_CALL, CLAIM_MS, RECOUNTED_MS]);
       const overdue = overdueOf(organizationId, found as string[]);
       if (overdue.length > 0) await this.#decide(organizationId, overdue);
     } catch (error) {

@@ -1,5 +1,11 @@
 import t from 'tap';
-import { ADMIT_KEY, CANCEL, counterKeys, RECOUNT } from '../../../processors/quotas/scripts.ts';
+import {
+  ADMIT_KEY,
+  CANCEL,
+  counterKeys,
+  OVERDUE,
+  RECOUNT,
+} from '../../../processors/quotas/scripts.ts';
 import { redisServer } from '../../helper/redis-server.ts';
 
 const { client } = await redisServer(t);
@@ -62,4 +68,18 @@ t.test('a clock of Redis that was ahead does not refuse the requests of a key', 
   await client.set(rate, ahead);
   const [wait] = (await admit('c')) as number[];
   t.equal(wait, interval, 'as behind a full burst');
+});
+
+t.test('a clock of Redis that was ahead does not keep a reservation until then', async (t) => {
+  const longest = 3_600_000;
+  const overdue = () => run(OVERDUE, [leases, reserved], [10, 30_000, longest]);
+  const ends = async (batch: string) => Number(await client.zscore(leases, batch));
+  await client.hset(reserved, { dead: 'p 1 2 3 30', recounted: 'p 1 2 4 40' });
+  const within = Date.now() + longest - 60_000;
+  await client.zadd(leases, Date.now() + 400 * 24 * 3_600_000, 'dead', within, 'recounted');
+  t.same(await overdue(), [], 'a process that lives has the longest time to settle it');
+  t.ok((await ends('dead')) <= Date.now() + longest);
+  t.equal(await ends('recounted'), within);
+  await client.zincrby(leases, -longest, 'dead');
+  t.same(await overdue(), ['dead', 'p 1 2 3 30']);
 });
