@@ -45,7 +45,7 @@ export function createConnector(
     return queue;
   };
   const idempotency: IdempotencyLedger = {
-    claim: (tenant, key, requestHash) => opened().idempotency.claim(tenant, key, requestHash),
+    claim: (...request) => opened().idempotency.claim(...request),
   };
 
   return {

@@ -42,7 +42,7 @@ export function inStore(settings: Settings, config: Config): Exporter<'raw'> {
     return open;
   };
   const idempotency: IdempotencyLedger = {
-    claim: (tenant, key, requestHash) => opened().queue.idempotency.claim(tenant, key, requestHash),
+    claim: (...request) => opened().queue.idempotency.claim(...request),
   };
 
   return {

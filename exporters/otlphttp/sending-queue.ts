@@ -62,8 +62,7 @@ export class DurableSendingQueue {
   constructor(parts: SendingQueueParts) {
     this.#parts = parts;
     this.idempotency = {
-      claim: (tenant, key, requestHash) =>
-        this.#opened().idempotency.claim(tenant, key, requestHash),
+      claim: (...request) => this.#opened().idempotency.claim(...request),
     };
   }
 

@@ -77,10 +77,18 @@ export function workLeases(
 
 /**
  * $1 name, $2 holder, $3 duration, $4 the longest rest. A locked row belongs to a process in the middle of a step, and is skipped. A
- * row without a holder rests.
+ * row without a holder rests. A lease that lasts for longer than its duration was renewed while the clock of the database was ahead: it
+ * gets its duration from now, in which a holder that lives renews it.
  */
 const ACQUIRE = `
-  WITH free AS (
+  WITH misdated AS (
+    SELECT name FROM work_leases
+    WHERE name = $1 AND holder <> '' AND expires_at > ${DATABASE_NOW} + $3::bigint
+    FOR UPDATE SKIP LOCKED
+  ), bounded AS (
+    UPDATE work_leases l SET expires_at = ${DATABASE_NOW} + $3::bigint
+    FROM misdated WHERE l.name = misdated.name
+  ), free AS (
     SELECT name FROM work_leases WHERE name = $1 AND (expires_at <= ${DATABASE_NOW}
       OR (holder = '' AND expires_at > ${DATABASE_NOW} + $4::bigint))
     FOR UPDATE SKIP LOCKED

@@ -26,7 +26,7 @@ export const config = z
       'Wait before the first retry. Each further wait is twice as long.',
     ),
     max_interval: duration('30s').describe(
-      'Longest wait between two attempts. Their number is not limited.',
+      'Longest wait between two attempts, with `store` an hour at most. Their number is not limited.',
     ),
     lock_duration: duration('20s')
       .refine((ms) => ms >= 1000, { error: 'expected at least 1s' })

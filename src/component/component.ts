@@ -80,8 +80,16 @@ export type IdempotencyClaim =
 
 /** Keeps answers for `Idempotency-Key`: `consume` makes the answer durable together with its batch. */
 export type IdempotencyLedger = {
-  /** Claims the key for the request with this hash; a `new` claim lasts until it is released. */
-  claim(tenant: Tenant, key: string, requestHash: Buffer): Promise<IdempotencyClaim>;
+  /**
+   * Claims the key for the request with this hash; a `new` claim lasts until it is released. `keptFor`: that of the answers to such
+   * requests, in milliseconds, a day by default.
+   */
+  claim(
+    tenant: Tenant,
+    key: string,
+    requestHash: Buffer,
+    keptFor?: number,
+  ): Promise<IdempotencyClaim>;
 };
 
 /** One exporter of a pipeline, as seen by a queue that delivers to each on its own. */

@@ -466,7 +466,12 @@ async function claimKey(
   tenant: Tenant,
   { key, requestHash, keptFor }: KeyClaim,
 ): Promise<StoredAnswer | undefined> {
-  const claimed = await work.ingestion.pipeline.idempotency?.claim(tenant, key, requestHash);
+  const claimed = await work.ingestion.pipeline.idempotency?.claim(
+    tenant,
+    key,
+    requestHash,
+    keptFor,
+  );
   switch (claimed?.state) {
     case 'new':
       work.releaseClaim = () => claimed.release();

@@ -49,8 +49,16 @@ const ENTER = `
   INSERT INTO queue_holders (id, expires_at) VALUES ($1, ${DATABASE_NOW} + ${LEASE_MS})
   ON CONFLICT (id) DO UPDATE SET expires_at = excluded.expires_at`;
 
+/**
+ * A row that lasts longer than a renewal makes it was written while the clock of the database was ahead. It gets the time of a
+ * renewal: a process that lives renews it within that time, and the leases of a dead one do not last until the wrong time.
+ */
 const REAP = `
-  WITH dead AS (DELETE FROM queue_holders WHERE expires_at < ${DATABASE_NOW} RETURNING id),
+  WITH bounded AS (
+      UPDATE queue_holders SET expires_at = ${DATABASE_NOW} + ${LEASE_MS}
+      WHERE expires_at > ${DATABASE_NOW} + ${LEASE_MS}
+    ),
+    dead AS (DELETE FROM queue_holders WHERE expires_at < ${DATABASE_NOW} RETURNING id),
     held AS (
       SELECT DISTINCT holder FROM queue_entries
       WHERE holder IS NOT NULL AND holder NOT IN (SELECT id FROM queue_holders)

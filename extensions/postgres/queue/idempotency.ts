@@ -26,7 +26,8 @@ const STEP = 1000;
 
 /**
  * A key has one claim at a time, whichever process makes it. A claim is a row without a status. The append writes the
- * answer into it, a release deletes it, and a claim of a dead process counts as none.
+ * answer into it, a release deletes it, and a claim of a dead process counts as none. An answer that ends too late for the
+ * present counts as expired, as in `KEEP_NEW`.
  */
 const CLAIM = `
   WITH claimed AS (
@@ -37,6 +38,7 @@ const CLAIM = `
       holder = excluded.holder, status = NULL, content_type = NULL, body = NULL,
       expires_at = excluded.expires_at
     WHERE i.expires_at <= ${DATABASE_NOW}
+      OR (i.status IS NOT NULL AND i.expires_at > ${DATABASE_NOW} + $6::bigint + ${MOST_SKEW_MS})
       OR (i.status IS NULL AND
         (i.holder = $5 OR NOT EXISTS (SELECT 1 FROM queue_holders h WHERE h.id = i.holder)))
     RETURNING true
@@ -148,6 +150,7 @@ export function postgresIdempotency(
     tenant: Tenant,
     key: string,
     requestHash: Buffer,
+    keptFor = KEPT_MS,
   ): Promise<IdempotencyClaim> {
     const hash = keyHash(tenant, key);
     const id = hash.toString('latin1');
@@ -162,7 +165,7 @@ export function postgresIdempotency(
     let isSent = false;
     try {
       await holder.confirm();
-      const values = [hash, requestHash, tenant.projectId, nonce, holder.id];
+      const values = [hash, requestHash, tenant.projectId, nonce, holder.id, keptFor];
       isSent = true;
       const found = await row<ClaimRow>(database.accepting, CLAIM, values);
       if (found?.claimed === true) {

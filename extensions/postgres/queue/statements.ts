@@ -2,6 +2,11 @@
 import { DATABASE_NOW } from '../connection/database-clock.ts';
 import type { LeasedRow } from './leases.ts';
 
+/** The longest wait before a retry. A later due time was written while the clock of the database was ahead, and counts as due. */
+const LONGEST_RETRY_MS = 3_600_000;
+/** The clocks of the servers before and after a failover differ by less, as a rule. */
+const SMALL_SKEW_MS = 60_000;
+
 /**
  * The outcome of a delivery may be lost in a crash of the database: the entry is delivered again. So the commit of
  * these statements does not wait for the disk.
@@ -25,9 +30,15 @@ export const ENTER = `
 /** $1 branch, $2 entries, $3 bytes, $4 holder. Leases new entries, and released ones that are due. */
 export const LEASE = `
   WITH ${LAZILY},
+  present AS MATERIALIZED (SELECT ${DATABASE_NOW} AS now),
   again AS (
     SELECT batch_id, seq, bytes FROM queue_entries
-    WHERE branch = $1 AND holder IS NULL AND due > 0 AND due <= ${DATABASE_NOW}
+    WHERE branch = $1 AND holder IS NULL AND due > 0 AND due <= (SELECT now FROM present)
+    ORDER BY due LIMIT $2 FOR UPDATE SKIP LOCKED
+  ),
+  misdated AS (
+    SELECT batch_id, seq, bytes FROM queue_entries
+    WHERE branch = $1 AND holder IS NULL AND due > (SELECT now FROM present) + ${LONGEST_RETRY_MS}
     ORDER BY due LIMIT $2 FOR UPDATE SKIP LOCKED
   ),
   fresh AS (
@@ -37,7 +48,7 @@ export const LEASE = `
   ),
   chosen AS (
     SELECT batch_id, seq, row_number() OVER line AS place, sum(bytes) OVER line AS so_far
-    FROM (SELECT * FROM again UNION ALL SELECT * FROM fresh) due
+    FROM (SELECT * FROM again UNION ALL SELECT * FROM misdated UNION ALL SELECT * FROM fresh) due
     WINDOW line AS (ORDER BY seq)
   ),
   leased AS (
@@ -67,11 +78,15 @@ export const TAKE = `
   )
   SELECT moved.*, moved.holder IS NOT NULL AS leased FROM moved, lazily ORDER BY seq`;
 
-/** $1 branches, $2 milliseconds in the branch, $3 limit, $4 after this batch id. */
+/**
+ * $1 branches, $2 milliseconds in the branch, $3 limit, $4 after this batch id. An entry of a later time entered while the clock of the
+ * database was ahead.
+ */
 export const WAITING = `
   SELECT batch_id FROM queue_entries
   WHERE branch = ANY ($1) AND holder IS NULL AND batch_id > $4
-    AND coalesce(entered_at, received_at) <= ${DATABASE_NOW} - $2::bigint
+    AND coalesce(entered_at, received_at)
+      NOT BETWEEN ${DATABASE_NOW} - $2::bigint + 1 AND ${DATABASE_NOW} + ${SMALL_SKEW_MS}
   ORDER BY batch_id LIMIT $3`;
 
 /** $1 queue. Ids of batches grow with the time of their receipt. */
@@ -105,12 +120,12 @@ export const END = `
      WHERE e.branch = $1 AND NOT e.batch_id = ANY ($2) ORDER BY e.batch_id LIMIT 1) AS oldest
   FROM ended, lazily`;
 
-/** $1 branch, $2 batch id, $3 attempts, $4 milliseconds until it is due, $5 holder. */
+/** $1 branch, $2 batch id, $3 attempts, $4 milliseconds until it is due, an hour at most, $5 holder. */
 export const RELEASE = `
   WITH ${LAZILY},
   released AS (
     UPDATE queue_entries SET holder = NULL, attempts = $3,
-      due = CASE WHEN $4::bigint = 0 THEN 0 ELSE ${DATABASE_NOW} + $4 END
+      due = CASE WHEN $4::bigint = 0 THEN 0 ELSE ${DATABASE_NOW} + least($4, ${LONGEST_RETRY_MS}) END
     WHERE branch = $1 AND batch_id = $2 AND holder = $5 RETURNING 1
   )
   SELECT 1 FROM released, lazily`;

@@ -25,6 +25,8 @@ import { windowDifferences } from './verify.ts';
 
 /** How long after a reservation its process may settle it; then any process ends it. */
 const LEASE_MS = 10 * 60_000;
+/** A reservation that lasts for longer was made while the clock of the database was ahead, and would count until the wrong time. */
+const MOST_LEASE_MS = 2 * LEASE_MS;
 const FLUSH_MS = 50;
 const RETRY_MS = 1_000;
 /** Attempts of one reservation: the windows may be missing, or of another hour. */
@@ -117,7 +119,8 @@ export function postgresCounters(
     async endOverdue(client) {
       const overdue = await rows<{ batch_id: string }>(
         client,
-        `SELECT batch_id FROM usage_reservations WHERE expires_at < ${DATABASE_NOW}
+        `SELECT batch_id FROM usage_reservations
+         WHERE expires_at NOT BETWEEN ${DATABASE_NOW} AND ${DATABASE_NOW} + ${MOST_LEASE_MS}
          ORDER BY expires_at LIMIT ${STEP}`,
       );
       const batchIds = overdue.map(({ batch_id }) => batch_id);

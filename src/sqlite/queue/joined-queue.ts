@@ -184,12 +184,12 @@ function joinLedgers(
   leftovers: readonly DurableQueue[],
 ): IdempotencyLedger {
   return {
-    async claim(tenant, key, requestHash) {
-      const claimed = await own.claim(tenant, key, requestHash);
+    async claim(...request) {
+      const claimed = await own.claim(...request);
       if (claimed.state !== 'new') return claimed;
       try {
         for (const { idempotency } of leftovers) {
-          const earlier = await idempotency.claim(tenant, key, requestHash);
+          const earlier = await idempotency.claim(...request);
           if (earlier.state === 'new') {
             earlier.release();
             continue;

@@ -150,6 +150,27 @@ t.test('gives back overdue reservations of a dead process', async (t) => {
   t.equal((await store.counters.read(organizationId)).month.events, 5);
 });
 
+t.test(
+  'gives back reservations that were made while the clock of the database was ahead',
+  async (t) => {
+    const { store, open, postgres, organizationId, batch, place } = await opened(t);
+    const usage = { events: 4, bytes: 1 };
+    const { id: batchId, tenant } = batch();
+    const reservation = { batchId, tenant, usage, at: place.clock.now() };
+    await store.counters.reserve(reservation, { eventsPerMonth: null, bytesPerHour: null });
+    const counted = async () => (await store.counters.read(organizationId)).month.events;
+    const later = (ms: number) =>
+      postgres.query('UPDATE usage_reservations SET expires_at = expires_at + $1', [ms]);
+    await later(9 * 60_000);
+    await open.finish();
+    t.equal(await counted(), 4, 'as after a failover');
+    await later(400 * 24 * 3_600_000);
+    await open.finish();
+    t.equal(await counted(), 0);
+    t.same(await store.usage.verify(), []);
+  },
+);
+
 t.test('shows changes of one process to the others, even if the notice is lost', async (t) => {
   const place = await postgresPlace(t, server);
   const [one, other] = [await place.open(), await place.open()];

@@ -49,6 +49,22 @@ t.test('a lease is free once it has expired by the clock of the database', async
   t.equal(await leases.acquire('work'), undefined, 'it has a new term');
 });
 
+t.test('a lease ends if the clock of the database was ahead when it was renewed', async (t) => {
+  const { postgres, leases, marks } = await place(t);
+  const dead = await held(leases.acquire('work'));
+  const alive = await held(leases.acquire('other work'));
+  await expireIn(postgres, 400 * 24 * 3_600_000);
+  t.equal(await leases.acquire('work'), undefined, 'a holder that lives has time to renew it');
+  t.equal(await leases.acquire('other work'), undefined);
+  await postgres.query('UPDATE work_leases SET expires_at = expires_at - 10000');
+  await alive.renew();
+  t.equal(await leases.acquire('other work'), undefined);
+  const lease = await held(leases.acquire('work'));
+  await t.rejects(mark(dead, 'dead'), { cause: { code: 'TL001' } });
+  await mark(lease, 'holder');
+  t.same(await marks(), ['holder']);
+});
+
 t.test('a lease that is renewed does not expire', async (t) => {
   const { postgres, leases } = await place(t);
   const lease = await held(leases.acquire('work'));
