@@ -25,7 +25,7 @@ export type WorkerOptions = {
   readonly clock: Clock;
   readonly logger: Logger;
   /** The queue, over another connection than the worker's. */
-  readonly jobs: Pick<JobQueue, 'waiting' | 'delay' | 'giveBack'>;
+  readonly jobs: Pick<JobQueue, 'waiting' | 'delay' | 'giveBack' | 'boundLocks'>;
   /**
    * Resolves with the milliseconds until the job is due again, 0 if it is due at once, undefined if it is done or was given back.
    * Rejects with a `PermanentError` if the job is invalid. `giveBack` returns the job to the queue, where any worker takes it.
@@ -129,10 +129,12 @@ export async function startWorker(options: WorkerOptions): Promise<JobWorker> {
     },
   });
 
+  const endBounds = boundLocks(options);
   return {
     progress: watchdog.progress,
     async stop(deadline) {
       watchdog.stop();
+      endBounds();
       current.endRests();
       // Takes no further jobs. `close` would wait for the running jobs without a deadline.
       current.worker.pause(true).catch(ignore);
@@ -140,10 +142,37 @@ export async function startWorker(options: WorkerOptions): Promise<JobWorker> {
       if (running.size === 0) await orAfter(clock, RETURN_JOBS_MS, close(current.worker));
       // Ends first, because a worker that waits for jobs would take the returned jobs.
       end(current);
-      // Returns the jobs now instead of when their locks expire.
-      const back = [...running].map(([{ id = '' }, token]) => jobs.giveBack(id, token));
-      if (back.length > 0) await orAfter(clock, RETURN_JOBS_MS, Promise.allSettled(back));
+      await returned(options, running);
     },
+  };
+}
+
+/** Returns the jobs now instead of when their locks expire. */
+async function returned(
+  { jobs, clock }: WorkerOptions,
+  running: ReadonlyMap<Job, string | undefined>,
+): Promise<void> {
+  const back = [...running].map(([{ id = '' }, token]) => jobs.giveBack(id, token));
+  if (back.length > 0) await orAfter(clock, RETURN_JOBS_MS, Promise.allSettled(back));
+}
+
+/** Lets workers find the jobs of those that are gone again after the clock of Redis was ahead. Returns a function that ends it. */
+function boundLocks({ jobs, lockDuration, clock, logger }: WorkerOptions): () => void {
+  let isEnded = false;
+  let cancel = clock.after(lockDuration, run);
+  function run(): void {
+    jobs
+      .boundLocks(lockDuration)
+      .catch((error: unknown) => {
+        logger.debug({ err: error }, 'Locks of jobs could not be bounded; retried');
+      })
+      .then(() => {
+        if (!isEnded) cancel = clock.after(lockDuration, run);
+      });
+  }
+  return () => {
+    isEnded = true;
+    cancel();
   };
 }
 

@@ -32,6 +32,11 @@ export type JobQueue = {
   oldestAt(): Promise<number | undefined>;
   /** Whether a worker holds the job. The lock of a worker that is gone expires. */
   isLocked(jobId: string): Promise<boolean>;
+  /**
+   * BullMQ looks for jobs of workers that are gone when the key of its last look has expired, and takes those whose lock has. Keys that were
+   * set while the clock of Redis was ahead expire when that time comes: those that last for more than an hour more than `ms` get `ms`.
+   */
+  boundLocks(ms: number): Promise<void>;
   /** Extends the lock of a job by milliseconds. Resolves with false if the token no longer holds it. */
   extendLock(jobId: string, token: string, ms: number): Promise<boolean>;
   /**
@@ -53,6 +58,20 @@ const OPTIONS = {
   removeOnComplete: true,
   removeOnFail: false,
 };
+
+/**
+ * KEYS the key of the last look for jobs of workers that are gone, active jobs
+ * ARGV beginning of the keys of jobs, milliseconds, the most milliseconds that a key may last
+ */
+const BOUND_LOCKS = `
+local function bound(key)
+  if redis.call('PTTL', key) > tonumber(ARGV[3]) then redis.call('PEXPIRE', key, ARGV[2]) end
+end
+bound(KEYS[1])
+for _, job in ipairs(redis.call('LRANGE', KEYS[2], 0, -1)) do bound(ARGV[1] .. job .. ':lock') end
+`;
+/** Workers may have other durations of locks. */
+const MOST_LOCKED_MORE_MS = 3_600_000;
 
 /** The states of a job whose batch is not delivered yet. */
 const OLDEST: readonly JobType[] = ['waiting', 'active', 'delayed'];
@@ -137,6 +156,7 @@ export async function openJobQueue(
       }),
     isLocked: (jobId) =>
       run('read lock', async () => (await redis.client.exists(`${bull.toKey(jobId)}:lock`)) === 1),
+    boundLocks: boundLocks(redis, bull),
     extendLock: (jobId, token, ms) =>
       run('extend lock', async () => (await bull.backend.extendLock(jobId, token, ms)) === 1),
     delay: (jobId, token, ms, now) =>
@@ -151,6 +171,13 @@ export async function openJobQueue(
       await bull.close();
     },
   };
+}
+
+function boundLocks(redis: RedisConnection, bull: Queue): JobQueue['boundLocks'] {
+  const script = redis.script(BOUND_LOCKS);
+  const keys = [bull.toKey('stalled-check'), bull.toKey('active')];
+  return async (ms) =>
+    void (await script.run(keys, [bull.toKey(''), ms, ms + MOST_LOCKED_MORE_MS]));
 }
 
 async function announcedIn(

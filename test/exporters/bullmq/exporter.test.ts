@@ -155,6 +155,46 @@ t.test('a worker whose clock is ahead does not hold a delayed job up', async (t)
   t.same(ends, ['ahead', 'exact']);
 });
 
+t.test('a job of a worker that is gone is done after the clock of Redis was ahead', async (t) => {
+  const redis = await redisServer(t);
+  const one = await processOn(t, redis);
+  const jobs = await openJobQueue(one.redis, 'traces');
+  await jobs.add('one', { batch: 'one' });
+  const id = jobIdOf('one');
+  const key = (name: string) => jobs.bull.toKey(name);
+  await redis.client.lmove(key('wait'), key('active'), 'RIGHT', 'LEFT');
+  const days = 400 * 24 * 3_600_000;
+  await redis.client.set(key(`${id}:lock`), 'token', 'PX', days);
+  await redis.client.set(key('stalled-check'), '1', 'PX', days);
+  const done: string[] = [];
+  const worker = await startWorker({
+    ...workerParts(systemClock, recordingLogger()),
+    ...{ redis: one.redis, queue: 'traces', concurrency: 1, jobs },
+    ...{ lockDuration: 1000, stallTimeout: 60_000 },
+    work: async (job) => void done.push(job.id ?? ''),
+  });
+  t.teardown(() => worker.stop(AbortSignal.timeout(500)));
+  await until(() => done.length > 0);
+  t.same(done, [id]);
+});
+
+t.test('leaves locks of jobs that last for up to an hour more', async (t) => {
+  const redis = await redisServer(t);
+  const one = await processOn(t, redis);
+  const jobs = await openJobQueue(one.redis, 'traces');
+  const [lock, look] = [jobs.bull.toKey('job:lock'), jobs.bull.toKey('stalled-check')];
+  await redis.client.lpush(jobs.bull.toKey('active'), 'job');
+  const lasting = async (ms: number) => {
+    for (const key of [lock, look]) await redis.client.set(key, '1', 'PX', ms);
+    await jobs.boundLocks(20_000);
+    return [await redis.client.pttl(lock), await redis.client.pttl(look)].map(
+      (left) => left > 20_000,
+    );
+  };
+  t.same(await lasting(3_600_000 + 20_000), [true, true]);
+  t.same(await lasting(3_600_000 + 80_000), [false, false]);
+});
+
 t.test('extends the lock of a job for the worker that holds it only', async (t) => {
   const redis = await redisServer(t);
   const one = await processOn(t, redis);
