@@ -64,8 +64,9 @@ export function createExtension(settings: Settings, config: PostgresConfig): Ext
     );
     open = opened;
     first = opened.first;
+    // Stays until the end of the shutdown, whose log names what it waits for.
+    host.service(HEALTH_REGISTRY).register(id, () => healthOf(pools, opened));
     closers = [
-      host.service(HEALTH_REGISTRY).register(id, () => healthOf(pools, opened)),
       metrics.gauge('tracectl_postgres_connections', 'Open connections to Postgres.', () => [
         { value: pools.usage().open, labels: { extension: id } },
       ]),

@@ -26,6 +26,8 @@ export type Unit<C extends Component = Component> = {
   readonly slots: readonly PipelineSlot[];
   /** Removes its gauges and its entry in the health report. */
   forget(): void;
+  /** The failures that the health of the service reports. A component that stops slowly may wait for another one. */
+  troubles(): readonly string[];
   state: 'created' | 'started' | 'stopped';
 };
 
@@ -82,11 +84,18 @@ export async function createUnit<C extends Component>(
   };
   try {
     const component = await create(settings);
-    return { node, component, dependencies, slots, forget, state: 'created' };
+    const troubles = () => troublesOf(environment.health);
+    return { node, component, dependencies, slots, forget, troubles, state: 'created' };
   } catch (error) {
     forget();
     throw new ComponentError('create', node, error);
   }
+}
+
+function troublesOf(health: Health): readonly string[] {
+  return health
+    .report(false)
+    .components.flatMap(({ id, message }) => (message === undefined ? [] : [`${id}: ${message}`]));
 }
 
 export async function startUnit(unit: Unit): Promise<void> {
@@ -106,6 +115,8 @@ export async function stopUnit(unit: Unit, deadline: Deadline, logger: Logger): 
   if (unit.state === 'stopped') return true;
   unit.state = 'stopped';
   const { kind, declared } = unit.node;
+  const about = () => ({ component: declared.id, kind, unhealthy: unit.troubles() });
+  const cancelNotice = deadline.whenLate(() => logger.warn(about(), 'Stop waits for component'));
   let isStopped = false;
   try {
     isStopped = await Promise.race([
@@ -116,9 +127,8 @@ export async function stopUnit(unit: Unit, deadline: Deadline, logger: Logger): 
     logger.error({ component: declared.id, kind, err: error }, 'Component failed to shut down');
     isStopped = true;
   }
-  if (!isStopped) {
-    logger.error({ component: declared.id, kind }, 'Component did not shut down in time');
-  }
+  cancelNotice();
+  if (!isStopped) logger.error(about(), 'Component did not shut down in time');
   unit.forget();
   return isStopped;
 }
@@ -128,11 +138,15 @@ export type Deadline = {
   readonly signal: AbortSignal;
   /** Resolves a moment after the signal. */
   readonly passed: Promise<void>;
+  /** Calls the listener if a component takes long. Returns a function that cancels it. */
+  whenLate(listener: () => void): () => void;
   cancel(): void;
 };
 
 /** Time after the signal for components to abort their work. */
 const GRACE_MS = 1_000;
+/** Longer than a component takes whose servers answer. */
+const LATE_MS = 3_000;
 
 export function startDeadline(clock: Clock, ms: number): Deadline {
   const abort = new AbortController();
@@ -141,7 +155,8 @@ export function startDeadline(clock: Clock, ms: number): Deadline {
     abort.abort(new Error('the shutdown deadline passed'));
     cancel = clock.after(GRACE_MS, resolve);
   });
-  return { signal: abort.signal, passed, cancel: () => cancel() };
+  const whenLate = (listener: () => void) => clock.after(LATE_MS, listener);
+  return { signal: abort.signal, passed, whenLate, cancel: () => cancel() };
 }
 
 function ownMetrics(metrics: Metrics, removers: (() => void)[]): Metrics {

@@ -434,6 +434,47 @@ t.test('reports finished, aborted and queued work after a shutdown', async (t) =
   );
 });
 
+t.test('a stop names the component that it waits for, and what is unhealthy', async (t) => {
+  const parts = fakeParts();
+  const stopping = Promise.withResolvers<void>();
+  const { service, clock, logger } = await running(
+    t,
+    parts,
+    {
+      receivers: [parts.receiver('in')],
+      exporters: [
+        parts.exporter('out', {
+          shutdown() {
+            stopping.resolve();
+            return new Promise<void>(() => {});
+          },
+        }),
+      ],
+    },
+    { traces: 'in > > out' },
+    20_000,
+  );
+  parts.settings
+    .get('out')
+    ?.host.service(HEALTH_REGISTRY)
+    .register('store', () => ({ healthy: false, message: 'it does not answer' }));
+  const stopped = service.shutdown();
+  const waits = () => logger.lines.filter(({ message }) => message === 'Stop waits for component');
+  await stopping.promise;
+  clock.advance(2_999);
+  t.same(waits(), []);
+  clock.advance(1);
+  const fields = { component: 'out', kind: 'exporter', unhealthy: ['store: it does not answer'] };
+  t.match(waits(), [{ fields }]);
+  clock.advance(17_000);
+  clock.advance(1_000);
+  t.match(await stopped, { leftBehind: ['exporter "out"'] });
+  t.match(
+    logger.lines.find(({ message }) => message === 'Component did not shut down in time'),
+    { fields },
+  );
+});
+
 t.test('finds offers of extensions and of the service by capability', async (t) => {
   const STORE = capability<{ answer: number }>('store');
   const GIVEN = capability<string>('given');
