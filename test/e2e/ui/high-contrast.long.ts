@@ -1,3 +1,4 @@
+import type { Locator } from 'playwright-core';
 import t from 'tap';
 import { startTraces } from './traces-rig.ts';
 
@@ -21,7 +22,58 @@ async function paintOf(
   return { fill: CANVAS.test(fill) ? 'canvas' : fill, edge: edge.join(' ') };
 }
 
+async function boxOf(element: Locator): Promise<Box> {
+  await element.scrollIntoViewIfNeeded();
+  const box = await element.boundingBox();
+  if (box === null) throw new Error('The element does not show');
+  return box;
+}
+
+type Box = NonNullable<Awaited<ReturnType<Locator['boundingBox']>>>;
+
+/** The largest contrast of two pixels where a button has its text: the browser paints the text on a plate that no style names. */
+async function contrastOf(name: string): Promise<number> {
+  const button = page.getByRole('button', { name, exact: true }).last();
+  const { x, y, width, height } = await boxOf(button);
+  const clip = { x: x + width / 2 - 15, y: y + height / 2 - 6, width: 30, height: 12 };
+  const png = (await page.screenshot({ clip })).toString('base64');
+  return await page.evaluate<number>(`(async () => {
+    const bytes = Uint8Array.from(atob('${png}'), (each) => each.charCodeAt(0));
+    const image = await createImageBitmap(new Blob([bytes]));
+    const context = new OffscreenCanvas(image.width, image.height).getContext('2d');
+    context.drawImage(image, 0, 0);
+    const { data } = context.getImageData(0, 0, image.width, image.height);
+    const part = (value) =>
+      value <= 10 ? value / 3294.6 : ((value / 255 + 0.055) / 1.055) ** 2.4;
+    const lights = Array.from({ length: data.length / 4 }, (_, index) => {
+      const [red, green, blue] = data.slice(index * 4, index * 4 + 3);
+      return 0.2126 * part(red) + 0.7152 * part(green) + 0.0722 * part(blue);
+    });
+    return (Math.max(...lights) + 0.05) / (Math.min(...lights) + 0.05);
+  })()`);
+}
+
 for (const colorScheme of ['light', 'dark'] as const) {
+  t.test(
+    `the text of each kind of button is legible with forced colors, ${colorScheme}`,
+    async (t) => {
+      await page.emulateMedia({ colorScheme, forcedColors: 'active' });
+      const isLegible = async (name: string): Promise<void> => {
+        const contrast = await contrastOf(name);
+        t.ok(contrast >= 4.5, `${name}: ${contrast}`);
+      };
+      await ui.open('/settings/keys');
+      await page.getByRole('row').nth(1).waitFor();
+      await isLegible('Create key');
+      await isLegible('Rotate');
+      await page.getByRole('button', { name: 'Revoke' }).click();
+      await isLegible('Cancel');
+      await page.getByRole('dialog').waitFor();
+      await isLegible('Revoke');
+      await page.keyboard.press('Escape');
+    },
+  );
+
   t.test(`shows data and chosen states with forced colors, ${colorScheme}`, async (t) => {
     await page.emulateMedia({ colorScheme, forcedColors: 'active' });
     const differ = async (one: string, other: string): Promise<void> =>
