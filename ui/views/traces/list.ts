@@ -75,7 +75,29 @@ export function withChanged(
     .filter((each) => each !== undefined)
     .filter((each) => !ids.has(each.id) && startOf(each) >= Math.max(...oldest));
   if (added.length === 0) return kept;
-  return [...added, ...kept].sort((a, b) => startOf(b) - startOf(a));
+  const places = placesOf(kept, added);
+  const placeOf = ({ id }: Trace): number => places.get(id) ?? 0;
+  return [...added.toReversed(), ...kept].sort((a, b) => placeOf(b) - placeOf(a));
+}
+
+/**
+ * The time by which each trace has its place. One without a start is listed by its arrival, which no answer has: in the list it was later
+ * than the start of the next trace, and of the added ones, the newest last, later than those before it.
+ */
+function placesOf(kept: readonly Trace[], added: readonly Trace[]): ReadonlyMap<string, number> {
+  const places = new Map<string, number>();
+  let next = Number.NEGATIVE_INFINITY;
+  for (const each of kept.toReversed()) {
+    if (each.start_time !== null) next = startOf(each);
+    places.set(each.id, next);
+  }
+  let newest = Math.max(Number.NEGATIVE_INFINITY, ...places.values());
+  for (const each of added) {
+    const place = each.start_time === null ? newest : startOf(each);
+    places.set(each.id, place);
+    newest = Math.max(newest, place);
+  }
+  return places;
 }
 
 /** The traces of a range that begins at `from`. One without a start is listed by its arrival, and stays. */

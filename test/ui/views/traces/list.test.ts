@@ -56,6 +56,22 @@ t.test('puts changed traces in the place of their start', async (t) => {
   t.same(withChanged(list, [], all), list);
 });
 
+t.test('a trace without a start keeps its place by arrival when newer ones come', async (t) => {
+  const all = { from: undefined, hasMore: false };
+  const orderOf = (list: readonly Trace[], changed: readonly Trace[]): string =>
+    withChanged(list, changesOf(changed), all)
+      .map(({ id }) => id)
+      .join(' ');
+  const [a, b] = [trace('a', '2026-11-20T01:00:00Z'), trace('b', '2026-11-20T02:00:00Z')];
+  const [c, d] = [trace('c', '2026-11-20T03:00:00Z'), trace('d', '2026-11-20T04:00:00Z')];
+  t.equal(orderOf([b, trace('x', null), a], [c]), 'c b x a');
+  t.equal(orderOf([trace('x', null), b, a], [c]), 'c x b a');
+  t.equal(orderOf([b, trace('x', null)], [c]), 'c b x');
+  t.equal(orderOf([trace('x', null)], [c]), 'c x');
+  t.equal(orderOf([b, a], [c, trace('x', null), d]), 'd x c b a', 'it came between two others');
+  t.equal(orderOf([b], [trace('x', null), trace('y', null)]), 'y x b');
+});
+
 t.test('takes in no trace that is older than the range or the pages that are there', async (t) => {
   const list = [trace('c', '2026-11-20T03:00:00Z'), trace('b', '2026-11-20T02:00:00Z')];
   const changed = changesOf([
