@@ -3,9 +3,9 @@ import { useLayoutEffect, useRef } from 'preact/hooks';
 import { entry, path } from '../state/router.ts';
 
 /**
- * Gives the heading of a page the focus when another page opens: a screen reader reads it, and Tab goes on there. Without it the body
- * would have the focus, because the link that had it is gone. `isFirst` leaves out the page of the address that
- * the browser loaded.
+ * Gives the heading of a page the focus when another page opens: a screen reader reads it, and Tab goes on there. Without it the place of
+ * all pages would have the focus, because the link that had it is gone. `isFirst` leaves out the page of the address that the browser
+ * loaded.
  */
 export function usePageFocus(place: RefObject<HTMLElement | null>, isFirst: boolean): void {
   const here = path.value;
@@ -21,7 +21,7 @@ export function usePageFocus(place: RefObject<HTMLElement | null>, isFirst: bool
       const heading = main.querySelector('h1');
       const { activeElement: now } = document;
       // A person may be faster than the data, and a list has the focus at the row that was opened from it.
-      const isElsewhere = now !== before && now !== document.body;
+      const isElsewhere = now !== before && now !== main && now !== document.body;
       if (isElsewhere || isInside(main, now)) observer.disconnect();
       else if (heading !== null) {
         observer.disconnect();

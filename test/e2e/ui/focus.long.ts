@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import type { Locator } from 'playwright-core';
 import t from 'tap';
 import { onPhone } from './rig.ts';
-import { startTraces } from './traces-rig.ts';
+import { REFUSAL, startTraces } from './traces-rig.ts';
 
 /** The focus tells a person with a keyboard or a screen reader where the page went on. */
 const ui = await startTraces(t);
@@ -14,6 +14,10 @@ const heading = (name: string): Locator =>
   page.getByRole('heading', { level: 1, name, exact: true });
 const focused = page.locator('*:focus');
 const hasFocus = (element: Locator): Promise<void> => element.and(focused).waitFor();
+const projectId = async (): Promise<string> => {
+  const { projects } = await ui.admin<{ projects: { id: string }[] }>('GET', '/projects');
+  return projects[0]?.id ?? '';
+};
 const link = (name: string): Locator => page.getByRole('link', { name, exact: true });
 
 t.test('moves to the heading of a page that opens', async (t) => {
@@ -131,6 +135,70 @@ t.test('an observation that covers a narrow page keeps the focus', async (t) => 
     await hasFocus(tree);
     t.equal(await sheet.count(), 0);
   });
+});
+
+/** The tag of the element with the focus, after the page had the time for a frame and its effects. */
+async function focusedAfter(press: () => Promise<void>): Promise<string> {
+  await press();
+  await page.evaluate('new Promise((done) => requestAnimationFrame(() => setTimeout(done, 50)))');
+  return await page.evaluate<string>(
+    `document.activeElement.closest('#page') === null ? 'outside of the page' : document.activeElement.tagName`,
+  );
+}
+
+t.test('a control that leaves the page leaves the focus at its place', async (t) => {
+  const tags = Array.from({ length: 40 }, (_, index) => `tag ${index}`);
+  await ui.store([{ ...ui.traceOf({ name: 'tagged' }), tags, inputs: 'word '.repeat(2_000) }]);
+  const button = (name: RegExp | string): Locator => page.getByRole('button', { name });
+  const enter = async (name: RegExp | string): Promise<void> => {
+    await button(name).first().press('Enter');
+    await button(name).waitFor({ state: 'detached' });
+  };
+
+  await ui.open('/traces?q=name:tagged');
+  await link('tagged').press('Enter');
+  await hasFocus(heading('tagged'));
+  t.equal(await focusedAfter(() => enter(/^\d+ more$/)), 'UL', 'at the labels');
+  t.equal(await focusedAfter(() => enter(/^Show all/)), 'DIV', 'at the text');
+
+  await ui.open('/traces?q=name:nothing&range=1h');
+  await enter('Search all time');
+  await enter('Clear the search');
+  await hasFocus(page.locator('.list-main'));
+
+  await page.route('**/sessions?**', (route) => route.fulfill(REFUSAL));
+  ui.provoked.add(503);
+  await ui.open('/sessions');
+  await button('Retry').waitFor();
+  await page.unroute('**/sessions?**');
+  await enter('Retry');
+  await hasFocus(page.getByRole('main'));
+  await ui.check(t, 'the list that came later');
+});
+
+t.test('a row that is deleted leaves the focus at its table', async (t) => {
+  await ui.admin('POST', `/projects/${await projectId()}/keys`, { name: 'to revoke' });
+  await ui.open('/settings/keys');
+  const row = page.getByRole('row').filter({ hasText: 'to revoke' });
+  await row.getByRole('button', { name: 'Revoke' }).press('Enter');
+  await page.getByRole('dialog').getByRole('button', { name: 'Revoke' }).press('Enter');
+  await row.waitFor({ state: 'detached' });
+  await hasFocus(page.getByRole('table', { name: 'API keys' }).locator('tbody'));
+  t.pass('among the other keys');
+});
+
+t.test('a button that is disabled while it works has the focus afterwards', async (t) => {
+  await page.route('**/api/v1/projects', (route) =>
+    route.request().method() === 'POST' ? route.fulfill(REFUSAL) : route.continue(),
+  );
+  await ui.open('/settings/projects');
+  await page.getByRole('button', { name: 'Create project' }).press('Enter');
+  const dialog = page.getByRole('dialog');
+  await dialog.getByLabel('Name').fill('refused');
+  await dialog.getByRole('button', { name: 'Create project' }).press('Enter');
+  await dialog.getByRole('alert').waitFor();
+  await hasFocus(dialog.getByRole('button', { name: 'Create project' }));
+  t.pass('the same Enter tries again');
 });
 
 /** Types in one turn of the page: on a busy machine a pause between two keys may begin another word. */
