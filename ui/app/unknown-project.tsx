@@ -2,6 +2,7 @@ import type { JSX } from 'preact';
 import { Failure } from '../parts/failure.tsx';
 import { Link } from '../parts/link.tsx';
 import { Loading } from '../parts/loading.tsx';
+import { isolated, nameText } from '../parts/text-pieces.ts';
 import { chooseProject, loadProjects, projects } from '../state/projects.ts';
 import { useResource } from '../state/resource.ts';
 import { useTitle } from '../state/title.ts';
@@ -22,7 +23,7 @@ export function UnknownProject({ id }: { readonly id: string }): JSX.Element {
       <div class="actions">
         {projects.value?.slice(0, SHOWN).map(({ id: other, name }) => (
           <button key={other} type="button" class="cut" onClick={() => chooseProject(other)}>
-            Open {name.slice(0, 100)}
+            Open {isolated(nameText(name, 100))}
           </button>
         ))}
         <Link to="/settings/projects">See all projects</Link>

@@ -1,8 +1,9 @@
 import type { Key } from '../api/types.ts';
+import { isBlank } from './text-pieces.ts';
 
-/** A key without a name goes by the first characters of its token. */
+/** A key without a name that shows goes by the first characters of its token. */
 export function keyName({ name, prefix }: Pick<Key, 'name' | 'prefix'>): string {
-  return name === '' ? `${prefix}…` : name;
+  return isBlank(name) ? `${prefix}…` : name;
 }
 
 /** The name of a key by its id; the id if the key is in no list, as those of deleted projects. */

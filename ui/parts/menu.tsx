@@ -1,6 +1,7 @@
 import type { ComponentChildren, JSX } from 'preact';
 import { useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { COLUMN, indexAfter } from './arrow-keys.ts';
+import { isolated } from './text-pieces.ts';
 
 type Item = {
   readonly id: string;
@@ -69,7 +70,7 @@ export function Menu({ label, button, items, class: className = '' }: Props): JS
       <button
         type="button"
         aria-label={label}
-        title={label}
+        title={isolated(label)}
         aria-haspopup="menu"
         aria-expanded={isOpen}
         onClick={() => setOpen(!isOpen)}

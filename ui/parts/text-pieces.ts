@@ -34,7 +34,12 @@ function isHighSurrogate(code: number): boolean {
 /** The beginning of a name or an id that a client gave; null is none. A link must have a text that shows. */
 export function nameText(name: string | null, length = 300): string {
   if (name === null) return '(no name)';
-  return BLANK.test(name) ? '(blank)' : beginning(name, length);
+  return isBlank(name) ? '(blank)' : beginning(name, length);
+}
+
+/** Whether nothing of a text shows. */
+export function isBlank(text: string): boolean {
+  return BLANK.test(text);
 }
 
 /** Nothing but white space, control characters and those that format, such as zero-width ones. */
@@ -50,3 +55,18 @@ export function visible(text: string): string {
 
 // biome-ignore lint/suspicious/noControlCharactersInRegex: these are the characters that a browser does not show.
 const CONTROL = /[\0-\x08\x0b\x0c\x0e-\x1f\x7f]/g;
+
+/**
+ * A text of a client for a place without elements, such as an option, a tooltip or the title of the window. Its direction is its own, and
+ * changes nothing around it.
+ */
+export function isolated(text: string): string {
+  if (!MAY_TURN.test(text)) return text;
+  return `\u2068${text.replace(DIRECTION, '')}\u2069`;
+}
+
+/** Characters that are read from right to left, or change the direction. */
+const MAY_TURN =
+  /[\u0590-\u08ff\u200f\u202a-\u202e\u2066-\u2069\ufb1d-\ufdff\ufe70-\ufefc\u{10800}-\u{10fff}\u{1e800}-\u{1efff}]/u;
+/** Characters that embed, override or isolate a direction. One that ends an isolate would end that of the text. */
+const DIRECTION = /[\u202a-\u202e\u2066-\u2069]/g;

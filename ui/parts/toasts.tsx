@@ -8,7 +8,7 @@ export function Toasts(): JSX.Element {
     <div class="toasts">
       {toasts.value.map(({ id, text, isError }) => (
         <div key={id} class={isError ? 'toast bad' : 'toast'} role={isError ? 'alert' : 'status'}>
-          <span>{text}</span>
+          <span class="user-text">{text}</span>
           <button type="button" class="quiet" aria-label="Close" onClick={() => closeToast(id)}>
             <Icon name="close" />
           </button>

@@ -348,6 +348,21 @@ t.test('hostile names stay texts, and are deleted like others', async (t) => {
   t.notOk((await projects()).some(({ name }) => name === bidi));
 });
 
+t.test('names of keys do not turn the text beside them, and show', async (t) => {
+  const { id } = await ui.admin<Project>('POST', '/projects', { name: '\u200B' });
+  for (const name of ['rotated', 'prod\u202Etset', '\u2060']) {
+    await ui.admin('POST', `/projects/${id}/keys`, { name });
+  }
+  await ui.open(`/settings/keys?project=${id}`);
+  await page.getByRole('button', { name: 'Project: (blank)' }).waitFor();
+  await rowOf('no name').waitFor();
+  await rowOf('rotated').getByRole('button', { name: 'Rotate' }).click();
+  t.match(await labelOf('tset'), /^\u2068prodtset\u2069 \(ws_\w+…\)$/);
+  const [blank = ''] = (await page.getByRole('option').allTextContents()).slice(1);
+  t.match(blank, /^(ws_\w+…) \(\1\)$/, 'a key without a name that shows goes by its token');
+  await page.keyboard.press('Escape');
+});
+
 t.test('a keyboard is enough to create a project and a key', async (t) => {
   const keys = async (...names: string[]) => {
     for (const name of names) await page.keyboard.press(name);

@@ -1,5 +1,5 @@
 import t from 'tap';
-import { nameText } from '../../../ui/parts/text-pieces.ts';
+import { isolated, nameText } from '../../../ui/parts/text-pieces.ts';
 
 t.test('a name is its beginning; one that does not show says so', async (t) => {
   t.equal(nameText('chat'), 'chat');
@@ -9,4 +9,11 @@ t.test('a name is its beginning; one that does not show says so', async (t) => {
     t.equal(nameText(blank), '(blank)', JSON.stringify(blank));
   }
   t.equal(nameText('\u202Egnp.exe\u202C'), '\u202Egnp.exe\u202C');
+});
+
+t.test('a text for a place without elements changes no direction around it', async (t) => {
+  for (const plain of ['chat (a)', 'Zürich', '図 👩‍👩‍👧‍👦']) t.equal(isolated(plain), plain);
+  t.equal(isolated('שלום (a)'), '\u2068שלום (a)\u2069');
+  t.equal(isolated('prod\u202Etset\u2069\u202B!\u2066'), '\u2068prodtset!\u2069');
+  t.equal(isolated('right\u200F-to-left'), '\u2068right\u200F-to-left\u2069');
 });

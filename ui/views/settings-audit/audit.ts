@@ -1,4 +1,5 @@
 import type { Audit } from '../../api/types.ts';
+import { isolated } from '../../parts/text-pieces.ts';
 
 type Entry = Audit['audit'][number];
 
@@ -28,7 +29,7 @@ export function actionText(action: string): string {
 /** `name: staging, days: 30`; null is `none`. */
 export function detailsText({ details }: Pick<Entry, 'details'>): string {
   return Object.entries(details)
-    .map(([name, value]) => `${name.replaceAll('_', ' ')}: ${value ?? 'none'}`)
+    .map(([name, value]) => `${name.replaceAll('_', ' ')}: ${isolated(String(value ?? 'none'))}`)
     .join(', ');
 }
 

@@ -8,6 +8,7 @@ import { keyName } from '../../parts/key-name.ts';
 import { NewKey, TokenWarning } from '../../parts/new-key.tsx';
 import { Refusal } from '../../parts/refusal.tsx';
 import { Snippets } from '../../parts/snippets.tsx';
+import { beginning, isolated } from '../../parts/text-pieces.ts';
 import { Time } from '../../parts/time.tsx';
 import { useIsCopied } from '../../state/clipboard.ts';
 import { done } from '../../state/toasts.ts';
@@ -63,7 +64,7 @@ export function RotateKey({ old, keys, projectId, reload, onClose }: Props): JSX
   };
 
   return (
-    <Dialog title={`Rotate ${keyName(old)}`} onClose={close}>
+    <Dialog title={`Rotate ${shortName(old)}`} onClose={close}>
       <ol class="steps">
         <Step number={1} current={step} title="Create a replacement in the same project">
           <p class="muted">It gets the same name and permissions.</p>
@@ -178,6 +179,13 @@ function Step({ number, current, title, children }: StepProps): JSX.Element {
   );
 }
 
+/** Characters of a name beside other words. */
+const SHORT = 60;
+
+function shortName(key: Key): string {
+  return isolated(beginning(keyName(key), SHORT));
+}
+
 type OthersProps = {
   readonly old: Key;
   readonly keys: readonly Key[];
@@ -195,7 +203,7 @@ function Others({ old, keys, onChoose }: OthersProps): JSX.Element | null {
         <option value="">Choose a key</option>
         {others.map((each) => (
           <option key={each.id} value={each.id}>
-            {`${keyName(each)} (${each.prefix}…)`}
+            {`${shortName(each)} (${each.prefix}…)`}
           </option>
         ))}
       </select>

@@ -12,6 +12,7 @@ import { Loading } from '../../parts/loading.tsx';
 import { RecordTable } from '../../parts/record-table.tsx';
 import { SettingsHead } from '../../parts/settings-head.tsx';
 import { Switch } from '../../parts/switch.tsx';
+import { isBlank } from '../../parts/text-pieces.ts';
 import { Time } from '../../parts/time.tsx';
 import { project } from '../../state/projects.ts';
 import type { Resource } from '../../state/resource.ts';
@@ -161,7 +162,7 @@ function KeyTable({ keys, ask }: ListProps): JSX.Element {
 function KeyName({ of: key }: { readonly of: Key }): JSX.Element {
   return (
     <div class="key-name">
-      <span class="user-text">{key.name === '' ? <i class="muted">no name</i> : key.name}</span>
+      <span class="user-text">{isBlank(key.name) ? <i class="muted">no name</i> : key.name}</span>
       <span class="mono muted">{key.prefix}…</span>
     </div>
   );

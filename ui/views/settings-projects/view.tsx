@@ -8,6 +8,7 @@ import { Icon } from '../../parts/icon.tsx';
 import { Loading } from '../../parts/loading.tsx';
 import { RecordTable } from '../../parts/record-table.tsx';
 import { SettingsHead } from '../../parts/settings-head.tsx';
+import { nameText } from '../../parts/text-pieces.ts';
 import { Time } from '../../parts/time.tsx';
 import { chooseProject, loadProjects, project, projects } from '../../state/projects.ts';
 import { useResource } from '../../state/resource.ts';
@@ -113,7 +114,7 @@ function Name({ of: { id, name }, current }: NameProps): JSX.Element {
   return (
     <div class="project-name">
       <span class="project-title">
-        <span class="user-text">{name}</span>
+        <span class="user-text">{nameText(name)}</span>
         {id === current && <span class="badge good">current</span>}
       </span>
       <span class="muted project-id">

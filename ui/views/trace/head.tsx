@@ -8,7 +8,7 @@ import { cost, count, duration, exact } from '../../parts/format.ts';
 import { Icon } from '../../parts/icon.tsx';
 import { Link } from '../../parts/link.tsx';
 import { Status } from '../../parts/status.tsx';
-import { beginning, nameText, visible } from '../../parts/text-pieces.ts';
+import { beginning, isolated, nameText, visible } from '../../parts/text-pieces.ts';
 import { Time } from '../../parts/time.tsx';
 import { curlOf } from './curl.ts';
 import { scoreText, tokensOf } from './values.ts';
@@ -166,7 +166,7 @@ function Chip({ name, value, to, isStrong = false }: ChipProps): JSX.Element {
   return (
     <span
       class={isStrong ? 'chip is-strong' : 'chip'}
-      title={`${shortText(name)}: ${shortText(value)}`}
+      title={[name, value].map((each) => isolated(shortText(each) ?? '""')).join(': ')}
     >
       <span class="chip-name cut">{shortText(name)}</span>
       {to === undefined ? text : <Link to={to}>{text}</Link>}

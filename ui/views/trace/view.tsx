@@ -40,7 +40,7 @@ export function View({ params }: ViewProps): JSX.Element {
   const isLive = data?.trace.state === 'running' && failure?.status !== 404;
   const size = data?.observations.length ?? 0;
   useEffect(() => setEvery(isLive ? LIVE_MS + size * LIVE_MS_EACH : undefined), [isLive, size]);
-  useTitle(data?.trace.name ?? 'Trace');
+  useTitle(data?.trace.name || 'Trace');
 
   if (projectId === undefined) return <NoProject />;
   return (
