@@ -105,6 +105,26 @@ t.test('follows the stream while the page is visible, and shows what arrived bef
   t.equal(await page.locator('.start-traces li').count(), 1, 'older traces did not just arrive');
 });
 
+t.test('a page that opened in the background shows what arrived since then', async (t) => {
+  const hidden = await ui.context.newPage();
+  t.teardown(() => hidden.close());
+  await hidden.addInitScript(
+    "Object.defineProperty(document, 'visibilityState', { value: 'hidden', configurable: true })",
+  );
+  const read = hidden.waitForResponse((each) => each.url().includes('/traces?limit='));
+  await hidden.goto(`${ui.daemon.adminBase}/start`);
+  await hidden.getByText('Connecting to the stream').waitFor();
+  await (await read).finished();
+  await hidden.evaluate("fetch('/api/v1/projects').then((answer) => answer.text())");
+  const event = { operation: 'finish', kind: 'llm', status: 'success', name: 'in the background' };
+  await ui.sendEvents([{ ...event, id: 'background', trace_id: 'background' }]);
+  await ui.daemon.call({ path: '/api/v1/traces/background?wait=20s' });
+  await hidden.evaluate(`Object.defineProperty(document, 'visibilityState', { value: 'visible' });
+    document.dispatchEvent(new Event('visibilitychange'))`);
+  await hidden.getByRole('link', { name: 'in the background' }).waitFor();
+  t.equal(await hidden.locator('.start-traces li').count(), 1, 'older traces did not just arrive');
+});
+
 t.test('a refused request shows its reason', async (t) => {
   await ui.open('/start');
   await page.getByText('Waiting for the next trace').waitFor();

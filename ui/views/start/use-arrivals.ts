@@ -25,25 +25,41 @@ export function useArrivals(projectId: string, wasEmpty: boolean): Arrivals {
   /** The newest traces when the page opened; undefined until they are read. */
   const old = useRef<ReadonlySet<string> | undefined>(wasEmpty ? new Set() : undefined);
 
+  const readNewest = async (signal: AbortSignal): Promise<readonly Trace[]> => {
+    const query = { limit: MOST };
+    return (await get<Traces>(at`/projects/${projectId}/traces`, { query, signal })).traces;
+  };
+  /** Settles when the first reading has ended. */
+  const opened = useRef<Promise<void>>(undefined);
+  useEffect(() => {
+    if (old.current !== undefined) return undefined;
+    // At once, also in a tab in the background: a trace that arrives before the stream opens is new.
+    const cancel = new AbortController();
+    const keep = (newest: readonly Trace[]): void => {
+      old.current ??= idsOf(newest);
+    };
+    opened.current = readNewest(cancel.signal).then(keep, () => undefined);
+    return () => cancel.abort();
+  }, [projectId]);
+
   useEffect(() => {
     if (!isVisible) return undefined;
     const cancel = new AbortController();
     const add = (trace: Trace): void =>
       setTraces((before) => [trace, ...before.filter(({ id }) => id !== trace.id)].slice(0, MOST));
-    const readNewest = async (): Promise<void> => {
-      const query = { limit: MOST };
-      const { signal } = cancel;
-      const newest = await get<Traces>(at`/projects/${projectId}/traces`, { query, signal });
+    const addMissed = async (): Promise<void> => {
+      await opened.current;
+      const newest = await readNewest(cancel.signal);
       const before = old.current;
-      if (before === undefined) old.current = new Set(newest.traces.map(({ id }) => id));
-      else for (const each of newest.traces.toReversed()) if (!before.has(each.id)) add(each);
+      if (before === undefined) old.current = idsOf(newest);
+      else for (const each of newest.toReversed()) if (!before.has(each.id)) add(each);
     };
     const end = followTraces(projectId, '', {
       onTrace: add,
       onOpen: () => {
         setListening(true);
         // The stream stays open without it, and the next trace shows.
-        readNewest().catch(() => undefined);
+        addMissed().catch(() => undefined);
       },
       onBroken: () => setListening(false),
     });
@@ -54,4 +70,8 @@ export function useArrivals(projectId: string, wasEmpty: boolean): Arrivals {
     };
   }, [projectId, isVisible]);
   return { traces, isListening };
+}
+
+function idsOf(traces: readonly Trace[]): ReadonlySet<string> {
+  return new Set(traces.map(({ id }) => id));
 }
