@@ -17,8 +17,8 @@ export type Resource<T> = {
 
 /**
  * Loads data, and loads it again when `key` changes. A key of undefined loads nothing. A newer request cancels the
- * one in flight. With `every`, milliseconds, it loads again after each answer while the page is visible, except after a
- * failure that is final.
+ * one in flight. With `every`, milliseconds, it loads again after each answer while the page is visible, later if the answer asks
+ * for it, except after a failure that is final.
  */
 export function useResource<T>(
   key: string | undefined,
@@ -60,12 +60,12 @@ export function useResource<T>(
 
   const reload = useCallback(() => setAttempt((before) => before + 1), []);
   const isLoading = key !== undefined && (state.key !== key || state.attempt !== attempt);
-  const isFinal = state.failure?.isFinal === true;
+  const { isFinal = false, retryAfter = 0 } = state.failure ?? {};
   useEffect(() => {
     if (every === undefined || isLoading || isFinal) return undefined;
-    const timer = setTimeout(() => whenVisible(reload), every);
+    const timer = setTimeout(() => whenVisible(reload), Math.max(every, retryAfter * 1_000));
     return () => clearTimeout(timer);
-  }, [every, isLoading, isFinal, state, reload]);
+  }, [every, isLoading, isFinal, retryAfter, state, reload]);
   const isStale = state.data !== undefined && state.key !== key;
   return { data: state.data, failure: state.failure, isLoading, isStale, reload };
 }

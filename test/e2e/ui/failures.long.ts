@@ -284,6 +284,30 @@ t.test('asks less often for the first trace while the daemon refuses the stream'
   await page.clock.resume();
 });
 
+t.test('a page waits as long as a refusal asks before it reads again', async (t) => {
+  ui.provoked.add(429);
+  const ofKeys = /\/projects\/[^/]+\/keys$/;
+  let asked = 0;
+  await page.clock.install();
+  await page.route(ofKeys, (route) => {
+    asked += 1;
+    return route.fulfill({
+      ...{ status: 429, headers: { 'retry-after': '120' } },
+      json: { code: 'rate_limited', message: 'Too many requests.' },
+    });
+  });
+  await ui.open('/settings/keys');
+  await alert('Too many requests.').waitFor();
+  await page.evaluate("fetch('/api/v1/projects/last')");
+  await page.clock.runFor(110_000);
+  await page.evaluate("fetch('/api/v1/projects/last')");
+  t.equal(asked, 1);
+  await page.unrouteAll();
+  await page.clock.runFor(20_000);
+  await page.getByRole('table', { name: 'API keys' }).waitFor();
+  await page.clock.resume();
+});
+
 t.test('says that the sign-in has ended, and goes on with the page', async (t) => {
   // Those of the tests whose daemon was away.
   ui.errors.length = 0;
