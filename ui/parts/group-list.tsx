@@ -7,6 +7,8 @@ import { isReversed, rangeKey, rangeOf } from '../state/range.ts';
 import { query, setQuery } from '../state/router.ts';
 import { mistakeOf } from '../state/terms.ts';
 import { Failure } from './failure.tsx';
+import { grouped } from './format.ts';
+import './group-list.css';
 import { ListEnd } from './list-end.tsx';
 import { Loading } from './loading.tsx';
 import { PageHead } from './page-head.tsx';
@@ -33,6 +35,12 @@ type Props<P extends GroupPage, R extends Row> = {
 
 const PAGE = 50;
 
+/** `12 sessions`, or `50 sessions so far` if the list has further ones. */
+function counted(length: number, plural: string, hasMore: boolean): string {
+  const name = length === 1 && !hasMore ? plural.slice(0, -1) : plural;
+  return `${grouped(length)} ${name}${hasMore ? ' so far' : ''}`;
+}
+
 /** A page with sums over the traces that match: sessions, users. The address has the query and the range. */
 export function GroupList<P extends GroupPage, R extends Row>(props: Props<P, R>): JSX.Element {
   const { title, load, rowsOf, columns, empty } = props;
@@ -57,6 +65,9 @@ export function GroupList<P extends GroupPage, R extends Row>(props: Props<P, R>
       </PageHead>
       <SearchBar project={id} value={text} onSearch={(q) => setQuery({ q })} />
       {!hasRange && <ReversedRange />}
+      <p role="status" class="muted group-count">
+        {rows && !list.isStale && counted(rows.length, title.toLowerCase(), list.hasMore)}
+      </p>
       {list.failure !== undefined && <Failure failure={list.failure} retry={list.retry} />}
       {isValid && rows === undefined && list.failure === undefined && <Loading />}
       {rows !== undefined && rows.length > 0 && (

@@ -407,6 +407,29 @@ t.test('lists sessions and users, and opens them', async (t) => {
   await page.getByRole('heading', { name: 'No sessions in this range' }).waitFor();
 });
 
+t.test('says how many sessions and users a search finds', async (t) => {
+  const said = page.getByRole('status').filter({ hasText: /^\d+ \w+$/ });
+  const searched = async (path: string, q: string): Promise<string> => {
+    await ui.open(path);
+    await said.waitFor();
+    await page.evaluate('window.statusBefore = document.querySelector(".group-count")');
+    await page.getByRole('searchbox').fill(q);
+    await page.getByRole('searchbox').press('Enter');
+    await page.waitForURL(/q=/);
+    await page.getByRole('main').locator('.is-stale').waitFor({ state: 'detached' });
+    await said.waitFor();
+    t.equal(
+      await page.evaluate('window.statusBefore === document.querySelector(".group-count")'),
+      true,
+      'the same region, so that a screen reader reads its change',
+    );
+    return await said.innerText();
+  };
+  t.equal(await searched('/sessions', 'user:bob '), '1 session');
+  t.equal(await searched('/users', 'user:ada,bob '), '2 users');
+  t.equal(await searched('/users', 'user:unknown '), '0 users');
+});
+
 t.test('a session shows the digits of large integers as they were sent', async (t) => {
   const { rawJSON } = JSON as unknown as { rawJSON(text: string): unknown };
   const id = rawJSON('12345678901234567890');
@@ -507,6 +530,7 @@ t.test('reads the further pages of a range that ends now', async (t) => {
   await page.locator('.list-end').scrollIntoViewIfNeeded();
   await page.getByText('No further sessions').waitFor();
   t.equal(await page.getByRole('link', { name: /^many/ }).count(), 60);
+  await page.getByRole('status').getByText('60 sessions', { exact: true }).waitFor();
   await ui.check(t, 'the further pages');
 });
 
