@@ -5,6 +5,7 @@ import { ApiFailure, get } from '../api/client.ts';
 import { Failure } from '../parts/failure.tsx';
 import { Link } from '../parts/link.tsx';
 import { Loading } from '../parts/loading.tsx';
+import { PageHead } from '../parts/page-head.tsx';
 import { project } from '../state/projects.ts';
 import { path, query } from '../state/router.ts';
 import { useTitle } from '../state/title.ts';
@@ -68,7 +69,7 @@ export function Page({ isFirst }: Props): JSX.Element {
 
   return (
     <main class="page" id="page" tabIndex={-1} ref={place}>
-      {failure !== undefined && <Failure failure={failure} retry={() => void reload()} />}
+      {failure !== undefined && <Failed failure={failure} retry={() => void reload()} />}
       {route === undefined && <NotFound />}
       {route !== undefined && failure === undefined && view === undefined && <Loading />}
       {route !== undefined && failure === undefined && view !== undefined && (
@@ -96,6 +97,18 @@ function NotFound(): JSX.Element {
   );
 }
 
+type FailedProps = { readonly failure: ApiFailure; readonly retry: () => void };
+
+/** In the place of a page: it has a heading as every page, which gets the focus. */
+function Failed({ failure, retry }: FailedProps): JSX.Element {
+  return (
+    <>
+      <PageHead title="The page failed" />
+      <Failure failure={failure} retry={retry} />
+    </>
+  );
+}
+
 type Caught = { readonly failure: ApiFailure | undefined };
 
 /** Keeps the frame usable when a page throws. */
@@ -109,6 +122,6 @@ class Guard extends Component<{ children: ComponentChildren }, Caught> {
   override render(): ComponentChildren {
     const { failure } = this.state;
     if (failure === undefined) return this.props.children;
-    return <Failure failure={failure} retry={() => this.setState({ failure: undefined })} />;
+    return <Failed failure={failure} retry={() => this.setState({ failure: undefined })} />;
   }
 }

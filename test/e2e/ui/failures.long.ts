@@ -308,6 +308,25 @@ t.test('a page waits as long as a refusal asks before it reads again', async (t)
   await page.clock.resume();
 });
 
+t.test('a trace that does not come has a heading, which has the focus', async (t) => {
+  const event = { operation: 'finish', kind: 'llm', status: 'success', name: 'away' };
+  await ui.daemon.call({
+    ...{ method: 'POST', path: '/api/v1/observations/batch' },
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify({ events: [{ ...event, id: 'away', trace_id: 'away' }] }),
+  });
+  await ui.daemon.call({ path: '/api/v1/traces/away?wait=20s' });
+  await page.route(/\/traces\/away\?/, (route) =>
+    route.fulfill({ status: 503, json: { code: 'unavailable', message: 'The store is away.' } }),
+  );
+  await ui.open('/traces?q=name:away');
+  await page.getByRole('link', { name: 'away', exact: true }).press('Enter');
+  await alert('The store is away.').waitFor();
+  await heading('Trace').and(page.locator(':focus')).waitFor();
+  await ui.check(t, 'a trace that failed');
+  await page.unrouteAll();
+});
+
 t.test('says that the sign-in has ended, and goes on with the page', async (t) => {
   // Those of the tests whose daemon was away.
   ui.errors.length = 0;

@@ -7,6 +7,7 @@ import type { ViewProps } from '../../app/routes.ts';
 import { Failure } from '../../parts/failure.tsx';
 import { Link } from '../../parts/link.tsx';
 import { Loading } from '../../parts/loading.tsx';
+import { PageHead } from '../../parts/page-head.tsx';
 import { keep, keptValue } from '../../state/kept.ts';
 import { project } from '../../state/projects.ts';
 import { useResource } from '../../state/resource.ts';
@@ -49,7 +50,10 @@ export function View({ params }: ViewProps): JSX.Element {
         <NotFound id={traceId} onRetry={reload} />
       ) : data === undefined ? (
         failure !== undefined ? (
-          <Failure failure={failure} retry={reload} />
+          <>
+            <PageHead title="Trace" />
+            <Failure failure={failure} retry={reload} />
+          </>
         ) : (
           <Loading />
         )
