@@ -387,6 +387,7 @@ t.test('lists sessions and users, and opens them', async (t) => {
   await ui.open('/sessions');
   await page.getByRole('link', { name: 'chat-2' }).click();
   await page.getByRole('heading', { name: 'chat-2' }).waitFor();
+  await page.getByRole('heading', { level: 2, name: 'gamma' }).waitFor();
   await page.getByText('question about gamma').waitFor();
   await page.getByText('answer about gamma').waitFor();
   await page.getByText('gamma has no model').waitFor();

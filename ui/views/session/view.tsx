@@ -90,9 +90,11 @@ function Turn({ trace }: { readonly trace: SessionTrace }): JSX.Element {
     <li class="turn">
       <div class="turn-head">
         <Status status={status} state={state} isIconOnly />
-        <Link to={at`/traces/${id}`} class="cut">
-          {nameText(name)}
-        </Link>
+        <h2>
+          <Link to={at`/traces/${id}`} class="cut">
+            {nameText(name)}
+          </Link>
+        </h2>
         <span class="muted">
           <Time at={start_time} /> · {duration(latency_ms)} · {count(tokensIn(usage))} tokens ·{' '}
           {cost(trace.cost?.total)}
