@@ -1,6 +1,7 @@
 import type { ComponentChildren, JSX } from 'preact';
 import { useEffect, useId, useLayoutEffect, useRef } from 'preact/hooks';
 import { entry } from '../state/router.ts';
+import { Toasts } from './toasts.tsx';
 
 type Props = {
   readonly title: string;
@@ -44,6 +45,7 @@ export function Dialog({ title, onClose, onLeave = onClose, children }: Props): 
         <h2 id={heading}>{title}</h2>
         {children}
       </div>
+      <Toasts />
     </dialog>
   );
 }

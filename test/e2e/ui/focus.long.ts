@@ -137,6 +137,24 @@ t.test('an observation that covers a narrow page keeps the focus', async (t) => 
   });
 });
 
+t.test('a message shows in the dialog that covers the page', async (t) => {
+  await onPhone(page, async () => {
+    await ui.open('/traces/t1?observation=o1');
+    const sheet = page.getByRole('dialog', { name: 'Observation alpha' });
+    await sheet.getByRole('tab', { name: 'Messages' }).waitFor();
+    await page.evaluate('navigator.clipboard.writeText = () => Promise.reject(new Error("no"))');
+    await sheet.getByRole('button', { name: 'Copy request' }).click();
+    const message = sheet.getByRole('alert').filter({ hasText: 'does not allow copying' });
+    // Not below the sheet: a click reaches it.
+    await message.getByText('does not allow copying').click();
+    await ui.check(t, 'a message in a dialog');
+    await message.getByRole('button', { name: 'Close' }).click();
+    await message.waitFor({ state: 'detached' });
+    await keyboard.press('Escape');
+    await sheet.waitFor({ state: 'detached' });
+  });
+});
+
 /** The tag of the element with the focus, after the page had the time for a frame and its effects. */
 async function focusedAfter(press: () => Promise<void>): Promise<string> {
   await press();

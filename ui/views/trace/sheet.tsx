@@ -1,5 +1,6 @@
 import type { ComponentChildren, JSX } from 'preact';
 import { useLayoutEffect, useRef } from 'preact/hooks';
+import { Toasts } from '../../parts/toasts.tsx';
 
 type Props = {
   readonly label: string;
@@ -38,6 +39,7 @@ export function Sheet({ label, onClose, children }: Props): JSX.Element {
       onClick={({ target }) => target === place.current && onClose()}
     >
       {children}
+      <Toasts />
     </dialog>
   );
 }
