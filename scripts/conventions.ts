@@ -123,6 +123,7 @@ const DETAIL_FIELDS: Readonly<Record<string, string>> = {
   responseId: 'the response, which spans of one call share',
   traceName: '`name` of the trace',
   firstToken: '`ttft_ms`, as the time of the first token',
+  streaming: 'if false, the call has no time of a first token',
 };
 
 const EVENT_MEANINGS: Readonly<Record<data.EventRole, string>> = {

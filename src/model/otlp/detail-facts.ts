@@ -177,9 +177,14 @@ export class DetailFacts {
   }
 
   #untilFirstToken(start: Instant | null): number | undefined {
-    const text = this.ownText('firstToken');
+    const text = this.#isNoStream ? undefined : this.ownText('firstToken');
     const sent = text === undefined ? undefined : parseInstant(text);
     return millisecondsBetween(start, sent ?? this.#firstToken);
+  }
+
+  /** Python's text of a boolean begins with a capital. */
+  get #isNoStream(): boolean {
+    return this.ownText('streaming')?.toLowerCase() === 'false';
   }
 }
 

@@ -113,6 +113,24 @@ t.test('LiteLLM: the cost with its parts', async (t) => {
   });
 });
 
+t.test('LiteLLM: a call that is no stream has no time to the first token', async (t) => {
+  // It sends the end of such a call as the time of its first token. The values are those of version 1.110.2.
+  const ttftOf = (streaming: unknown) => {
+    const attributes = attributesOf({
+      'langfuse.observation.type': 'generation',
+      'langfuse.observation.completion_start_time': '"2026-01-01T00:00:00.250000+00:00"',
+      ...(streaming === undefined ? {} : { 'llm.is_streaming': streaming }),
+    });
+    const startTimeUnixNano = '1767225600000000000';
+    const endTimeUnixNano = '1767225600250000000';
+    const span = spanOf(0, { startTimeUnixNano, endTimeUnixNano, attributes });
+    return read(span).observation.details?.ttftMs;
+  };
+  t.equal(ttftOf('False'), undefined);
+  t.equal(ttftOf(false), undefined);
+  for (const streaming of ['True', true, undefined]) t.equal(ttftOf(streaming), 250);
+});
+
 t.test("LiteLLM's proxy: the user of a request", async (t) => {
   const ofKey = { 'metadata.user_api_key_user_id': 'default_user_id' };
   const { observation } = withAttributes({ ...ofKey, 'metadata.user_api_key_end_user_id': 'u-1' });
