@@ -122,10 +122,11 @@ export OTEL_EXPORTER_OTLP_TRACES_HEADERS="x-api-key=${key}"`,
       x-api-key: ${key}`,
   }),
   Langfuse: (base, { key, projectId }) => ({
-    note: 'Environment of a program with version 3 or later of the Langfuse SDK.',
+    note: 'Environment of a program with the Langfuse SDK: for Python version 3 or later, for JavaScript 4 or later. The last line keeps images in the messages.',
     text: `export LANGFUSE_HOST=${base}
 export LANGFUSE_BASE_URL=${base}
 export LANGFUSE_PUBLIC_KEY=${projectId}
-export LANGFUSE_SECRET_KEY=${key}`,
+export LANGFUSE_SECRET_KEY=${key}
+export LANGFUSE_MEDIA_UPLOAD_ENABLED=false`,
   }),
 };

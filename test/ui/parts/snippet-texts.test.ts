@@ -34,3 +34,10 @@ t.test('a client whose receiver is absent has no snippet', async (t) => {
 t.test('the address of gRPC is in no snippet', async (t) => {
   t.equal(addressesOf([endpoint('grpc://127.0.0.1:2', ROUTES.otlp)]).otlp, undefined);
 });
+
+t.test('the snippet of Langfuse keeps images in the messages', async (t) => {
+  const addresses = addressesOf([endpoint('http://127.0.0.1:1', ROUTES.otlp)]);
+  const snippet = snippetOf('Langfuse', { addresses, key: 'k', projectId: 'p' });
+  // By default, the SDKs cut them out and upload them to a media store, which is not served.
+  t.match(snippet?.text, /^export LANGFUSE_MEDIA_UPLOAD_ENABLED=false$/m);
+});
