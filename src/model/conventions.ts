@@ -559,7 +559,7 @@ export const DETAIL_TEXTS = {
   traceName: ['langfuse.trace.name', TRACE_NAME_KEY],
   /** An instant in ISO 8601, with or without the quotes of JSON. */
   firstToken: ['langfuse.observation.completion_start_time', 'mastra.completion_start_time'],
-  /** LiteLLM sends the end of a call that is no stream as the time of its first token, too. */
+  /** If the call is a stream; LiteLLM sends a time of the first token of any call. */
   streaming: ['llm.is_streaming'],
 } as const;
 

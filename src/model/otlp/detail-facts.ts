@@ -30,6 +30,7 @@ const OBJECT_RANK = 1000;
 /** The facts of a span, beside its attributes, that its details depend on. */
 type SpanMeasures = {
   readonly start: Instant | null;
+  readonly end: Instant | null;
   readonly scope: string | null;
   /** OpenLIT names the tools that a model asks for, which the model call is none of. */
   readonly isModelCall: boolean;
@@ -138,7 +139,7 @@ export class DetailFacts {
 
   /** `resource` has the details of the span's resource. */
   details(
-    { start, scope, isModelCall, provider, inputBytes, outputBytes, ignored }: SpanMeasures,
+    { start, end, scope, isModelCall, provider, inputBytes, outputBytes, ignored }: SpanMeasures,
     resource: DetailFacts | undefined,
   ): ObservationDetails | null {
     return detailsOf({
@@ -149,7 +150,7 @@ export class DetailFacts {
       promptName: this.ownText('promptName'),
       promptVersion: this.ownText('promptVersion'),
       tool: isModelCall ? undefined : this.ownText('tool'),
-      ttftMs: this.#sentTtftMs(scope) ?? this.#untilFirstToken(start),
+      ttftMs: this.#sentTtftMs(scope) ?? this.#untilFirstToken(start, end),
       cost: sentCost({
         input: valueNamed(this.#costs, 'input'),
         output: valueNamed(this.#costs, 'output'),
@@ -176,15 +177,21 @@ export class DetailFacts {
     return amount * (of.except?.scope === scope ? of.except.unitMs : of.unitMs);
   }
 
-  #untilFirstToken(start: Instant | null): number | undefined {
-    const text = this.#isNoStream ? undefined : this.ownText('firstToken');
+  #untilFirstToken(start: Instant | null, end: Instant | null): number | undefined {
+    const text = this.ownText('firstToken');
     const sent = text === undefined ? undefined : parseInstant(text);
-    return millisecondsBetween(start, sent ?? this.#firstToken);
+    const isKnown = sent !== undefined && !this.#isWholeAnswer(sent, end);
+    return millisecondsBetween(start, isKnown ? sent : this.#firstToken);
   }
 
-  /** Python's text of a boolean begins with a capital. */
-  get #isNoStream(): boolean {
-    return this.ownText('streaming')?.toLowerCase() === 'false';
+  /** The time of a call that is no stream: LiteLLM sends the end of such a call as the time of its first token. */
+  #isWholeAnswer(first: Instant, end: Instant | null): boolean {
+    // Python's text of a boolean begins with a capital.
+    const streaming = this.ownText('streaming')?.toLowerCase();
+    if (streaming === 'true' || streaming === 'false') return streaming === 'false';
+    if (end === null) return false;
+    // The end is a number of nanoseconds that a double has rounded, and the other time has microseconds.
+    return Math.abs(end.ms - first.ms + (end.ns - first.ns) / 1e6) < 0.001;
   }
 }
 

@@ -98,13 +98,13 @@ export function observationOfSpan(
 const NO_DETAILS = new DetailFacts();
 
 function detailsOfSpan(
-  { startTime: start, scope }: SpanHead,
+  { startTime: start, endTime: end, scope }: SpanHead,
   facts: SpanFacts,
   resource: SpanFacts | undefined,
 ): ObservationDetails | null {
   const { details = NO_DETAILS, input, output, isModelCall, provider, ignored } = facts;
   const bytes = { inputBytes: input.bytes, outputBytes: output.bytes };
-  const measures = { start, scope, isModelCall, provider, ...bytes, ignored };
+  const measures = { start, end, scope, isModelCall, provider, ...bytes, ignored };
   return details.details(measures, resource?.details);
 }
 

@@ -115,20 +115,23 @@ t.test('LiteLLM: the cost with its parts', async (t) => {
 
 t.test('LiteLLM: a call that is no stream has no time to the first token', async (t) => {
   // It sends the end of such a call as the time of its first token. The values are those of version 1.110.2.
-  const ttftOf = (streaming: unknown) => {
+  const ttftOf = (time: string, streaming?: unknown) => {
     const attributes = attributesOf({
       'langfuse.observation.type': 'generation',
-      'langfuse.observation.completion_start_time': '"2026-01-01T00:00:00.250000+00:00"',
+      'langfuse.observation.completion_start_time': `"2026-11-29T11:32:${time}+00:00"`,
       ...(streaming === undefined ? {} : { 'llm.is_streaming': streaming }),
     });
-    const startTimeUnixNano = '1767225600000000000';
-    const endTimeUnixNano = '1767225600250000000';
+    const startTimeUnixNano = '1795951951551165952';
+    const endTimeUnixNano = '1795951953593626112';
     const span = spanOf(0, { startTimeUnixNano, endTimeUnixNano, attributes });
     return read(span).observation.details?.ttftMs;
   };
-  t.equal(ttftOf('False'), undefined);
-  t.equal(ttftOf(false), undefined);
-  for (const streaming of ['True', true, undefined]) t.equal(ttftOf(streaming), 250);
+  const end = '33.593626';
+  // `langfuse_otel` says it, `langfuse` does not.
+  for (const streaming of ['False', false, undefined]) t.equal(ttftOf(end, streaming), undefined);
+  for (const streaming of ['True', true]) t.equal(ttftOf(end, streaming), 2042.460048);
+  t.equal(ttftOf('33.593627'), undefined, 'rounded up');
+  t.equal(ttftOf('33.593624'), 2042.458048, 'before the end');
 });
 
 t.test("LiteLLM's proxy: the user of a request", async (t) => {
