@@ -127,7 +127,7 @@ function fieldsOf(each: Expected): Pattern {
     ...(each.user !== undefined && { user_id: each.user }),
     ...(each.tags !== undefined && { tags: each.tags }),
     ...(each.attachments !== undefined && { attachments: each.attachments }),
-    ...(each.hasFirstToken === true && { ttft_ms: Number }),
+    ...(each.hasFirstToken !== undefined && { ttft_ms: each.hasFirstToken ? Number : null }),
   };
 }
 

@@ -5,7 +5,6 @@ import {
   ANSWERING_MODEL,
   CALL_USAGE,
   CITY,
-  COUNTED_USAGE,
   EMBEDDING_MODEL,
   EMBEDDING_USAGE,
   MISSING_MODEL,
@@ -238,7 +237,11 @@ const LITELLM_ERROR = { type: 'litellm.exceptions.NotFoundError', message: NOT_F
 const RAW_REQUEST: Expected = { name: 'raw_gen_ai_request', kind: 'span' };
 
 function litellmLangfuse(): ClientCase {
-  const request = { name: 'litellm_request', children: [RAW_REQUEST] };
+  const request = { name: 'litellm_request', hasFirstToken: false, children: [RAW_REQUEST] };
+  const call: Expected = {
+    ...{ ...request, kind: 'generation', model: MODEL, provider: 'openai' },
+    ...{ usage: CALL_USAGE, cost: { total: 0.00000795 } },
+  };
   return {
     client: 'LiteLLM, langfuse_otel',
     page: 'litellm',
@@ -251,15 +254,10 @@ function litellmLangfuse(): ClientCase {
       {
         name: 'weather',
         ...WITH_SESSION,
-        usage: COUNTED_USAGE,
+        usage: CALL_USAGE,
         tree: [
           {
-            ...request,
-            // The client says so of a call with tools.
-            kind: 'tool',
-            model: MODEL,
-            provider: 'openai',
-            usage: COUNTED_USAGE,
+            ...call,
             inputs: [{ role: 'user', content: QUESTION }],
             outputs: [{ name: 'get_weather', arguments: CITY }],
             ...WITH_SESSION,
@@ -269,14 +267,11 @@ function litellmLangfuse(): ClientCase {
       {
         name: 'weather',
         ...WITH_SESSION,
-        usage: COUNTED_USAGE,
+        usage: CALL_USAGE,
         tree: [
           {
-            ...request,
-            kind: 'generation',
-            model: MODEL,
-            provider: 'openai',
-            usage: COUNTED_USAGE,
+            ...call,
+            hasFirstToken: true,
             inputs: MESSAGES,
             outputs: { role: 'assistant', content: ANSWER },
             ...WITH_SESSION,
@@ -284,7 +279,7 @@ function litellmLangfuse(): ClientCase {
         ],
       },
       {
-        name: 'litellm_request',
+        name: 'litellm-embedding',
         usage: EMBEDDING_USAGE,
         tree: [
           {
@@ -297,7 +292,7 @@ function litellmLangfuse(): ClientCase {
         ],
       },
       {
-        name: 'litellm_request',
+        name: 'litellm-completion',
         tree: [
           {
             name: 'litellm_request',
@@ -365,7 +360,7 @@ function litellmOtel(): ClientCase {
             name: 'litellm_request',
             kind: 'generation',
             model: MISSING_MODEL,
-            usage: NO_TOKENS,
+            provider: 'openai',
             inputs: [said('user', 'Hi')],
             error: LITELLM_ERROR,
           },
