@@ -232,6 +232,8 @@ async function take(work: RequestInProgress): Promise<Outcome> {
   }
   if (earlier !== undefined) return { answer: answerAgain(work, earlier, prepared) };
   if (prepared.index.count === 0 && beside.feedback === undefined) {
+    noteLeftOut(protocol, prepared, beside);
+    if (prepared.feedback?.length) throw new Refusal('no_event_accepted', NO_STORE_OF_FEEDBACK);
     return { answer: protocol.renderEmpty(head, prepared.logs) };
   }
   const batch = receivedBatch(head, admission.tenant, prepared);
@@ -262,6 +264,9 @@ function preparation(
     ...(logs === undefined ? {} : { logs }),
   };
 }
+
+const NO_STORE_OF_FEEDBACK =
+  'The request has feedback only, which is stored as scores, and no store is named by auth. Send feedback to the daemon that stores the runs.';
 
 /** The answer to a request that has feedback, and no runs. */
 const ONLY_FEEDBACK: Answer = { status: 202, contentType: 'application/json', body: '{}' };

@@ -278,4 +278,10 @@ t.test('counts attachments and feedback that arrive where no store is', async (t
   t.equal(settings.metrics.value(name, { kind: 'other' }), 2);
   const lines = settings.logger.lines.filter(({ message }) => /Parts of multipart/.test(message));
   t.equal(lines.length, 1, 'one line an hour');
+
+  // As LangSmith's clients send the feedback about a run that has ended.
+  const alone = multipartBody([{ name: 'feedback.f', content: '{"run_id":"a","key":"k"}' }]);
+  const got = await sendMultipart(url, alone);
+  t.match(got, { status: 400, json: { message: /Send feedback to the daemon that stores/ } });
+  t.equal(settings.metrics.value(name, { kind: 'feedback' }), 3);
 });
