@@ -86,7 +86,7 @@ const NEAR_MISSES: readonly NearMiss[] = [
   },
   {
     pattern:
-      /^\/+(?:api\/v1\/+)?(?:datasets|examples|annotation-queues|commits|repos|public|prompts|orgs|workspaces|charts|feedback-configs)(?:\/|$)/,
+      /^\/+(?:api\/v1\/+)?(?:datasets|examples|annotation-queues|commits|repos|public|prompts|orgs|workspaces|settings|charts|feedback-configs)(?:\/|$)/,
     needs: RUNS,
     message:
       'Datasets, examples, prompts, annotation queues and sharing of LangSmith are not served here. Runs and feedback are.',

@@ -53,6 +53,7 @@ t.test('names the right URL or setting for a path that is nearly right', async (
     ['/sessions/x/y', /with and without \/api\/v1/],
     ['/datasets', /Datasets/],
     ['/api/v1/examples/1', /Datasets/],
+    ['/settings', /Datasets/],
     ['/api/v2/runs/query', /second version of the API of LangSmith/],
     ['/v2/threads/query', /list_runs/],
     ['/', /\/v1\/traces/],
