@@ -98,6 +98,16 @@ const REJECTING: KnownOutages = [
     'Start the standby, or take it out of synchronous_standby_names.',
   ],
   [/^53/, 'Postgres is out of resources', 'See the log of the server.'],
+  [
+    /^(42P01|3F000)$/,
+    'The database lacks tables of the store',
+    'Check the url; the next start makes them in an empty database.',
+  ],
+  [
+    /^42501$/,
+    'The role of Postgres lacks a right',
+    'Grant it, or use the role that owns the tables.',
+  ],
 ];
 
 /**

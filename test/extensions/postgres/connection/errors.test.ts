@@ -68,8 +68,11 @@ t.test('tells an outage from a statement that fails', (t) => {
   t.match(outageOf(fatal('57P01')), { isAway: true, message: /shutting down/ });
   t.match(outageOf(answered('25006')), { isAway: false, message: /read-only/ });
   t.match(outageOf(answered('53100')), { isAway: false, message: /disk .* full/ });
-  for (const code of ['57014', '40P01', '42P01', '22021'])
-    t.equal(outageOf(answered(code)), undefined);
+  for (const code of ['42P01', '3F000']) {
+    t.match(outageOf(answered(code)), { isAway: false, message: /lacks tables .* Check/ });
+  }
+  t.match(outageOf(answered('42501')), { isAway: false, message: /lacks a right .* Grant/ });
+  for (const code of ['57014', '40P01', '22021']) t.equal(outageOf(answered(code)), undefined);
   t.notOk(isUsableAfter(answered('25006')), 'the server may be a former primary');
   t.notOk(isUsableAfter(failed()));
   t.ok(isUsableAfter(answered('57014')));
