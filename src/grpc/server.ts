@@ -14,6 +14,7 @@ import { Refusal } from '../model/errors.ts';
 import { clientAddresses, trustedPeers } from '../net/client-address.ts';
 import type { ConnectionPart } from '../net/connection-key.ts';
 import type { ConnectionPlaces } from '../net/connection-places.ts';
+import { clientNetwork } from '../net/network.ts';
 import { turnsOf } from '../net/turns.ts';
 import { boundAnswer } from './answered-stream.ts';
 import type { Arrival, GrpcMethod } from './call.ts';
@@ -157,13 +158,15 @@ function serveStreams(
     // Hidden from the library, so that it does not inflate messages: ingestion does, within its limits.
     delete headers['grpc-encoding'];
     if (isBeyondTimers(headers['grpc-timeout'])) delete headers['grpc-timeout'];
-    turns.take(() => {
-      // A call that its client reset takes no place: the calls of others would wait behind thousands of them.
-      if (stream.closed) return false;
-      announce({ stream, rawHeaders });
-      serve.call(http2, stream, headers, flags, rawHeaders);
-      return true;
-    });
+    turns
+      .laneOf(stream.session ?? stream, () => networkOf(stream, options))
+      .take(() => {
+        // A call that its client reset takes no place: the calls of others would wait behind thousands of them.
+        if (stream.closed) return false;
+        announce({ stream, rawHeaders });
+        serve.call(http2, stream, headers, flags, rawHeaders);
+        return true;
+      });
   });
 }
 
@@ -197,14 +200,23 @@ function streamBounds({ maxStreams, maxStreamsPerAddress, trustedProxies = [] }:
   return { max: maxStreams, maxPerAddress: maxStreamsPerAddress, isShared };
 }
 
+/** The parts of the connection of a stream that name it. */
+function partOf({ session }: ServerHttp2Stream): ConnectionPart {
+  const { remoteAddress, remotePort, localAddress } = session?.socket ?? {};
+  return { remoteAddress, remotePort, localAddress };
+}
+
+function networkOf(stream: ServerHttp2Stream, { peerOf }: GrpcServerOptions): string {
+  return clientNetwork(peerOf(partOf(stream)));
+}
+
 /** The places that a stream takes, of the server and of its connection, to be left when it is closed. */
 function enter(
-  { session }: ServerHttp2Stream,
+  stream: ServerHttp2Stream,
   places: StreamPlaces,
   { occupy, peerOf }: GrpcServerOptions,
 ): (() => void) | undefined {
-  const { remoteAddress, remotePort, localAddress } = session?.socket ?? {};
-  const part = { remoteAddress, remotePort, localAddress };
+  const part = partOf(stream);
   const leave = places.enter(peerOf(part));
   if (leave === undefined) return undefined;
   const idle = occupy(part);

@@ -1,5 +1,6 @@
 import type { Socket } from 'node:net';
 import { cutRequests } from '../net/cut-requests.ts';
+import type { Lane } from '../net/turns.ts';
 import type { Exchange, RenderRefusal } from './exchange.ts';
 
 /** A request in progress, and its route's way to render a refusal. */
@@ -17,18 +18,21 @@ export const MAX_PIPELINED = 64;
  * The requests of one connection that are not answered yet. Node parses every request that a chunk of the socket
  * holds, so a client that pipelines would have hundreds in progress:
  *
- *   enter ─▶ afterEarlier: every earlier request is answered? ── yes ─▶ handled
- *                └─ no ─▶ waits, and the socket is not read ─────── the last one is answered ─▶ handled
+ *   enter ─▶ begin: it is a read, and an earlier request is not answered? ── no ─▶ handled in a turn of its lane
+ *                └─ yes ─▶ waits, and the socket is not read ─ the last one is answered ──────────┘
  */
 export class ConnectionRequests {
   readonly #socket: Socket;
+  readonly #lane: Lane;
   /** In the order of arrival, each with the call at its end. */
   readonly #pending = new Map<Pending, () => void>();
   readonly #waiting: { readonly pending: Pending; readonly handle: () => void }[] = [];
   #isListening = false;
 
-  constructor(socket: Socket) {
+  /** The requests begin in turns of this lane. */
+  constructor(socket: Socket, lane: Lane) {
     this.#socket = socket;
+    this.#lane = lane;
     socket.once('close', () => this.#abandon());
   }
 
@@ -64,14 +68,18 @@ export class ConnectionRequests {
     pending.exchange.response.once('close', () => this.#end(pending));
   }
 
-  /** Handles the request when every earlier one of the connection is answered. */
-  afterEarlier(pending: Pending, handle: () => void): void {
-    if (this.#isFirst(pending)) {
-      handle();
+  /** Handles the request in its turn; a read, when every earlier one of the connection is answered. */
+  begin(pending: Pending, handle: () => void): void {
+    if (!pending.isRead || this.#isFirst(pending)) {
+      this.#handleInTurn(handle);
       return;
     }
     this.#waiting.push({ pending, handle });
     this.#hold();
+  }
+
+  #handleInTurn(handle: () => void): void {
+    this.#lane.take(() => (this.#socket.destroyed ? false : handle()));
   }
 
   #isFirst(pending: Pending): boolean {
@@ -86,7 +94,7 @@ export class ConnectionRequests {
     if (next === undefined || !this.#isFirst(next.pending)) return;
     this.#waiting.shift();
     if (this.#waiting.length === 0) this.#socket.resume();
-    next.handle();
+    this.#handleInTurn(next.handle);
   }
 
   /** Node resumes the socket after each parsed request, so the pause is repeated while a request waits. */

@@ -6,8 +6,10 @@ import { Refusal } from '../model/errors.ts';
 import { clientAddresses, trustedPeers } from '../net/client-address.ts';
 import type { ConnectionBounds } from '../net/connection-places.ts';
 import { ConnectionPlaces } from '../net/connection-places.ts';
+import { clientNetwork } from '../net/network.ts';
 import type { ProxySettings } from '../net/proxy-gate.ts';
 import { ProxyGate } from '../net/proxy-gate.ts';
+import { turnsOf } from '../net/turns.ts';
 import { tlsGateOf } from '../tls/secured.ts';
 import type { BodyRate } from './body-pace.ts';
 import type { Pending } from './connection-requests.ts';
@@ -84,6 +86,9 @@ const MOST_INTERVAL_MS = 2_000;
 const LEAST_INTERVAL_MS = 50;
 const KEEP_ALIVE_MS = 60_000;
 
+/** Requests that a listener begins in one turn of the event loop. */
+const REQUESTS_PER_TURN = 16;
+
 /** Node's types do not have the property. */
 type HalfOpenServer = Server & { httpAllowHalfOpen: boolean };
 
@@ -150,6 +155,7 @@ class Connections {
   readonly #options: ServerOptions;
   readonly #proxies: ProxyGate;
   readonly #sockets = new Map<Socket, ConnectionRequests>();
+  readonly #turns = turnsOf(REQUESTS_PER_TURN);
   #draining = false;
 
   #clientOf = clientAddresses([]);
@@ -173,7 +179,8 @@ class Connections {
   }
 
   track(socket: Socket): void {
-    const requests = new ConnectionRequests(socket);
+    const lane = this.#turns.laneOf(socket, () => clientNetwork(this.#proxies.clientOf(socket)));
+    const requests = new ConnectionRequests(socket, lane);
     this.#sockets.set(socket, requests);
     socket.once('end', () => requests.endOfClient());
     socket.once('close', () => this.#sockets.delete(socket));
@@ -200,8 +207,11 @@ class Connections {
       bodyRate: this.#bodyRate,
     };
     const { renderRefusal } = found;
-    const isRead = 'oneAtATime' in found && found.oneAtATime;
-    const pending: Pending = { exchange, renderRefusal, isRead };
+    const pending: Pending = {
+      exchange,
+      renderRefusal,
+      isRead: 'oneAtATime' in found && found.oneAtATime,
+    };
     const leavePlace = this.places.occupy(request.socket);
     requests.enter(pending, () => {
       if ('done' in found) found.done();
@@ -210,14 +220,11 @@ class Connections {
     });
     // Before the route: an improper head ends the connection at any path.
     const refusal = improperHead(request, head) ?? ('refusal' in found ? found.refusal : undefined);
-    if (refusal !== undefined) {
-      if (refusal.status === 400) response.shouldKeepAlive = false;
-      answer(exchange, renderRefusal(refusal, head));
-    } else if ('handler' in found) {
-      const handle = (): void => this.#handle(exchange, found.handler, renderRefusal);
-      if (isRead) requests.afterEarlier(pending, handle);
-      else handle();
-    }
+    if (refusal?.status === 400) response.shouldKeepAlive = false;
+    requests.begin(pending, () => {
+      if (refusal !== undefined) answer(exchange, renderRefusal(refusal, head));
+      else if ('handler' in found) this.#handle(exchange, found.handler, renderRefusal);
+    });
   }
 
   /** Called after a time without progress on the socket. An idle connection ends, and one whose client does not read. */

@@ -3,6 +3,7 @@ import type { Socket } from 'node:net';
 import type { ConnectionBounds } from './connection-places.ts';
 import { ConnectionPlaces } from './connection-places.ts';
 import { cutRequests } from './cut-requests.ts';
+import { clientNetwork } from './network.ts';
 import type { ProxyGate } from './proxy-gate.ts';
 import { turnsOf } from './turns.ts';
 
@@ -41,6 +42,7 @@ export function boundConnections(
     const serve = (): void => {
       for (const listener of listeners) listener.call(server, request, response);
     };
-    turns.take(() => (socket.destroyed ? false : serve()));
+    const lane = turns.laneOf(socket, () => clientNetwork(proxies.clientOf(socket)));
+    lane.take(() => (socket.destroyed ? false : serve()));
   });
 }

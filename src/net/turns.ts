@@ -1,11 +1,20 @@
 /**
- * Begins work in its order, a few pieces in each turn of the event loop, so that hundreds of requests that arrive in one read
- * of a connection do not keep every other request waiting until all of them have begun.
+ * Begins a few pieces of work in each turn of the event loop, so that hundreds of requests that arrive in one read of a connection do not
+ * keep every other request waiting until all of them have begun. Networks that wait get places in rotation, and so do the connections of a
+ * network: a client with many requests or many connections delays the request of another client by a place, and its own by the rest.
+ *
+ *   turn of the event loop ─▶ next network ─▶ its next connection ─▶ the first piece of that
  */
-type WorkTurns = {
+export type WorkTurns = {
+  /** The work of this connection. `networkOf` names the network of its client, and is called once for each connection. */
+  laneOf(connection: object, networkOf: () => string): Lane;
+};
+
+/** The pieces of one connection begin in their order. */
+export type Lane = {
   /**
-   * Begins the work at once if the turn has place, else in a later one. `begin` returns false if nothing was left to do: it then takes no
-   * place.
+   * Begins the work at once if the turn has place and no work waits, else in a later turn. `begin` returns false if nothing was left to do:
+   * it then takes no place.
    */
   take(begin: Begin): void;
 };
@@ -13,7 +22,8 @@ type WorkTurns = {
 type Begin = () => unknown;
 
 export function turnsOf(perTurn: number): WorkTurns {
-  let waiting: Begin[] = [];
+  const rotation = new Rotation();
+  const lanes = new WeakMap<object, Lane>();
   let left = perTurn;
   let isArmed = false;
 
@@ -26,25 +36,74 @@ export function turnsOf(perTurn: number): WorkTurns {
   function turn(): void {
     isArmed = false;
     left = perTurn;
-    if (waiting.length === 0) return;
+    if (rotation.size === 0) return;
     arm();
-    let next = 0;
-    while (left > 0 && next < waiting.length) {
-      const begin = waiting[next++];
-      if (begin?.() !== false) left--;
+    while (left > 0) {
+      const begin = rotation.next();
+      if (begin === undefined) return;
+      run(begin);
     }
-    // Work that is taken in the loop above joins the end.
-    waiting = waiting.slice(next);
+  }
+
+  function run(begin: Begin): void {
+    // Before it begins: it may take further work.
+    left--;
+    if (begin() === false) left++;
+  }
+
+  function create(network: string): Lane {
+    const waiting: Begin[] = [];
+    return {
+      take(begin) {
+        arm();
+        if (left === 0 || rotation.size > 0) rotation.add(network, waiting, begin);
+        else run(begin);
+      },
+    };
   }
 
   return {
-    take(begin) {
-      arm();
-      if (left === 0 || waiting.length > 0) {
-        waiting.push(begin);
-        return;
-      }
-      if (begin() !== false) left--;
+    laneOf(connection, networkOf) {
+      const known = lanes.get(connection);
+      if (known !== undefined) return known;
+      const lane = create(networkOf());
+      lanes.set(connection, lane);
+      return lane;
     },
   };
+}
+
+/** The pieces that wait. All operations take constant time. */
+class Rotation {
+  /** The lanes with waiting pieces, by network. Networks and lanes are in the order in which they get a place. */
+  readonly #networks = new Map<string, Set<Begin[]>>();
+  #size = 0;
+
+  get size(): number {
+    return this.#size;
+  }
+
+  add(network: string, lane: Begin[], begin: Begin): void {
+    lane.push(begin);
+    this.#size++;
+    const lanes = this.#networks.get(network);
+    if (lanes === undefined) this.#networks.set(network, new Set([lane]));
+    else lanes.add(lane);
+  }
+
+  /** The first piece of the first lane of the first network. Lane and network go to the end. */
+  next(): Begin | undefined {
+    for (const [network, lanes] of this.#networks) {
+      for (const lane of lanes) {
+        const begin = lane.shift();
+        lanes.delete(lane);
+        if (lane.length > 0) lanes.add(lane);
+        this.#networks.delete(network);
+        if (lanes.size > 0) this.#networks.set(network, lanes);
+        this.#size--;
+        return begin;
+      }
+    }
+    return undefined;
+  }
 }

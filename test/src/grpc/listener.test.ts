@@ -566,3 +566,37 @@ t.test('begins a call in the next turn behind hundreds that were reset', async (
   t.ok((begun[16] ?? 0) - (begun[0] ?? 0) < 10, 'its turn does not wait for 28 groups of 16');
   socket.destroy();
 });
+
+t.test('begins a call soon beside hundreds of another connection', async (t) => {
+  const { listeners } = listenersFor(t);
+  const begun: string[] = [];
+  const listener = await listeners.bind('127.0.0.1:0', {
+    limits: { ...USUAL, maxConcurrentStreams: 400, maxStreams: 1_000, maxStreamsPerAddress: 1_000 },
+    methods: [
+      {
+        path: PATH,
+        maxBytes: 100,
+        async handler(incoming) {
+          begun.push(incoming.head.headers.get('name')?.[0] ?? '');
+          incoming.answer({ status: 200, contentType: '', body: '' });
+        },
+      },
+    ],
+  });
+  t.teardown(() => listener.close(AbortSignal.abort()));
+  await listener.open();
+  const [many, other] = [dial(urlOf(listener)), dial(urlOf(listener))];
+  const calls = (count: number, name: string) =>
+    floodOf(count, (stream) => [
+      http2Frame(1, 4, stream, Buffer.concat([CALL, literalField('name', name)])),
+      http2Frame(0, 1, stream, Buffer.alloc(5)),
+    ]);
+  await Promise.all([once(many, 'data'), once(other, 'data')]);
+  many.write(calls(400, 'many'));
+  other.write(calls(1, 'other'));
+  // All of them have arrived when the event loop goes on.
+  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 100);
+  await until(() => begun.length === 401);
+  t.ok(begun.indexOf('other') < 64, `${begun.indexOf('other')} began before it`);
+  for (const socket of [many, other]) socket.destroy();
+});

@@ -266,6 +266,35 @@ t.test('handles reading requests of a connection one after the other', async (t)
   other.close();
 });
 
+t.test(
+  'begins a request soon beside hundreds of pipelined ones of other connections',
+  async (t) => {
+    const begun: string[] = [];
+    const noted = echo('/noted/:id', {
+      handler: (exchange) => {
+        begun.push(exchange.params.id ?? '');
+        reply(exchange);
+      },
+    });
+    const { url } = await opened(t, [noted]);
+    const request = (id: string): string => `GET /noted/${id} HTTP/1.1\r\n${HOST}\r\n`;
+    const many = await Promise.all(Array.from({ length: 10 }, () => dial(url)));
+    const other = await dial(url);
+    for (const wire of [...many, other]) {
+      wire.send(request('first'));
+      await wire.answer();
+    }
+    begun.length = 0;
+    for (const wire of many) wire.send(request('many').repeat(MAX_PIPELINED));
+    other.send(request('other'));
+    // All of them have arrived when the event loop goes on.
+    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 100);
+    await until(() => begun.length === 10 * MAX_PIPELINED + 1);
+    t.ok(begun.indexOf('other') < 64, `${begun.indexOf('other')} began before it`);
+    for (const wire of [...many, other]) wire.close();
+  },
+);
+
 t.test('cuts a client that pipelines one request more than it may', async (t) => {
   const begun: string[] = [];
   const held = echo('/held/:id', {
