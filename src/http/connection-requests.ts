@@ -28,6 +28,7 @@ export class ConnectionRequests {
   readonly #pending = new Map<Pending, () => void>();
   readonly #waiting: { readonly pending: Pending; readonly handle: () => void }[] = [];
   #isListening = false;
+  #isClosing = false;
 
   /** The requests begin in turns of this lane. */
   constructor(socket: Socket, lane: Lane) {
@@ -56,10 +57,15 @@ export class ConnectionRequests {
     return this.#pending.keys();
   }
 
-  /** False if the connection is closed. A connection that has too many requests is cut. */
+  /** False if the connection is closed, or closes. A connection that has too many requests is cut. */
   hasRoom(): boolean {
     if (this.#pending.size >= MAX_PIPELINED) cutRequests(this.#socket);
-    return !this.#socket.destroyed;
+    return !this.#socket.destroyed && !this.#isClosing;
+  }
+
+  /** The connection ends with the answer to its last request: nothing behind that begins, because nothing would answer it. */
+  close(): void {
+    this.#isClosing = true;
   }
 
   /** `onEnd` is called once: the request is answered, or its connection is closed. */

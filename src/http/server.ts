@@ -89,6 +89,9 @@ const KEEP_ALIVE_MS = 60_000;
 /** Requests that a listener begins in one turn of the event loop. */
 const REQUESTS_PER_TURN = 16;
 
+/** The header `Expect` of a request: `100-continue`, or another value. */
+type Expectation = 'continue' | 'unknown';
+
 /** Node's types do not have the property. */
 type HalfOpenServer = Server & { httpAllowHalfOpen: boolean };
 
@@ -112,8 +115,14 @@ export function createHttpServer(options: ServerOptions): HttpServer {
     connections.places.enter(socket, proxies.clientOf(socket));
   });
   proxies.guard(server);
-  server.on('request', (request, response) => connections.accept(request, response, false));
-  server.on('checkContinue', (request, response) => connections.accept(request, response, true));
+  server.on('request', (request, response) => connections.accept(request, response));
+  server.on('checkContinue', (request, response) => {
+    connections.accept(request, response, 'continue');
+  });
+  server.on('checkExpectation', (request, response) => {
+    connections.accept(request, response, 'unknown');
+  });
+  server.on('connect', (_request, socket) => connections.refuseTunnel(socket as Socket));
   server.on('clientError', (error, socket) => connections.answerDamaged(error, socket as Socket));
   server.on('timeout', (socket) => connections.checkProgress(socket, server.timeout));
   const limit = (limits: ServerLimits): void => {
@@ -186,7 +195,7 @@ class Connections {
     socket.once('close', () => this.#sockets.delete(socket));
   }
 
-  accept(request: IncomingMessage, response: ServerResponse, expectsContinue: boolean): void {
+  accept(request: IncomingMessage, response: ServerResponse, expectation?: Expectation): void {
     const requests = this.#sockets.get(request.socket);
     if (requests?.hasRoom() !== true) return;
     const target = parseTarget(request.url ?? '');
@@ -201,7 +210,7 @@ class Connections {
       query: target?.query ?? '',
       request,
       response,
-      expectsContinue,
+      expectsContinue: expectation === 'continue',
       stopping: () => this.#draining,
       clock,
       bodyRate: this.#bodyRate,
@@ -219,12 +228,24 @@ class Connections {
       if (this.#draining && requests.size === 0) request.socket.destroySoon();
     });
     // Before the route: an improper head ends the connection at any path.
-    const refusal = improperHead(request, head) ?? ('refusal' in found ? found.refusal : undefined);
-    if (refusal?.status === 400) response.shouldKeepAlive = false;
+    const improper = improperHead(request, head, expectation);
+    const refusal = improper ?? ('refusal' in found ? found.refusal : undefined);
+    if (improper !== undefined || refusal?.status === 400 || asksToUpgrade(request)) {
+      response.shouldKeepAlive = false;
+      requests.close();
+    }
     requests.begin(pending, () => {
       if (refusal !== undefined) answer(exchange, renderRefusal(refusal, head));
       else if ('handler' in found) this.#handle(exchange, found.handler, renderRefusal);
     });
+  }
+
+  /** Answers CONNECT, which Node takes for the end of HTTP on the connection. */
+  refuseTunnel(socket: Socket): void {
+    socket.on('error', () => {});
+    // An answer would be taken for that of an earlier request.
+    if ((this.#sockets.get(socket)?.size ?? 0) > 0) socket.destroy();
+    else endWith(socket, renderEnvelopeRefusal(NO_PROXY, NO_HEAD));
   }
 
   /** Called after a time without progress on the socket. An idle connection ends, and one whose client does not read. */
@@ -273,8 +294,7 @@ class Connections {
       return;
     }
     const render = current?.renderRefusal ?? renderEnvelopeRefusal;
-    const reply = render(refusalOfDamage(error), current?.exchange.head ?? NO_HEAD);
-    socket.end(rawAnswer(reply), () => socket.destroy());
+    endWith(socket, render(refusalOfDamage(error), current?.exchange.head ?? NO_HEAD));
   }
 
   /** Closes idle connections. Each other connection ends with the answer to its request. */
@@ -351,9 +371,14 @@ function declaredBytes(headers: ReadonlyMap<string, readonly string[]>): number 
 
 /**
  * Request smuggling: a proxy and this server must agree on the end of a request, and on its host. Node's parser refuses a
- * body with two framings; this refuses a transfer encoding other than chunked, and no host or a second one (RFC 9112, 3.2).
+ * body with two framings; this refuses a transfer encoding other than chunked, no host or a second one (RFC 9112, 3.2), and an expectation
+ * that is not met: its client may leave the body out.
  */
-function improperHead(request: IncomingMessage, { headers }: RequestHead): Refusal | undefined {
+function improperHead(
+  request: IncomingMessage,
+  { headers }: RequestHead,
+  expectation: Expectation | undefined,
+): Refusal | undefined {
   const hosts = headers.get('host')?.length ?? 0;
   if (hosts > 1) {
     return new Refusal('invalid_request', 'The request has more than one Host header.');
@@ -362,8 +387,17 @@ function improperHead(request: IncomingMessage, { headers }: RequestHead): Refus
     return new Refusal('invalid_request', 'The request has no Host header.');
   }
   const coding = request.headers['transfer-encoding'];
-  if (coding === undefined || coding.trim().toLowerCase() === 'chunked') return undefined;
-  return new Refusal('invalid_request', 'The only supported transfer encoding is chunked.');
+  if (coding !== undefined && coding.trim().toLowerCase() !== 'chunked') {
+    return new Refusal('invalid_request', 'The only supported transfer encoding is chunked.');
+  }
+  if (expectation !== 'unknown') return undefined;
+  const message = 'The only supported expectation is 100-continue.';
+  return new Refusal('invalid_request', message, { status: 417 });
+}
+
+/** Node drops the bytes behind such a request that it has read together with it: the next ones may be the rest of a request. */
+function asksToUpgrade({ headers }: IncomingMessage): boolean {
+  return headers.upgrade !== undefined;
 }
 
 function badTarget(): Found {
@@ -380,6 +414,12 @@ function refusalOfDamage(error: NodeJS.ErrnoException): Refusal {
     default:
       return new Refusal('invalid_request', 'This is not a well-formed HTTP/1.1 request.');
   }
+}
+
+const NO_PROXY = new Refusal('invalid_request', 'This server is no proxy: it takes no CONNECT.');
+
+function endWith(socket: Socket, reply: Answer): void {
+  socket.end(rawAnswer(reply), () => socket.destroy());
 }
 
 function rawAnswer(reply: Answer): Buffer {

@@ -34,10 +34,17 @@ export function boundConnections(
   const listeners = server.listeners('request') as RequestListener[];
   const turns = turnsOf(REQUESTS_PER_TURN);
   server.removeAllListeners('request');
+  server.on('checkExpectation', (_request: IncomingMessage, response: ServerResponse) => {
+    // Its client may leave the body out.
+    response.shouldKeepAlive = false;
+    response.writeHead(417).end();
+  });
   server.on('request', (request: IncomingMessage, response: ServerResponse) => {
     const { socket } = request;
     if (places.pendingOf(socket) >= MAX_UNANSWERED) cutRequests(socket);
     if (socket.destroyed) return;
+    // Node drops the bytes behind such a request that it has read together with it: the next ones may be the rest of a request.
+    if (request.headers.upgrade !== undefined) response.shouldKeepAlive = false;
     response.once('close', places.occupy(socket));
     const serve = (): void => {
       for (const listener of listeners) listener.call(server, request, response);

@@ -128,6 +128,53 @@ t.test('answers malformed HTTP 400 and ends the connection', async (t) => {
   }
 });
 
+t.test(
+  'ends a connection whose next bytes could be misread, and begins nothing behind',
+  async (t) => {
+    let begun = 0;
+    const counted = echo('/counted', {
+      method: 'POST',
+      handler: (exchange) => {
+        begun++;
+        exchange.request.resume();
+        reply(exchange);
+      },
+    });
+    const { url } = await opened(t, [counted, hello]);
+    const start = `POST /counted HTTP/1.1\r\n${HOST}`;
+    const next = `${start}Content-Length: 0\r\n\r\n`;
+    for (const [text, status, handled] of [
+      [`${start}Expect: something\r\nContent-Length: ${next.length}\r\n\r\n${next}`, 417, 0],
+      [`${start}Expect: something\r\nContent-Length: ${next.length}\r\n\r\n`, 417, 0],
+      [`${start}Connection: upgrade\r\nUpgrade: h2c\r\nContent-Length: 0\r\n\r\n${next}`, 200, 1],
+      [`${start}Transfer-Encoding: identity, chunked\r\n\r\n0\r\n\r\n${next}`, 400, 0],
+      [`POST /counted HTTP/1.1\r\nContent-Length: 0\r\n\r\n${next}`, 400, 0],
+      [`GET /hello/% HTTP/1.1\r\n${HOST}\r\n${next}`, 400, 0],
+      [`CONNECT elsewhere:443 HTTP/1.1\r\n${HOST}\r\n${next}`, 400, 0],
+    ] as const) {
+      begun = 0;
+      const wire = await dial(url);
+      wire.send(text);
+      const got = await wire.answer();
+      t.equal(got.status, status, JSON.stringify(text));
+      t.equal(got.headers.connection, 'close');
+      if (status !== 200) t.match(JSON.parse(String(got.body)), { code: 'invalid_request' });
+      await wire.ended();
+      t.equal(begun, handled);
+    }
+  },
+);
+
+t.test('answers no CONNECT in the place of an earlier request', async (t) => {
+  const { promise: gate, resolve } = Promise.withResolvers<void>();
+  t.teardown(resolve);
+  const { url } = await opened(t, [echo('/held', { handler: () => gate })]);
+  const wire = await dial(url);
+  wire.send(`GET /held HTTP/1.1\r\n${HOST}\r\nCONNECT a:1 HTTP/1.1\r\n${HOST}\r\n`);
+  await wire.ended();
+  await t.rejects(wire.answer(), { message: 'the connection ended after ""' });
+});
+
 t.test('refuses a request of HTTP/1.1 without a Host in the shape of its route', async (t) => {
   const { url } = await opened(t, [plain]);
   const ask = async (version: string, path = '/plain') => {

@@ -109,6 +109,21 @@ t.test('answers pipelined requests up to the bound, and cuts a client beyond it'
   t.ok(begun() - before <= 1, 'the requests that waited are not begun');
 });
 
+t.test('ends a connection whose next bytes could be misread', async (t) => {
+  const { url } = await serving(t, 8, 8);
+  for (const [header, status] of [
+    ['Expect: something\r\nContent-Length: 5', 417],
+    ['Connection: upgrade\r\nUpgrade: h2c', 200],
+  ] as const) {
+    const wire = await dial(url);
+    wire.send(`GET / HTTP/1.1\r\nHost: t\r\n${header}\r\n\r\n`);
+    const got = await wire.answer();
+    t.equal(got.status, status);
+    t.equal(got.headers.connection, 'close');
+    await wire.ended();
+  }
+});
+
 t.test('looks at no further request of a connection that was cut', async (t) => {
   const { url, server } = await serving(t, 8, 8);
   let parsed = 0;
