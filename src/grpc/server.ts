@@ -7,7 +7,7 @@ import type {
   ServerOptions,
 } from 'node:http2';
 import { constants } from 'node:http2';
-import type { Duplex } from 'node:stream';
+import type { Socket } from 'node:net';
 import type { handleClientStreamingCall } from '@grpc/grpc-js';
 import type { Clock, Logger } from '../component/component.ts';
 import { Refusal } from '../model/errors.ts';
@@ -21,6 +21,8 @@ import type { Arrival, GrpcMethod } from './call.ts';
 import { grpcCall } from './call.ts';
 import type { GrpcLimits } from './config.ts';
 import { HANDSHAKE_MS, LONGEST_TIMER_MS } from './config.ts';
+import type { Watch } from './frame-floods.ts';
+import { frameFloods } from './frame-floods.ts';
 import { refusedCalls } from './refused-calls.ts';
 import { grpcStatusOf } from './status.ts';
 import type { StreamPlaces } from './stream-places.ts';
@@ -36,7 +38,7 @@ import { streamPlaces } from './stream-places.ts';
  */
 export type GrpcServer = {
   /** Serves the connection from now on. */
-  accept(connection: Duplex): void;
+  accept(connection: Socket): void;
   /** Accepts no more calls. Resolves when the calls in progress are answered and the connections closed. */
   drain(): Promise<void>;
 };
@@ -70,7 +72,7 @@ export async function createGrpcServer(options: GrpcServerOptions): Promise<Grpc
   const server = new Server(libraryOptions(options.limits));
   boundFrames(server, options.limits);
   const inProgress = new Set<Promise<void>>();
-  const connections = new Map<Duplex, Promise<void>>();
+  const connections = new Map<Socket, Promise<void>>();
   let arriving: Arrival | undefined;
   let isDraining = false;
 
@@ -93,7 +95,9 @@ export async function createGrpcServer(options: GrpcServerOptions): Promise<Grpc
 
   const injector = server.createConnectionInjector(ServerCredentials.createInsecure());
   const http2 = http2ServerOf(server);
-  serveStreams(http2, options, (arrival) => {
+  const inject = (connection: Socket): void => injector.injectConnection(connection);
+  const entry = watchedEntry(http2, inject, options);
+  serveStreams(http2, options, entry.watchOf, (arrival) => {
     arriving = arrival;
   });
   return {
@@ -109,18 +113,63 @@ export async function createGrpcServer(options: GrpcServerOptions): Promise<Grpc
         cancel();
         connections.delete(connection);
       });
-      const opened = (session: ServerHttp2Session): void => {
-        session.once('remoteSettings', cancel);
-      };
-      http2.once('session', opened);
-      injector.injectConnection(connection);
-      http2.off('session', opened);
+      entry.enter(connection, cancel);
     },
     async drain() {
       isDraining = true;
+      entry.close();
       // The library asks every connection to close; on some versions of Node it does not wait for that.
       server.tryShutdown(() => {});
       await Promise.all([...connections.values(), ...inProgress]);
+    },
+  };
+}
+
+/** Passes connections to the library, watches their frames, and lets those of a network wait that had a flood. */
+function watchedEntry(
+  http2: Http2Server,
+  inject: (connection: Socket) => void,
+  { clock, limits, peerOf }: GrpcServerOptions,
+) {
+  const floods = frameFloods(clock);
+  const watches = new WeakMap<object, Watch>();
+  const isShared = trustedPeers(limits.trustedProxies ?? []);
+  const waiting = new Set<Socket>();
+
+  function begin(connection: Socket, network: string | undefined, onSettings: () => void): void {
+    const opened = (session: ServerHttp2Session): void => {
+      session.once('remoteSettings', onSettings);
+      const watch = floods.watch(connection, network, () => cut(session));
+      watches.set(session, watch);
+      connection.once('close', () => watch.end());
+    };
+    http2.once('session', opened);
+    inject(connection);
+    http2.off('session', opened);
+  }
+
+  return {
+    watchOf: (session: object | undefined) => session && watches.get(session),
+    enter(connection: Socket, onSettings: () => void): void {
+      const peer = peerOf(connection);
+      const network = isShared(peer) ? undefined : clientNetwork(peer);
+      const penalty = floods.penaltyOf(network);
+      if (penalty === 0) {
+        begin(connection, network, onSettings);
+        return;
+      }
+      waiting.add(connection);
+      const cancel = clock.after(penalty, () => {
+        waiting.delete(connection);
+        begin(connection, network, onSettings);
+      });
+      connection.once('close', () => {
+        waiting.delete(connection);
+        cancel();
+      });
+    },
+    close(): void {
+      for (const connection of waiting) connection.destroy();
     },
   };
 }
@@ -132,6 +181,7 @@ const CALLS_PER_TURN = 16;
 function serveStreams(
   http2: Http2Server,
   options: GrpcServerOptions,
+  watchOf: (session: object | undefined) => Watch | undefined,
   announce: (arrival: Arrival) => void,
 ): void {
   const serve = libraryListener(http2);
@@ -155,6 +205,7 @@ function serveStreams(
       end();
     });
     boundAnswer(stream, options.clock);
+    countMessage(stream, watchOf(stream.session));
     // Hidden from the library, so that it does not inflate messages: ingestion does, within its limits.
     delete headers['grpc-encoding'];
     if (isBeyondTimers(headers['grpc-timeout'])) delete headers['grpc-timeout'];
@@ -168,6 +219,17 @@ function serveStreams(
         return true;
       });
   });
+}
+
+/** Counts the bytes of a call where Node hands them over, also those that are not read yet. */
+function countMessage(stream: ServerHttp2Stream, watch: Watch | undefined): void {
+  if (watch === undefined) return;
+  watch.call();
+  const { push } = stream;
+  stream.push = (chunk: Uint8Array | null, ...more) => {
+    if (chunk !== null) watch.message(chunk.length);
+    return push.call(stream, chunk, ...more);
+  };
 }
 
 const UNIT_MS: Readonly<Record<string, number>> = { H: 3_600_000, M: 60_000, S: 1_000 };

@@ -13,6 +13,7 @@ import { ANSWER_MS, LINGER_MS } from '../../../src/grpc/answered-stream.ts';
 import type { GrpcLimits } from '../../../src/grpc/config.ts';
 import type { GrpcListener, GrpcListeners } from '../../../src/grpc/listener.ts';
 import { createGrpcListeners } from '../../../src/grpc/listener.ts';
+import type { ByteReservation } from '../../../src/http/admission.ts';
 import { fakeClock } from '../../helper/clock.ts';
 import { bareClient, framed, grpcClient } from '../../helper/grpc.ts';
 import { NO_DEADLINE } from '../../helper/http.ts';
@@ -291,6 +292,7 @@ for (const [places, bound] of [
 const HEADERS = Buffer.concat([
   Buffer.from([0x83, 0x86]),
   literalField(':path', PATH),
+  literalField(':authority', 'test'),
   literalField('content-type', 'application/grpc'),
 ]);
 
@@ -599,4 +601,59 @@ t.test('begins a call soon beside hundreds of another connection', async (t) => 
   await until(() => begun.length === 401);
   t.ok(begun.indexOf('other') < 64, `${begun.indexOf('other')} began before it`);
   for (const socket of [many, other]) socket.destroy();
+});
+
+t.test('cuts a connection with a flood of window updates, and its network waits', async (t) => {
+  const { listeners } = listenersFor(t);
+  const listener = await opened(t, listeners, '127.0.0.1:0', 'a');
+  const [flood, other] = [dial(urlOf(listener)), dial(urlOf(listener))];
+  other.write(floodOf(0, () => []));
+  await goesOn(other);
+  const update = http2Frame(8, 0, 0, Buffer.from([0, 0, 0, 1]));
+  flood.resume().write(Buffer.concat([PREFACE, ...Array<Buffer>(40_000).fill(update)]));
+  await once(flood, 'close');
+  t.notOk(other.destroyed);
+  const next = dial(urlOf(listener));
+  next.write(floodOf(0, () => []));
+  await goesOn(next);
+  t.pass('the next connection is served after the wait');
+  for (const socket of [other, next]) socket.destroy();
+});
+
+const UNBOUNDED: ByteReservation = {
+  held: 0,
+  most: Number.MAX_SAFE_INTEGER,
+  expect: () => {},
+  grow: () => {},
+  obtain: () => undefined,
+  yields: () => () => {},
+  release: () => {},
+};
+
+t.test('takes a large message, and hundreds of small ones', async (t) => {
+  const { listeners } = listenersFor(t);
+  const listener = await listeners.bind('127.0.0.1:0', {
+    limits: USUAL,
+    methods: [
+      {
+        path: PATH,
+        maxBytes: 8_000_000,
+        async handler(incoming) {
+          const { body } = await incoming.read(UNBOUNDED, 'identity');
+          incoming.answer({ status: 200, contentType: '', body: String(body.length) });
+        },
+      },
+    ],
+  });
+  t.teardown(() => listener.close(AbortSignal.abort()));
+  await listener.open();
+  const { call } = bareClient(t, urlOf(listener));
+  const large = call([], PATH);
+  large.stream.end(framed(Buffer.alloc(7_000_000)));
+  t.match(await large.end, { 'grpc-status': '0' });
+  for (let i = 0; i < 300; i++) {
+    const small = call([], PATH);
+    small.stream.end(framed(Buffer.alloc(10)));
+    t.match(await small.end, { 'grpc-status': '0' });
+  }
 });
