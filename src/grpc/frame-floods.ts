@@ -6,7 +6,10 @@ export const CHECK_MS = 100;
 export const MAX_BYTES = 262_144;
 /** The same for each call that it begins: its head. */
 export const BYTES_OF_CALL = 65_536;
-/** A frame of a message costs as much as these bytes, so that a message in frames of one byte counts. */
+/**
+ * A frame of a message costs as much as these bytes, and allows twice its own: a message in frames of one byte counts, and one in usual
+ * frames has room for what TLS adds to it.
+ */
 export const BYTES_OF_FRAME = 128;
 /** Milliseconds until a connection from the network of one that was cut is served. */
 export const PENALTY_MS = 1_000;
@@ -81,7 +84,7 @@ export function frameFloods(clock: Clock): FrameFloods {
           watched.allowed += BYTES_OF_CALL;
         },
         message(bytes) {
-          watched.allowed += bytes - BYTES_OF_FRAME;
+          watched.allowed += 2 * bytes - BYTES_OF_FRAME;
         },
         end() {
           all.delete(watched);

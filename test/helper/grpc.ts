@@ -1,5 +1,6 @@
 import type { ClientHttp2Session, ClientHttp2Stream, ClientSessionOptions } from 'node:http2';
 import { connect } from 'node:http2';
+import type { ConnectionOptions } from 'node:tls';
 import type { ClientOptions, ServiceError } from '@grpc/grpc-js';
 import { Client, credentials, Metadata } from '@grpc/grpc-js';
 import protobuf from 'protobufjs';
@@ -110,8 +111,8 @@ export type BareCall = {
 const LENIENT = { strictSingleValueFields: false } as ClientSessionOptions;
 
 /** `headers` are names and values in turn, as many of a name as wanted. */
-export function bareClient(t: Test, url: string) {
-  const session: ClientHttp2Session = connect(url, LENIENT);
+export function bareClient(t: Test, url: string, secure: ConnectionOptions = {}) {
+  const session: ClientHttp2Session = connect(url, { ...LENIENT, ...secure });
   session.on('error', () => {});
   t.teardown(() => session.destroy());
   return {

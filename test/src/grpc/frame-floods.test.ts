@@ -40,15 +40,15 @@ t.test('calls and their messages do not count, and each frame of a message costs
   const message = 25 * 1_048_576;
   watch.call();
   watch.message(message);
-  connection.bytesRead += MAX_BYTES + BYTES_OF_CALL + message - BYTES_OF_FRAME;
+  connection.bytesRead += MAX_BYTES + BYTES_OF_CALL + 2 * message - BYTES_OF_FRAME;
   look();
   t.equal(cuts(), 0);
   for (let i = 0; i < 1_000; i++) watch.message(1);
-  connection.bytesRead += MAX_BYTES + 1_000 - 1_000 * BYTES_OF_FRAME;
+  connection.bytesRead += MAX_BYTES + 2_000 - 1_000 * BYTES_OF_FRAME;
   look();
   t.equal(cuts(), 0);
   for (let i = 0; i < 1_000; i++) watch.message(1);
-  connection.bytesRead += MAX_BYTES + 1_000 - 1_000 * BYTES_OF_FRAME + 1;
+  connection.bytesRead += MAX_BYTES + 2_000 - 1_000 * BYTES_OF_FRAME + 1;
   look();
   t.equal(cuts(), 1);
   t.end();

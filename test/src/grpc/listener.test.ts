@@ -630,14 +630,18 @@ const UNBOUNDED: ByteReservation = {
   release: () => {},
 };
 
-t.test('takes a large message, and hundreds of small ones', async (t) => {
+t.test('takes large messages over TLS, and hundreds of small ones', async (t) => {
   const { listeners } = listenersFor(t);
+  const tls = createTlsServer({
+    ...{ cert: pem('server.pem'), key: pem('server.key'), ALPNProtocols: ['h2'] },
+  });
   const listener = await listeners.bind('127.0.0.1:0', {
     limits: USUAL,
+    tls,
     methods: [
       {
         path: PATH,
-        maxBytes: 8_000_000,
+        maxBytes: 30_000_000,
         async handler(incoming) {
           const { body } = await incoming.read(UNBOUNDED, 'identity');
           incoming.answer({ status: 200, contentType: '', body: String(body.length) });
@@ -647,10 +651,12 @@ t.test('takes a large message, and hundreds of small ones', async (t) => {
   });
   t.teardown(() => listener.close(AbortSignal.abort()));
   await listener.open();
-  const { call } = bareClient(t, urlOf(listener));
-  const large = call([], PATH);
-  large.stream.end(framed(Buffer.alloc(7_000_000)));
-  t.match(await large.end, { 'grpc-status': '0' });
+  const { call } = bareClient(t, urlOf(listener), { ca: pem('ca.pem'), servername: 'localhost' });
+  for (let i = 0; i < 4; i++) {
+    const large = call([], PATH);
+    large.stream.end(framed(Buffer.alloc(25_000_000)));
+    t.match(await large.end, { 'grpc-status': '0' });
+  }
   for (let i = 0; i < 300; i++) {
     const small = call([], PATH);
     small.stream.end(framed(Buffer.alloc(10)));
