@@ -2,6 +2,7 @@ import type { Exporter, Settings } from '../../src/component/component.ts';
 import type { SealedBatch } from '../../src/model/batch.ts';
 import { itemsOf } from '../../src/model/batch.ts';
 import { PermanentError, RetryableError } from '../../src/model/errors.ts';
+import { shareBatch, withoutIndex } from '../../src/model/formats.ts';
 import { BodyWorker } from './body-worker.ts';
 import type { OtlpHttpConfig } from './config.ts';
 import type { UnreadableEvent } from './observation-event.ts';
@@ -57,8 +58,8 @@ export class QueuedExporter implements Exporter {
 
   async consume(...[batch, request]: Parameters<Exporter['consume']>): Promise<void> {
     const source = sourceBatchOf(batch);
-    // OTLP is sent as it arrived. The copy has no index, so the inflated form does not stay in memory.
-    await this.#queue.append(isOtlp(source) ? { ...source } : source, request);
+    // OTLP is sent as it arrived.
+    await this.#queue.append(isOtlp(source) ? withoutIndex(source) : source, request);
   }
 
   async shutdown(deadline: AbortSignal): Promise<void> {
@@ -75,10 +76,14 @@ export class QueuedExporter implements Exporter {
   async #deliverOtlp(batch: SealedBatch): Promise<void> {
     const result = await this.#sender.send(forwardRequest(batch, this.#config, this.#worker));
     if (result.refused.length > 0 || result.rejected > 0) await this.#settle(batch, result);
+    // The destination may answer before it has read the whole request.
+    if (!this.#sender.isSent()) shareBatch(batch);
   }
 
   /** Resolves when every event of the batch is sent; releases the slot once the other events only wait. */
   async #deliverEvents(batch: SealedBatch, slot: SendingSlot): Promise<void> {
+    // Events that wait for later ones refer to their batch.
+    shareBatch(batch);
     const read = this.#worker.read(batch);
     // Without an await for small batches, so that events are taken in the order of the queue.
     const { events, unreadable } = read instanceof Promise ? await read : read;

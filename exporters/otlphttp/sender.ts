@@ -105,6 +105,11 @@ export class Sender {
     await transport?.close();
   }
 
+  /** Whether nothing reads the bytes of answered requests any more; see `Transport`. */
+  isSent(): boolean {
+    return this.#transport?.isSent() ?? false;
+  }
+
   /** Resolves when the destination has answered for every span. Rejects with `RetryableError`. */
   send(request: OutgoingRequest): Promise<SendResult> {
     return this.#send(request, { refused: [], rejected: 0, rejectedMessage: '' });

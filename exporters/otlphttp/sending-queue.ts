@@ -22,7 +22,7 @@ export type SendingQueueParts = {
   readonly config: SendingQueueConfig & { readonly storage: string };
   /** Entries that may be leased without being sent, because they wait for later events. */
   readonly maxHeldEntries: number;
-  /** Resolves when the batch may leave the queue; see `startDelivery`. */
+  /** Resolves when the batch may leave the queue; see `startDelivery`. A batch whose bytes are read after that has to be shared. */
   readonly deliver: (batch: SealedBatch, slot: SendingSlot) => Promise<void>;
 };
 
@@ -97,7 +97,10 @@ export class DurableSendingQueue {
         {
           name: id,
           process: (batch) => Promise.resolve(batch),
-          consumer: { consume: (batch) => this.#deliver(batch as SealedBatch) },
+          consumer: {
+            keepsNothing: true,
+            consume: (batch) => this.#deliver(batch as SealedBatch),
+          },
         },
       ],
     );

@@ -90,12 +90,23 @@ export function shareBatch(batch: SealedBatch): void {
   shared.add(batch);
 }
 
+/** The batches behind copies without an index, which have the same bytes. */
+const originals = new WeakMap<SealedBatch, SealedBatch>();
+
+/** The batch for a component that needs no index, so that the inflated form does not wait with the batch. */
+export function withoutIndex(batch: SealedBatch): SealedBatch {
+  const copy = { ...batch };
+  originals.set(copy, originals.get(batch) ?? batch);
+  return copy;
+}
+
 /**
  * Frees the bytes of a delivered batch, unless its request or another component may read them. Bodies wait for their delivery, and so
  * survive into the old generation: V8 would keep up to 64 MiB of them, and then mark the whole heap.
  */
 export function freeBatch(batch: SealedBatch): void {
-  if (!answered.has(batch) || shared.has(batch)) return;
+  const original = originals.get(batch) ?? batch;
+  if (!answered.has(original) || shared.has(original) || shared.has(batch)) return;
   const bytes = indexes.get(batch)?.bytes;
   indexes.delete(batch);
   if (bytes !== undefined && bytes.buffer !== batch.body.buffer) freeMemory(bytes);

@@ -1,5 +1,6 @@
 import type { IncomingHttpHeaders } from 'node:http';
-import type { Dispatcher, Pool, ProxyAgent } from 'undici';
+import type { Socket } from 'node:net';
+import type { buildConnector, Dispatcher, Pool, ProxyAgent } from 'undici';
 import { inflateSync } from '../model/inflate.ts';
 import { readClientTls } from '../tls/client.ts';
 import { type ClientConfig, tracesUrl } from './config.ts';
@@ -28,6 +29,11 @@ type PendingRequest = {
 /** Connections to one destination. */
 export type Transport = {
   send(body: Buffer, headers: Readonly<Record<string, string>>): PendingRequest;
+  /**
+   * Whether the system has taken all bytes that were written to the connections, so that no memory of a body is read any more. Before
+   * that a body must not be freed: a destination may answer early. False where the connections cannot tell: HTTP/2, and a proxy.
+   */
+  isSent(): boolean;
   close(): Promise<void>;
 };
 
@@ -50,9 +56,10 @@ export async function openTransport(config: ClientConfig): Promise<Transport> {
     bodyTimeout: 0,
   };
   const { proxy_url: proxy, timeout } = config;
+  const connections = new Connections();
   const dispatcher =
     proxy === undefined
-      ? await poolTo(url.origin, { ...options, connect: { ...tls, timeout } })
+      ? await poolTo(url.origin, options, { ...tls, timeout }, connections)
       : await proxyTo({ ...options, uri: proxy, requestTls: tls });
   const fixed = lowerCase({ 'user-agent': 'tracectl', ...config.headers, ...credentialsOf(url) });
   const request = { origin: url.origin, path: url.pathname + url.search, method: 'POST' } as const;
@@ -62,6 +69,7 @@ export async function openTransport(config: ClientConfig): Promise<Transport> {
       dispatcher.dispatch({ ...request, headers: { ...fixed, ...headers }, body }, reader);
       return reader;
     },
+    isSent: () => proxy === undefined && connections.areSent(),
     close: () => dispatcher.destroy(),
   };
 }
@@ -70,9 +78,48 @@ export async function openTransport(config: ClientConfig): Promise<Transport> {
  * Loads only the part of undici that it uses: all of it takes 7 MB more. A configuration without a client
  * loads none.
  */
-async function poolTo(origin: string, options: Pool.Options): Promise<Dispatcher> {
+async function poolTo(
+  origin: string,
+  options: Pool.Options,
+  connectOptions: buildConnector.BuildOptions,
+  connections: Connections,
+): Promise<Dispatcher> {
   const { default: UndiciPool } = await import('undici/lib/dispatcher/pool.js');
-  return new UndiciPool(origin, options);
+  const { default: build } = await import('undici/lib/core/connect.js');
+  return new UndiciPool(origin, {
+    ...options,
+    connect: connections.watched(build(connectOptions)),
+  });
+}
+
+/** The open connections of a pool. A connection that was destroyed counts until the system has closed it. */
+class Connections {
+  readonly #sockets = new Set<Socket>();
+
+  watched(connect: buildConnector.connector): buildConnector.connector {
+    return (options, callback) => {
+      connect(options, (...result) => {
+        const [error, socket] = result;
+        if (error === null) {
+          this.#sockets.add(socket);
+          socket.once('close', () => this.#sockets.delete(socket));
+        }
+        callback(...result);
+      });
+    };
+  }
+
+  /** A session of HTTP/2 writes past its socket, which then has no bytes to send. */
+  areSent(): boolean {
+    for (const socket of this.#sockets) {
+      if (socket.writableLength > 0 || isHttp2(socket)) return false;
+    }
+    return true;
+  }
+}
+
+function isHttp2(socket: Socket): boolean {
+  return 'alpnProtocol' in socket && socket.alpnProtocol === 'h2';
 }
 
 async function proxyTo(options: ProxyAgent.Options): Promise<Dispatcher> {

@@ -1,10 +1,13 @@
 import t from 'tap';
+import { isFreed, type SealedBatch } from '../../../src/model/batch.ts';
 import { RetryableError } from '../../../src/model/errors.ts';
+import { endRequest } from '../../../src/model/formats.ts';
 import { retryAfterMs } from '../../../src/otlp-client/response.ts';
 import { answered, nativeBatch, otlpBatch } from '../../helper/batches.ts';
+import { startEarlyServer } from '../../helper/early-server.ts';
 import { ACCEPTED, partialSuccess, startOtlpServer } from '../../helper/otlp-server.ts';
 import { advanceUntil, until } from '../../helper/until.ts';
-import { deadLettersOf, finish, isEmpty, rigOf, start } from './rig.ts';
+import { deadLettersOf, finish, isEmpty, type Rig, rigOf, start } from './rig.ts';
 
 t.test('reads Retry-After as seconds or a date, of an hour at most', async (t) => {
   const now = Date.UTC(2026, 0, 15, 12, 0, 0);
@@ -301,5 +304,60 @@ t.test('with a queue', async (t) => {
     await until(() => isEmpty(second));
     t.ok(server.requests.length >= 21);
     t.same(await deadLettersOf(second), []);
+  });
+});
+
+t.test('frees the body of a delivered batch', async (t) => {
+  const owning = (batch: SealedBatch): SealedBatch => {
+    const bytes = new Uint8Array(batch.body);
+    return { ...batch, body: Buffer.from(bytes.buffer) };
+  };
+  /** As after the answer to its client. */
+  const consumed = async ({ exporter }: Rig, batch: SealedBatch): Promise<void> => {
+    endRequest(batch);
+    await exporter.consume(batch);
+  };
+
+  await t.test('which the destination has got', async (t) => {
+    const rig = await rigOf(t, { config: { compression: 'none' } });
+    const batch = owning(otlpBatch([{ name: 'one' }]));
+    await consumed(rig, batch);
+    await until(() => isEmpty(rig));
+    t.match(rig.server.requests, [{ spans: [{ name: 'one' }] }]);
+    t.equal(isFreed(batch), true);
+  });
+
+  await t.test('but not while its connection still reads it', async (t) => {
+    const server = await startEarlyServer(t);
+    const rig = await rigOf(t, {
+      config: { compression: 'none', endpoint: server.url },
+    });
+    // More than the system keeps for a connection whose peer reads nothing, and less than the cache of the queue.
+    const batch = owning(otlpBatch([{ attributes: { text: 'x'.repeat(14_000_000) } }]));
+    const sent = Buffer.from(batch.body);
+    await consumed(rig, batch);
+    await until(() => isEmpty(rig));
+    t.equal(isFreed(batch), false);
+    server.read();
+    await until(() => server.received().length >= sent.length);
+    const received = server.received();
+    t.ok(received.subarray(received.length - sent.length).equals(sent), 'it arrives unchanged');
+  });
+
+  await t.test('but not of events, which may wait for later ones', async (t) => {
+    const rig = await rigOf(t);
+    const batch = owning(nativeBatch([finish('a')]));
+    await consumed(rig, batch);
+    await until(() => isEmpty(rig));
+    t.equal(isFreed(batch), false);
+  });
+
+  await t.test('but not of one that the destination refused', async (t) => {
+    const rig = await rigOf(t, { config: { compression: 'none' } });
+    rig.server.next({ status: 400 });
+    const batch = owning(otlpBatch([{ name: 'one' }]));
+    await consumed(rig, batch);
+    await until(async () => (await deadLettersOf(rig)).length === 1);
+    t.equal(isFreed(batch), false);
   });
 });

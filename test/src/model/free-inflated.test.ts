@@ -10,7 +10,9 @@ import {
   indexOf,
   knownIndexOf,
   observe,
+  shareBatch,
   smallIndexOf,
+  withoutIndex,
 } from '../../../src/model/formats.ts';
 import { bodyCache } from '../../../src/queue/body-cache.ts';
 import { recordOf } from '../../../src/queue/record.ts';
@@ -108,6 +110,30 @@ t.test('frees a delivered batch with its inflated form', async (t) => {
   t.throws(() => indexOf(batch), { message });
   t.throws(() => smallIndexOf(batch, 1), { message });
   t.throws(() => recordOf(batch), { message });
+});
+
+t.test('frees a copy without an index when the batch itself may be freed', async (t) => {
+  const owning = (): SealedBatch => {
+    const batch = compressed();
+    return { ...batch, body: owned(batch.body) };
+  };
+  const batch = owning();
+  indexOf(batch);
+  const copy = withoutIndex(withoutIndex(batch));
+  t.equal(knownIndexOf(copy), undefined);
+  freeBatch(copy);
+  t.equal(isFreed(batch), false, 'its request may read it');
+  endRequest(batch);
+  freeBatch(copy);
+  t.equal(isFreed(batch), true);
+  for (const shares of [(each: SealedBatch) => each, withoutIndex]) {
+    const elsewhere = owning();
+    endRequest(elsewhere);
+    const other = withoutIndex(elsewhere);
+    shareBatch(shares === withoutIndex ? other : elsewhere);
+    freeBatch(other);
+    t.equal(isFreed(elsewhere), false, 'another component has it');
+  }
 });
 
 t.test('keeps the bytes of a delivered batch that are a part of a larger memory', async (t) => {
