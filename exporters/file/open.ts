@@ -1,7 +1,8 @@
 import { constants } from 'node:fs';
 import type { FileHandle } from 'node:fs/promises';
-import { mkdir, open, realpath } from 'node:fs/promises';
+import { open, realpath } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
+import { makeDirectory } from '../../src/component/make-directory.ts';
 import type { FileConfig } from './config.ts';
 
 /** Never through a symbolic link, never into a pipe or device (and without waiting for its reader). */
@@ -13,9 +14,7 @@ const FLAGS =
   constants.O_NONBLOCK;
 
 export async function openForAppend(config: FileConfig): Promise<FileHandle> {
-  if (config.create_directory) {
-    await mkdir(dirname(config.path), { recursive: true, mode: 0o700 });
-  }
+  if (config.create_directory) await makeDirectory(dirname(config.path));
   const file = await open(config.path, FLAGS, 0o600);
   const stats = await file.stat();
   if (stats.isFile()) return file;
@@ -31,7 +30,7 @@ const claimed = new Set<string>();
  * function that ends the claim. Rejects if another exporter has the file.
  */
 export async function claimFile({ path, create_directory: creates }: FileConfig) {
-  if (creates) await mkdir(dirname(path), { recursive: true, mode: 0o700 });
+  if (creates) await makeDirectory(dirname(path));
   const place = join(await realpath(dirname(path)), basename(path));
   if (claimed.has(place)) {
     throw new Error(`another exporter writes ${path}: give each exporter a path of its own`);

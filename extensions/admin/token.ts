@@ -1,7 +1,8 @@
 import { randomBytes } from 'node:crypto';
 import { constants } from 'node:fs';
-import { type FileHandle, mkdir, open } from 'node:fs/promises';
+import { type FileHandle, open } from 'node:fs/promises';
 import { join } from 'node:path';
+import { makeDirectory } from '../../src/component/make-directory.ts';
 import { writePrivateFile } from '../../src/control/private-file.ts';
 
 const FILE = 'admin-token';
@@ -14,7 +15,7 @@ export async function keepToken(directory: string): Promise<KeptToken> {
   const found = await readToken(file);
   if (found !== undefined) return { token: found, file };
   const token = `admin_${randomBytes(32).toString('base64url')}`;
-  await mkdir(directory, { recursive: true, mode: 0o700 });
+  await makeDirectory(directory);
   await writePrivateFile(file, `${token}\n`);
   return { token, file };
 }
@@ -31,7 +32,9 @@ async function readToken(file: string): Promise<string | undefined> {
     });
   }
   try {
-    const { mode } = await handle.stat();
+    const found = await handle.stat();
+    if (!found.isFile()) throw new Error(`the admin token ${file} is not a regular file`);
+    const { mode } = found;
     // A copy of the directory may have lost the mode: restore it.
     if ((mode & 0o077) !== 0) await handle.chmod(0o600);
     const token = (await handle.readFile('utf8')).trim();

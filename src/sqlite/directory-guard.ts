@@ -1,6 +1,7 @@
 import { constants } from 'node:fs';
-import { access, chmod, lstat, mkdir, stat } from 'node:fs/promises';
+import { access, chmod, lstat, stat } from 'node:fs/promises';
 import type { Logger } from '../component/component.ts';
+import { makeDirectory } from '../component/make-directory.ts';
 
 const WRITABLE_BY_OTHERS = 0o022;
 /** Set on directories that users share, such as /tmp. */
@@ -16,15 +17,20 @@ export async function ensureDirectory(
   logger: Logger,
 ): Promise<void> {
   try {
-    if (create) await mkdir(directory, { recursive: true, mode: 0o700 });
+    if (create) await makeDirectory(directory);
     const found = await stat(directory);
     if (!found.isDirectory()) throw new Error('it is not a directory');
     await access(directory, constants.R_OK | constants.W_OK | constants.X_OK);
     await closeToOthers(directory, found, logger);
   } catch (error) {
-    const reason = error instanceof Error ? error.message : String(error);
-    throw new Error(`data directory ${directory} cannot be used: ${reason}`, { cause: error });
+    throw unusable(directory, error);
   }
+}
+
+/** A sentence about a directory in which this process cannot work. */
+export function unusable(directory: string, error: unknown): Error {
+  const reason = error instanceof Error ? error.message : String(error);
+  return new Error(`data directory ${directory} cannot be used: ${reason}`, { cause: error });
 }
 
 /** Other users could put files of their own in the place of the daemon's. Windows has no such modes. */

@@ -4,7 +4,7 @@ import { join, resolve } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import type { Clock, Logger } from '../component/component.ts';
 import { DirectoryInUseError, isDiskFull, RetryableError } from '../model/errors.ts';
-import { ensureDirectory, refuseLinks } from './directory-guard.ts';
+import { ensureDirectory, refuseLinks, unusable } from './directory-guard.ts';
 import { identitiesOf, movedOf } from './file-identity.ts';
 import {
   RESERVE_ENDINGS,
@@ -117,13 +117,16 @@ export async function assertUnused(directory: string, name: string): Promise<voi
  * ends, even by a kill. No other code may open and close the lock file: a close in the same process releases it.
  */
 async function takeLock(directory: string, file: string, pidFile: string): Promise<DatabaseSync> {
-  await ensureFile(file);
-  const lock = new DatabaseSync(file, { timeout: 0 });
+  await ensureFile(file).catch((error: unknown) => {
+    throw unusable(directory, error);
+  });
+  let lock: DatabaseSync | undefined;
   try {
+    lock = new DatabaseSync(file, { timeout: 0 });
     // A journal would need room on the disk.
     lock.exec('PRAGMA journal_mode = MEMORY; BEGIN EXCLUSIVE');
   } catch (error) {
-    lock.close();
+    lock?.close();
     if (!isBusy(errcodeOf(error))) {
       const reason = error instanceof Error ? error.message : String(error);
       throw new Error(`${file} cannot be locked: ${reason}`, { cause: error });

@@ -85,3 +85,10 @@ t.test('validate warns that the API is not served without a token', async (t) =>
   t.same(faults('remote', 'a-token'), []);
   t.same(faults('sqlite', ''), []);
 });
+
+t.test('names what is in the place of the token and no file', async (t) => {
+  const directory = t.testdir({ 'admin-token': {} });
+  await t.rejects(serving(t, { config: { token: '' }, directory }), {
+    message: /admin-token is not a regular file$/,
+  });
+});

@@ -71,6 +71,19 @@ t.test('leaves a directory that only its owner may write to as it is', async (t)
   }
 });
 
+t.test('names the lock that SQLite cannot open', async (t) => {
+  // SQLite opens no path of more than 512 bytes.
+  const names = ['x', 'y', 'z'].map((letter) => letter.repeat(200));
+  const directory = join(t.testdir({}), ...names);
+  await t.rejects(open(t, directory), { message: /test\.lock cannot be locked: unable to open/ });
+});
+
+t.test('names the directory in which it can make no file', async (t) => {
+  const directory = '/proc/self/fd';
+  if (!existsSync(directory)) return;
+  await t.rejects(open(t, directory), { message: /^data directory \/proc\/self\/fd cannot be/ });
+});
+
 t.test('refuses a directory that users share, and does not change its mode', async (t) => {
   const directory = join(t.testdir({}), 'shared');
   mkdirSync(directory);
