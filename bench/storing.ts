@@ -106,7 +106,7 @@ function storeIn(file: string): Writer {
       const rows = measured('rows', () => rowsOf(batch, observations, undefined));
       const { id: batchId, receivedAt, tenant } = batch;
       const about = { project: tenant.projectId, keyId: tenant.keyId, batchId, receivedAt };
-      const more = { usageAt: receivedAt, parts: null, namesTraces: false, gaps: [] };
+      const more = { usageAt: receivedAt, parts: null, namesTraces: false, since: 0, gaps: [] };
       return [{ ...rows, ...about, ...more }, recordOf(batch)] as const;
     });
     inTransaction(db, 'commit', () => {

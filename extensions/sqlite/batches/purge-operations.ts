@@ -112,7 +112,10 @@ export function traceRemoval(db: DatabaseSync): (trace: number, limit: number) =
      SELECT ?1 WHERE NOT EXISTS (SELECT 1 FROM batch_traces WHERE batch = ?1)`,
   );
   const share = sharedNoting(db);
+  const note = db.prepare('INSERT OR IGNORE INTO partly_expired VALUES (?)');
   const unshare = db.prepare('DELETE FROM partly_expired WHERE seq = ?');
+  const branches = allBranches(db);
+  const isWaiting = waitingBatches(db);
   const removeScores = scoreRemoval(db);
   const postings = postingTable(db);
   const texts = textMarks(db);
@@ -122,9 +125,12 @@ export function traceRemoval(db: DatabaseSync): (trace: number, limit: number) =
     if (removed === limit) return { observations: removed, isComplete: false };
     const batches = batchesOf.all(n);
     pairs.run(n);
+    const all = branches();
     for (const { batch } of batches) {
-      if (Number(free.run(batch).changes) > 0) unshare.run(batch);
-      else share(batch);
+      if (Number(free.run(batch).changes) === 0) share(batch);
+      // A queue may deliver it again, and writes begin no trace by an expired batch with a note.
+      else if (isWaiting(batch, all)) note.run(batch);
+      else unshare.run(batch);
     }
     removeScores(n);
     postings.remove(n);

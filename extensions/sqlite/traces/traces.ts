@@ -235,6 +235,7 @@ async function writeRows(
   {
     database,
     queues,
+    retention,
     summaries,
     terms,
     rollups,
@@ -267,6 +268,7 @@ async function writeRows(
           usageAt,
           parts,
           namesTraces: changes.isWatched(project),
+          since: retention.since(project),
           gaps: source.gaps ?? [],
         },
         record,

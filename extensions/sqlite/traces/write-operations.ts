@@ -5,7 +5,7 @@ import { gapsIn } from '../../../src/queue/record.ts';
 import { keepBatch } from '../../../src/sqlite/queue/append-operations.ts';
 import { deletedProjects } from '../../../src/sqlite/queue/lookups.ts';
 import type { WrittenParts } from '../../../src/sqlite/queue/part-operations.ts';
-import { cell, tuples } from '../../../src/sqlite/rows.ts';
+import { cell, finds, tuples } from '../../../src/sqlite/rows.ts';
 import type { StorePrices } from '../../../src/store/pricing.ts';
 import { WrittenDelta } from '../../../src/store/rollups/delta.ts';
 import type { BatchRows } from '../../../src/store/rows/batch-rows.ts';
@@ -28,6 +28,8 @@ export type TraceWrite = Pick<BatchRows, 'traces' | 'updates' | 'children' | 'at
   readonly parts: WrittenParts | null;
   /** Whether the caller wants the ids of the changed traces. */
   readonly namesTraces: boolean;
+  /** Traces whose newest event is older are expired. */
+  readonly since: number;
   /** The gaps of the batch that the rows are of. */
   readonly gaps: readonly number[];
 };
@@ -64,6 +66,7 @@ export function traceOperations(db: DatabaseSync, prices: StorePrices) {
     'SELECT key, long_id FROM traces WHERE n = ?',
   );
   const cutOf = cutSearch(db);
+  const hasExpired = finds(db, 'SELECT 1 FROM partly_expired WHERE seq = ?');
   const idOfNumber = (n: number): string => idOfTrace(...(name.get(n) ?? ['', null]));
   return {
     /** Without effect if the trace changed since it was summarized, or is gone. */
@@ -82,6 +85,7 @@ export function traceOperations(db: DatabaseSync, prices: StorePrices) {
         usageAt,
         parts,
         namesTraces,
+        since,
         gaps,
       }: TraceWrite,
       record: BatchRecord | null,
@@ -96,7 +100,9 @@ export function traceOperations(db: DatabaseSync, prices: StorePrices) {
       const batch = known ?? kept?.seq ?? 0;
       const { pricing } = prices;
       const rollups = new WrittenDelta();
-      const source = { project, keyId, batch, receivedAt, pricing, rollups };
+      // Retention has removed traces of the batch since a former delivery, which ended without an acknowledgement.
+      const isExpired = known !== undefined && receivedAt < since && hasExpired(known);
+      const source = { project, keyId, batch, receivedAt, pricing, rollups, isExpired };
       statements.begin();
       const run = new ObservationWrite(statements, waiting, source);
       for (const rows of traces) run.writeTrace(rows);

@@ -91,6 +91,11 @@ export type WriteSource<B extends BatchRef> = {
   readonly pricing?: Pricing | undefined;
   /** Gets the changes of the rollups. */
   readonly rollups: RollupRecorder;
+  /**
+   * The batch was written before, and retention has removed traces of it since: the write changes what is left of them, and makes none
+   * again, which would count twice in the rollups.
+   */
+  readonly isExpired?: boolean;
 };
 
 /** Writes the observations of one batch. Reads each trace once, and writes it once, at the end, with its summary. */
@@ -102,6 +107,7 @@ export class ObservationWrite<B extends BatchRef> {
   readonly #state: RowState<B>;
   readonly #pricing: Pricing | undefined;
   readonly #rollups: RollupRecorder;
+  readonly #isExpired: boolean;
   readonly #traces = new Map<number, WrittenTrace>();
   /** Those of which the batch has no event: they only lose spans. */
   readonly #unpaired = new Set<number>();
@@ -114,7 +120,7 @@ export class ObservationWrite<B extends BatchRef> {
   constructor(
     table: ObservationTable<B>,
     waiting: WaitingRuns,
-    { project, keyId, batch, receivedAt, pricing, rollups }: WriteSource<B>,
+    { project, keyId, batch, receivedAt, pricing, rollups, isExpired = false }: WriteSource<B>,
   ) {
     this.#table = table;
     this.#waiting = waiting;
@@ -123,11 +129,13 @@ export class ObservationWrite<B extends BatchRef> {
     this.#state = { batch, createdAt: receivedAt, updatedAt: receivedAt, merged: null };
     this.#pricing = pricing;
     this.#rollups = rollups;
+    this.#isExpired = isExpired;
     this.#hasPending = table.hasPending();
     this.#hasWaiting = waiting.any();
   }
 
   writeTrace({ key, longId, rows }: TraceRows): void {
+    if (this.#isExpired && this.#table.traceNumber(this.#project, key) === undefined) return;
     const trace = this.#traceOf(key, longId);
     trace.seen(this.#state.createdAt, this.#keyId);
     for (let at = 0; at < rows.length; at += ROW_LENGTH) {
@@ -206,6 +214,7 @@ export class ObservationWrite<B extends BatchRef> {
     const key = row[ROW.KEY];
     const own = this.#table.traceOfRun(this.#project, key);
     const found = own ?? this.#table.traceOfRun(this.#project, parent);
+    if (found === undefined && this.#isExpired) return;
     const trace = found === undefined ? this.#traceOf(key, row[ROW.LONG_ID]) : this.#stateOf(found);
     trace.seen(this.#state.createdAt, this.#keyId);
     if (own === undefined && (found === undefined || this.#waiting.has(this.#project, parent))) {
@@ -257,7 +266,7 @@ export class ObservationWrite<B extends BatchRef> {
       const row = rowAt(rows, at);
       const n = this.#table.traceOfRun(this.#project, row[ROW.KEY]);
       if (n === undefined) {
-        this.#table.addPending(this.#project, row, this.#state);
+        if (!this.#isExpired) this.#table.addPending(this.#project, row, this.#state);
         continue;
       }
       const trace = this.#stateOf(n);

@@ -48,7 +48,7 @@ t.test('a write behind one that failed begins without its traces', async (t) => 
     });
     const { id: batchId, receivedAt, tenant } = source;
     const about = { project: tenant.projectId, keyId: tenant.keyId, batchId, receivedAt };
-    const more = { usageAt: receivedAt, parts: null, namesTraces: true, gaps: [] };
+    const more = { usageAt: receivedAt, parts: null, namesTraces: true, since: 0, gaps: [] };
     db.exec('BEGIN');
     try {
       const written = write({ ...rows, ...about, ...more, traces }, recordOf(source));

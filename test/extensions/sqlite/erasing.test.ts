@@ -65,6 +65,7 @@ function writing(has: { batch: boolean }, onCall: () => void, onLargeBody: () =>
     ...{ inFlight, changes: new ChangeFeed(), terms: { leftOut() {} } },
     ...{ summaries: wakes, rollups: wakes, postings: wakes, texts: wakes },
     blocks: { left: (batch: unknown) => batch },
+    retention: { since: () => 0 },
     database: {
       async write(_: string, [{ traces }, record]: [BatchRows, unknown]) {
         if (!has.batch && record === null) return { state: 'needs batch' };

@@ -27,7 +27,7 @@ function rig(t: Test) {
     const source = nativeBatch(list.length, { tenant: aTenant({ projectId }), receivedAt });
     const rows = rowsOf(source, list, positionsOf(source));
     const about = { project: projectId, keyId: 'key', batchId: source.id, receivedAt };
-    const more = { usageAt: receivedAt, parts: null, namesTraces: false, gaps: [] };
+    const more = { usageAt: receivedAt, parts: null, namesTraces: false, since: 0, gaps: [] };
     write['traces.write']({ ...rows, ...about, ...more }, recordOf(source));
   };
   const summaryOfNewest = () => {

@@ -28,7 +28,7 @@ function rig(t: Test) {
       const source = nativeBatch(events, { receivedAt: AT });
       const rows = rowsOf(source, observations, positionsOf(source));
       const about = { project: P, keyId: 'key', batchId: source.id, receivedAt: AT };
-      const more = { usageAt: AT, parts: null, namesTraces: false, gaps: [] };
+      const more = { usageAt: AT, parts: null, namesTraces: false, since: 0, gaps: [] };
       write['traces.write']({ ...rows, ...about, ...more }, recordOf(source));
       const [batch] = db.prepare('SELECT seq FROM raw_batches WHERE id = ?').all(source.id);
       return Number(batch?.['seq']);
