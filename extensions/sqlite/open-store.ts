@@ -29,7 +29,7 @@ import { sqliteHousekeeping } from './housekeeping.ts';
 import type { StoreOperations } from './operations.ts';
 import { removedCounters } from './removed-counters.ts';
 import type { OpenIndex, SqliteSearch } from './search/search.ts';
-import { openIndex, removeIndex, sqliteSearch } from './search/search.ts';
+import { indexFailures, openIndex, removeIndex, sqliteSearch } from './search/search.ts';
 import { sqliteRows } from './tenancy/rows.ts';
 import { sqliteUiSessions } from './tenancy/ui-sessions.ts';
 import { sqliteBacklog } from './traces/backlog.ts';
@@ -94,6 +94,7 @@ export async function openSqliteStore(
     reserveBytes: config.reserve_bytes,
     operations: OPERATIONS,
     onRemoved,
+    onAttachedFailed: indexFailures({ clock, logger }, config),
     clock,
     logger,
   });

@@ -8,7 +8,7 @@ import { completedWritesOf } from './disk-writes.ts';
 import { identitiesOf } from './file-identity.ts';
 import type { FileWatch } from './file-watch.ts';
 import { watchFiles } from './file-watch.ts';
-import type { Call, Opening, ThreadAccess } from './operation.ts';
+import type { AttachedFile, Call, Opening, ThreadAccess } from './operation.ts';
 import { StallWatch } from './stall-watch.ts';
 import type { ThreadEvents } from './thread-client.ts';
 
@@ -166,6 +166,10 @@ export class FileCondition implements ThreadEvents {
 
   unreadable(access: ThreadAccess, message: string): void {
     (access === 'write' ? this.#writes : this.#reads).suspect(message);
+  }
+
+  attachedFailed(file: AttachedFile, message: string): void {
+    this.#options.onAttachedFailed?.(file, message);
   }
 
   unsynced(message: string): void {

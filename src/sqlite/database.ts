@@ -5,6 +5,7 @@ import type { OwnedDirectory } from './directory.ts';
 import { markFilled, openDirectory } from './directory.ts';
 import { keepShrinking, PROBE, READ_PROBE, SHRINK, TRUNCATE_LOG } from './maintenance.ts';
 import type {
+  AttachedFile,
   Call,
   NameIn,
   OperationModule,
@@ -40,6 +41,8 @@ export type DatabaseOptions = {
   readonly maxPages?: number;
   /** Counts the writes that the disk has completed; the kernel's count by default. */
   readonly completedWrites?: () => number | undefined;
+  /** Called when a call failed because of an attached file. */
+  readonly onAttachedFailed?: (file: AttachedFile, message: string) => void;
   /** Called once if the files were removed or replaced while they are open: the process must end. */
   readonly onRemoved?: () => void;
 };

@@ -93,6 +93,21 @@ export type ThreadData = {
   readonly maxPages: number | undefined;
 };
 
+/** A file that a connection has attached failed a call, and not the database: the call fails alone. */
+export class AttachedFileError extends Error {
+  override readonly name = 'AttachedFileError';
+  readonly file: string;
+  readonly isDamaged: boolean;
+
+  constructor(message: string, options: AttachedFile & { readonly cause: unknown }) {
+    super(message, { cause: options.cause });
+    this.file = options.file;
+    this.isDamaged = options.isDamaged;
+  }
+}
+
+export type AttachedFile = { readonly file: string; readonly isDamaged: boolean };
+
 /** Why a call, or the opening, failed. */
 export type Failure = {
   readonly message: string;
@@ -100,6 +115,8 @@ export type Failure = {
   readonly errcode: number | undefined;
   /** The code of an error about the file as a whole, which only the opening has. */
   readonly dataError?: DataError['code'] | undefined;
+  /** Set if an attached file failed, and not the database. */
+  readonly attached?: AttachedFile | undefined;
 };
 
 /** The damage that opening a file found, and the changes that it made. */

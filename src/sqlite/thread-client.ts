@@ -8,6 +8,7 @@ import {
 } from '../model/errors.ts';
 import { threadFile } from '../thread/thread.ts';
 import type {
+  AttachedFile,
   Call,
   Failure,
   Opening,
@@ -66,6 +67,8 @@ export type ThreadEvents = {
   unwritable?(message: string): void;
   /** A call failed because the file system could not read a part of the file. */
   unreadable?(access: ThreadAccess, message: string): void;
+  /** A call failed because of an attached file. */
+  attachedFailed?(file: AttachedFile, message: string): void;
   /** A sync failed: the thread writes no more. */
   unsynced?(message: string): void;
   /** A group of writes went to the thread. */
@@ -211,6 +214,9 @@ class GroupingClient implements ThreadClient {
     this.#tellOfDamage(group, message);
     if (this.#access === 'write') this.#tellOfWrites(message);
     if (message.moved === undefined && message.unsynced === undefined) this.#tellOfReads(message);
+    for (const { attached, message: text } of message.failures?.filter(isFailure) ?? []) {
+      if (attached !== undefined) this.#events.attachedFailed?.(attached, text);
+    }
     for (let i = 0; i < group.length; i++) {
       const failure = message.failures?.[i];
       if (failure === undefined) group[i]?.resolve(message.results[i]);
@@ -291,8 +297,13 @@ function openingError(file: string, failure: Failure): Error {
   return isOther ? new Error(`${file} cannot be opened: ${message}`) : errorOf(failure);
 }
 
-function errorOf({ message, errcode, dataError }: Failure): Error {
+function isFailure(failure: Failure | undefined): failure is Failure {
+  return failure !== undefined;
+}
+
+function errorOf({ message, errcode, dataError, attached }: Failure): Error {
   if (dataError !== undefined) return new DATA_ERRORS[dataError](message);
+  if (attached !== undefined) return new RetryableError('storage_failed', message);
   if (errcode === undefined) return new Error(message);
   if (isFull(errcode)) {
     return new RetryableError('disk_full', 'no space is left on the disk', { retryAfterMs: 5000 });

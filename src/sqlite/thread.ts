@@ -16,6 +16,7 @@ import { returnPages, TRUNCATE_LOG, truncateLog } from './maintenance.ts';
 import type { Connection, Opened } from './opening.ts';
 import { openConnection } from './opening.ts';
 import type { Call, Failure, OperationModule, ThreadData, ThreadMessage } from './operation.ts';
+import { AttachedFileError } from './operation.ts';
 import { isOutOfRoom } from './reserve.ts';
 import {
   errcodeOf,
@@ -251,6 +252,10 @@ function allFailed(calls: readonly Call[], failure: Failure): Outcome {
 }
 
 function failureOf(error: unknown): Failure {
+  if (error instanceof AttachedFileError) {
+    const { message, file, isDamaged } = error;
+    return { message, errcode: undefined, attached: { file, isDamaged } };
+  }
   const errcode = errcodeOf(error);
   if (data.reserve !== undefined && isRefusedWrite(errcode) && isOutOfRoom(data.reserve)) {
     return FULL;

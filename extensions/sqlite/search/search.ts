@@ -1,10 +1,12 @@
-import { readdir, rm } from 'node:fs/promises';
+import { existsSync } from 'node:fs';
+import { readdir, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { inSteps, type Steps } from '../../../src/component/background.ts';
 import type { Clock, Logger } from '../../../src/component/component.ts';
 import { RetryableError } from '../../../src/model/errors.ts';
 import type { Database } from '../../../src/sqlite/database.ts';
 import { openDatabase } from '../../../src/sqlite/database.ts';
+import type { AttachedFile } from '../../../src/sqlite/operation.ts';
 import type { SearchTables } from '../../../src/store/search/indexer.ts';
 import { indexChanges, indexTexts } from '../../../src/store/search/indexer.ts';
 import type { SearchStatus, SearchStore } from '../../../src/store/search/status.ts';
@@ -23,6 +25,10 @@ import type { IndexOperations } from './index-operations.ts';
 const BETWEEN_MS = 10;
 /** The time between two rounds, and between a write and the round that indexes it. */
 const ROUND_MS = 500;
+/** The interval of logging that the index cannot be read: each search fails. */
+const LOG_MS = 60_000;
+/** The file whose existence says that the index was found to be damaged. */
+const DAMAGED = `${SEARCH_FILE}.damaged`;
 
 type SearchConfig = Pick<SqliteConfig, 'directory' | 'min_free_bytes' | 'search'>;
 type Parts = {
@@ -34,6 +40,7 @@ type Parts = {
 /** The files of an index of payload text. */
 export type OpenIndex = {
   readonly bytes: number;
+  readonly directory: string;
   readonly database: Database<IndexOperations>;
 };
 
@@ -70,10 +77,11 @@ export async function openIndex(
   };
   const known = await open().catch(unusable);
   const walk = await known?.read('index.walk', []).catch(unusable);
-  const isUsable = known?.isDamaged() === false && !database.isDamaged() && walk?.bytes === bytes;
+  const isSound = !existsSync(join(config.directory, DAMAGED)) && !database.isDamaged();
+  const isUsable = isSound && known?.isDamaged() === false && walk?.bytes === bytes;
   if (known !== undefined && isUsable) {
     await database.write('texts.configure', [bytes, false]);
-    return { bytes, database: known };
+    return { bytes, directory: config.directory, database: known };
   }
   await known?.close();
   await removeIndex(config.directory);
@@ -82,16 +90,39 @@ export async function openIndex(
   await database.write('texts.configure', [bytes, true]);
   const { stored } = await database.search('texts.counts', []);
   await index.write('index.begin', [bytes, stored]);
-  return { bytes, database: index };
+  return { bytes, directory: config.directory, database: index };
 }
 
 /** Removes the index, also what was set aside of a damaged one; it is made again from the store. */
 export async function removeIndex(directory: string): Promise<void> {
-  const others = ['.lock', '.pid', '.filled'].map((ending) => SEARCH_FILE + ending);
+  const others = [DAMAGED, ...['.lock', '.pid', '.filled'].map((ending) => SEARCH_FILE + ending)];
   const files = (await readdir(directory)).filter(
     (name) => name.startsWith(`${SEARCH_FILE}.db`) || others.includes(name),
   );
   for (const name of files) await rm(join(directory, name), { force: true });
+}
+
+/** Keeps for the next start that it has to make the index again. On a full disk the next call or start finds the damage. */
+async function markDamaged(directory: string): Promise<void> {
+  await writeFile(join(directory, DAMAGED), '', { mode: 0o600 }).catch(() => undefined);
+}
+
+/** Returns the listener of searches that the index failed. */
+export function indexFailures(
+  { clock, logger }: Pick<Parts, 'clock' | 'logger'>,
+  { directory }: Pick<SearchConfig, 'directory'>,
+): (attached: AttachedFile, message: string) => void {
+  let loggedAt: number | undefined;
+  return ({ file, isDamaged }, err) => {
+    const now = clock.uptime();
+    if (loggedAt !== undefined && now - loggedAt < LOG_MS) return;
+    loggedAt = now;
+    logger.error(
+      { file, err },
+      'Index of payload text cannot be read; searches for text fail until a restart makes it again',
+    );
+    if (isDamaged) void markDamaged(directory);
+  };
 }
 
 export type SqliteSearch = SearchStore & {
@@ -152,7 +183,7 @@ export function sqliteSearch(
     {
       ...{ clock, logger, betweenMs: BETWEEN_MS },
       failure: 'Payload text could not be indexed; retrying',
-      step: () => alone(steps),
+      step: () => alone(() => orMarked(index, steps)),
     },
     () => ROUND_MS,
   );
@@ -185,6 +216,19 @@ export function sqliteSearch(
       await index.database.crash();
     },
   };
+}
+
+/** Rejects as the step does. If the step met damage in the index, the next start makes it again. */
+async function orMarked<Result>(
+  { database, directory }: OpenIndex,
+  step: () => Promise<Result>,
+): Promise<Result> {
+  try {
+    return await step();
+  } catch (error) {
+    if (database.isDamaged()) await markDamaged(directory);
+    throw error;
+  }
 }
 
 function searchTables(

@@ -10,7 +10,7 @@ import type { TraceScope } from '../../../src/store/plan/step.ts';
 import type { GroupRow, GroupSumCells } from '../../../src/store/rows/group-rows.ts';
 import { extremeOf, groupSumsOf, groupsOfRows } from '../../../src/store/rows/group-rows.ts';
 import { workClock } from '../../../src/thread/work-clock.ts';
-import { dialectIn } from '../search/dialect.ts';
+import { queryRunner } from '../search/dialect.ts';
 import type { PlaceCells } from './read-operations.ts';
 import { endOfStep, keptTuples } from './read-operations.ts';
 
@@ -61,38 +61,35 @@ function farInstant(text: string | null): Instant | null {
 const MAX_KEPT = 64;
 
 export function groupOperations(db: DatabaseSync) {
-  const dialect = dialectIn(db);
+  const runQuery = queryRunner(db);
   const ends = new LruCache<string, RowQuery<PlaceCells>>({ maxEntries: MAX_KEPT });
   const walks = new LruCache<string, RowQuery<GroupRow>>({ maxEntries: MAX_KEPT });
   const sums = new LruCache<string, RowQuery<SumRow>>({ maxEntries: MAX_KEPT });
   return {
-    'groups.find': (scope: TraceScope, look: GroupStepLook): GroupStep => {
-      const spent = workClock();
-      const plan = groupPlan(dialect(), scope, look);
-      const end = endOfStep(db, ends, plan.end);
-      const { sql, values } = plan.list(end);
-      const groups = groupsOfRows(keptTuples(db, walks, sql).iterate(...values));
-      return { groups, next: end, spentMs: spent() };
-    },
-    'groups.sum': (scope: TraceScope, value: string, look: GroupStepLook): GroupSumStep => {
-      const spent = workClock();
-      const sessions = look.by === 'user' ? SESSIONS : 'NULL';
-      const plan = groupSumPlan(
-        dialect(),
-        scope,
-        value,
-        look,
-        `${sessions}, ${FAR_TIMES}, ${SUMS}`,
-      );
-      const end = endOfStep(db, ends, plan.end);
-      const { sql, values } = plan.list(end);
-      const found = keptTuples(db, sums, sql).get(...values);
-      if (found === undefined) throw new Error('sums have no row');
-      const [ids, farFirst, farLast, ...cells] = found;
-      const sumsOfStep = groupSumsOf(cells, ids === null ? [] : (JSON.parse(ids) as string[]));
-      const firstTime = extremeOf(sumsOfStep.firstTime, farInstant(farFirst), -1);
-      const lastTime = extremeOf(sumsOfStep.lastTime, farInstant(farLast), 1);
-      return { sums: { ...sumsOfStep, firstTime, lastTime }, next: end, spentMs: spent() };
-    },
+    'groups.find': (scope: TraceScope, look: GroupStepLook): GroupStep =>
+      runQuery(look.query, (dialect) => {
+        const spent = workClock();
+        const plan = groupPlan(dialect, scope, look);
+        const end = endOfStep(db, ends, plan.end);
+        const { sql, values } = plan.list(end);
+        const groups = groupsOfRows(keptTuples(db, walks, sql).iterate(...values));
+        return { groups, next: end, spentMs: spent() };
+      }),
+    'groups.sum': (scope: TraceScope, value: string, look: GroupStepLook): GroupSumStep =>
+      runQuery(look.query, (dialect) => {
+        const spent = workClock();
+        const sessions = look.by === 'user' ? SESSIONS : 'NULL';
+        const columns = `${sessions}, ${FAR_TIMES}, ${SUMS}`;
+        const plan = groupSumPlan(dialect, scope, value, look, columns);
+        const end = endOfStep(db, ends, plan.end);
+        const { sql, values } = plan.list(end);
+        const found = keptTuples(db, sums, sql).get(...values);
+        if (found === undefined) throw new Error('sums have no row');
+        const [ids, farFirst, farLast, ...cells] = found;
+        const sumsOfStep = groupSumsOf(cells, ids === null ? [] : (JSON.parse(ids) as string[]));
+        const firstTime = extremeOf(sumsOfStep.firstTime, farInstant(farFirst), -1);
+        const lastTime = extremeOf(sumsOfStep.lastTime, farInstant(farLast), 1);
+        return { sums: { ...sumsOfStep, firstTime, lastTime }, next: end, spentMs: spent() };
+      }),
   };
 }

@@ -11,7 +11,7 @@ import type { RankStep } from '../../../src/store/ranking.ts';
 import { listedTraceRow } from '../../../src/store/rows/listed.ts';
 import type { TraceRow } from '../../../src/store/rows/stored.ts';
 import { workClock } from '../../../src/thread/work-clock.ts';
-import { dialectIn } from '../search/dialect.ts';
+import { queryRunner } from '../search/dialect.ts';
 import type { PlaceCells } from './read-operations.ts';
 import { endOfStep, keptTuples, LISTED_TRACE, probedCounts } from './read-operations.ts';
 
@@ -21,7 +21,7 @@ type RankCells = [value: number, ...place: PlaceCells];
 const KEPT = 64;
 
 export function rankOperations(db: DatabaseSync) {
-  const dialect = dialectIn(db);
+  const runQuery = queryRunner(db);
   const probes = new LruCache<string, RowQuery<number[]>>({ maxEntries: KEPT });
   const ends = new LruCache<string, RowQuery<PlaceCells>>({ maxEntries: KEPT });
   const lists = new LruCache<string, RowQuery<RankCells>>({ maxEntries: KEPT });
@@ -31,17 +31,18 @@ export function rankOperations(db: DatabaseSync) {
      WHERE t.n IN (SELECT value FROM json_each(?)) AND +t.project = ? AND t.updated_at >= ?`,
   );
   return {
-    'ranks.find': (scope: TraceScope, look: RankStepLook): RankStep => {
-      const spent = workClock();
-      const plan = rankPlan(dialect(), scope, look);
-      const statements = plan.by(countsOf(probedCounts(db, probes, plan.probe)));
-      const next = endOfStep(db, ends, statements.end);
-      const { sql, values } = statements.list(next);
-      const traces = keptTuples(db, lists, sql)
-        .all(...values)
-        .map(([value, ms, ns, n]) => ({ value, ms, ns, n }));
-      return { traces, next, spentMs: spent() };
-    },
+    'ranks.find': (scope: TraceScope, look: RankStepLook): RankStep =>
+      runQuery(look.query, (dialect) => {
+        const spent = workClock();
+        const plan = rankPlan(dialect, scope, look);
+        const statements = plan.by(countsOf(probedCounts(db, probes, plan.probe)));
+        const next = endOfStep(db, ends, statements.end);
+        const { sql, values } = statements.list(next);
+        const traces = keptTuples(db, lists, sql)
+          .all(...values)
+          .map(([value, ms, ns, n]) => ({ value, ms, ns, n }));
+        return { traces, next, spentMs: spent() };
+      }),
     'ranks.traces': ({ project, since }: TraceScope, numbers: readonly number[]): TraceRow[] =>
       byNumber.all(JSON.stringify(numbers), project, since).map(listedTraceRow),
   };

@@ -34,7 +34,7 @@ import type { PackedTree, TreeCells } from '../../../src/store/rows/tree.ts';
 import { packTree, TREE_COLUMNS } from '../../../src/store/rows/tree.ts';
 import type { EventRef } from '../../../src/store/store.ts';
 import { workClock } from '../../../src/thread/work-clock.ts';
-import { dialectIn } from '../search/dialect.ts';
+import { queryRunner } from '../search/dialect.ts';
 import { SCORES_OF_TRACE } from './score-operations.ts';
 import type { ObservationCells } from './statements.ts';
 import { OBSERVATION_COLUMN_NAMES, splitRow } from './statements.ts';
@@ -59,21 +59,22 @@ export type StoredRow = {
 export const MAX_STATEMENTS = 64;
 
 export function traceReadOperations(db: DatabaseSync) {
-  const dialect = dialectIn(db);
+  const runQuery = queryRunner(db);
   const lists = new LruCache<string, RowQuery<TraceRow>>({ maxEntries: MAX_STATEMENTS });
   const ends = new LruCache<string, RowQuery<PlaceCells>>({ maxEntries: MAX_STATEMENTS });
   const probes = new LruCache<string, RowQuery<number[]>>({ maxEntries: MAX_STATEMENTS });
   return {
-    'traces.list': (scope: TraceScope, look: Look): TraceStep => {
-      const spent = workClock();
-      const ways = stepPlan(dialect(), scope, look);
-      const plan = ways.by(countsOf(probedCounts(db, probes, ways.probe)));
-      const end = plan.isSearch ? endOfStep(db, ends, plan.end) : null;
-      const { sql, values } = plan.list(LISTED_TRACE, end);
-      const found = keptTuples(db, lists, sql).iterate(...values);
-      const taken = takeRows(listedTraces(found), look.limit, rowBytes);
-      return { ...taken, end, spentMs: spent() };
-    },
+    'traces.list': (scope: TraceScope, look: Look): TraceStep =>
+      runQuery(look.query, (dialect) => {
+        const spent = workClock();
+        const ways = stepPlan(dialect, scope, look);
+        const plan = ways.by(countsOf(probedCounts(db, probes, ways.probe)));
+        const end = plan.isSearch ? endOfStep(db, ends, plan.end) : null;
+        const { sql, values } = plan.list(LISTED_TRACE, end);
+        const found = keptTuples(db, lists, sql).iterate(...values);
+        const taken = takeRows(listedTraces(found), look.limit, rowBytes);
+        return { ...taken, end, spentMs: spent() };
+      }),
     ...oneTraceOperations(db),
     ...summaryOperations(db),
     ...observationOperations(db),
@@ -160,7 +161,7 @@ export const PAGE_OF_TRACE = {
 };
 
 function oneTraceOperations(db: DatabaseSync) {
-  const dialect = dialectIn(db);
+  const runQuery = queryRunner(db);
   const matching = new LruCache<string, RowQuery<TraceRow>>({ maxEntries: MAX_STATEMENTS });
   const trace = tuples<TraceRow>(
     db,
@@ -181,17 +182,14 @@ function oneTraceOperations(db: DatabaseSync) {
       query: Look['query'],
       ids: readonly string[],
       staleBefore: number,
-    ): TraceRow[] => {
-      const { sql, values } = matchStatement(
-        dialect(),
-        scope,
-        { query, ids, staleBefore },
-        LISTED_TRACE,
-      );
-      return keptTuples(db, matching, sql)
-        .all(...values)
-        .map(listedTraceRow);
-    },
+    ): TraceRow[] =>
+      runQuery(query, (dialect) => {
+        const asked = { query, ids, staleBefore };
+        const { sql, values } = matchStatement(dialect, scope, asked, LISTED_TRACE);
+        return keptTuples(db, matching, sql)
+          .all(...values)
+          .map(listedTraceRow);
+      }),
     'traces.get': ({ project, since }: TraceScope, key: Key): TraceRow | null =>
       listedOrNull(trace.get(project, since, key)),
     'traces.observations': pageOperation(db, storedRow(db)),

@@ -28,7 +28,7 @@ import type {
 import { FacetSum, StatsSum, spansOf, statsSpans } from '../../../src/store/rollups/reading.ts';
 import { takeRows } from '../../../src/store/rows/page.ts';
 import { workClock } from '../../../src/thread/work-clock.ts';
-import { dialectIn } from '../search/dialect.ts';
+import { queryRunner } from '../search/dialect.ts';
 import type { PlaceCells } from './read-operations.ts';
 import { endOfStep, keptTuples, MAX_STATEMENTS, probedCounts } from './read-operations.ts';
 
@@ -172,21 +172,22 @@ function statsRow(field: number, cells: StatsCells): StatsRow {
 }
 
 function contributionOperations(db: DatabaseSync) {
-  const dialect = dialectIn(db);
+  const runQuery = queryRunner(db);
   const lists = new LruCache<string, RowQuery<ContributedRow>>({ maxEntries: MAX_STATEMENTS });
   const ends = new LruCache<string, RowQuery<PlaceCells>>({ maxEntries: MAX_STATEMENTS });
   const probes = new LruCache<string, RowQuery<number[]>>({ maxEntries: MAX_STATEMENTS });
   return {
-    'rollups.contributions': (scope: TraceScope, look: Look): ContributionStep => {
-      const spent = workClock();
-      const ways = stepPlan(dialect(), scope, look);
-      const plan = ways.by(countsOf(probedCounts(db, probes, ways.probe)));
-      const end = plan.isSearch ? endOfStep(db, ends, plan.end) : null;
-      const { sql, values } = plan.list(CONTRIBUTED_COLUMNS, end);
-      const found = keptTuples(db, lists, sql).iterate(...values);
-      const taken = takeRows(found, look.limit, contributedBytes);
-      return { ...taken, end, spentMs: spent() };
-    },
+    'rollups.contributions': (scope: TraceScope, look: Look): ContributionStep =>
+      runQuery(look.query, (dialect) => {
+        const spent = workClock();
+        const ways = stepPlan(dialect, scope, look);
+        const plan = ways.by(countsOf(probedCounts(db, probes, ways.probe)));
+        const end = plan.isSearch ? endOfStep(db, ends, plan.end) : null;
+        const { sql, values } = plan.list(CONTRIBUTED_COLUMNS, end);
+        const found = keptTuples(db, lists, sql).iterate(...values);
+        const taken = takeRows(found, look.limit, contributedBytes);
+        return { ...taken, end, spentMs: spent() };
+      }),
   };
 }
 

@@ -20,12 +20,12 @@ import {
 } from '../../../src/store/rows/observed-values.ts';
 import { takeRows } from '../../../src/store/rows/page.ts';
 import { workClock } from '../../../src/thread/work-clock.ts';
-import { dialectIn } from '../search/dialect.ts';
+import { queryRunner } from '../search/dialect.ts';
 import type { PlaceCells } from './read-operations.ts';
 import { endOfStep, keptTuples, MAX_STATEMENTS, probedCounts } from './read-operations.ts';
 
 export function valueOperations(db: DatabaseSync) {
-  const dialect = dialectIn(db);
+  const runQuery = queryRunner(db);
   const lists = new LruCache<string, RowQuery<CountedRow>>({ maxEntries: MAX_STATEMENTS });
   const ends = new LruCache<string, RowQuery<PlaceCells>>({ maxEntries: MAX_STATEMENTS });
   const probes = new LruCache<string, RowQuery<number[]>>({ maxEntries: MAX_STATEMENTS });
@@ -35,21 +35,22 @@ export function valueOperations(db: DatabaseSync) {
     error: cellsOf(db, 'error'),
   };
   return {
-    'traces.values': (scope: TraceScope, field: CountedField, look: Look): CountedStep => {
-      const spent = workClock();
-      const ways = stepPlan(dialect(), scope, look);
-      const plan = ways.by(countsOf(probedCounts(db, probes, ways.probe)));
-      const end = plan.isSearch ? endOfStep(db, ends, plan.end) : null;
-      const { sql, values } = plan.list(countedColumns(field), end);
-      const found = keptTuples(db, lists, sql).iterate(...values);
-      const { rows, hasMore } = takeRows(found, look.limit, countedBytes);
-      const counts = new ValueCounts(field, look);
-      if (isObservedField(field)) {
-        const cellsIn = cells[OBSERVED_COLUMNS[field]];
-        for (const [, , n] of rows) counts.addObservations(cellsIn(n));
-      } else for (const [, , , cell] of rows) counts.addTrace(cell);
-      return { counts: counts.list(), last: lastPlace(rows), hasMore, end, spentMs: spent() };
-    },
+    'traces.values': (scope: TraceScope, field: CountedField, look: Look): CountedStep =>
+      runQuery(look.query, (dialect) => {
+        const spent = workClock();
+        const ways = stepPlan(dialect, scope, look);
+        const plan = ways.by(countsOf(probedCounts(db, probes, ways.probe)));
+        const end = plan.isSearch ? endOfStep(db, ends, plan.end) : null;
+        const { sql, values } = plan.list(countedColumns(field), end);
+        const found = keptTuples(db, lists, sql).iterate(...values);
+        const { rows, hasMore } = takeRows(found, look.limit, countedBytes);
+        const counts = new ValueCounts(field, look);
+        if (isObservedField(field)) {
+          const cellsIn = cells[OBSERVED_COLUMNS[field]];
+          for (const [, , n] of rows) counts.addObservations(cellsIn(n));
+        } else for (const [, , , cell] of rows) counts.addTrace(cell);
+        return { counts: counts.list(), last: lastPlace(rows), hasMore, end, spentMs: spent() };
+      }),
   };
 }
 

@@ -128,6 +128,41 @@ function rootPageOf(file: string, table: string): number {
   return Number(found?.rootpage);
 }
 
+t.test('an index that fails in use fails searches for text alone, and is made again', async (t) => {
+  const { directory, projectId, clock, logger, current, reopen } = await opened(t);
+  for (let i = 0; i < 30; i++) await write(current().store, `t${i}`, `refund ${i}`, projectId);
+  await current().finish();
+  const file = join(directory, 'search.db');
+  for (const damage of ['garbage', 'texts', 'missing']) {
+    // The log of the index may have its pages.
+    await current().close();
+    await reopen();
+    await current().finish();
+    const root = damage === 'texts' ? rootPageOf(file, 'texts') : 0;
+    const bytes = readFileSync(file);
+    if (damage === 'garbage') writeFileSync(file, 'garbage'.repeat(5000));
+    if (damage === 'texts') writeFileSync(file, bytes.fill(0xa5, (root - 1) * 8192, root * 8192));
+    if (damage === 'missing') rmSync(file);
+    logger.lines.length = 0;
+    const { store, health, isDamaged } = current();
+    await t.rejects(
+      countOf(store, 'refund', projectId),
+      { code: 'storage_failed', message: /index of payload text .*search\.db cannot be read: / },
+      damage,
+    );
+    t.equal((await store.traces.listTraces(projectId, { limit: 100 })).items.length, 30, damage);
+    t.equal(await countOf(store, 'name:chat', projectId), 30, damage);
+    t.match([health(), isDamaged()], [{ ready: true, healthy: true }, false], damage);
+    const errors = logger.lines.filter(({ level }) => level === 'error');
+    t.match(errors, [{ message: /^Index of payload text cannot be read/, fields: { file } }]);
+    await current().close();
+    clock.advance(120_000);
+    const { finish } = await reopen();
+    await finish();
+    t.equal(await countOf(current().store, 'refund', projectId), 30, damage);
+  }
+});
+
 t.test('a full disk discards no index', async (t) => {
   const disk = smallDisk(t, '8m');
   if (disk === undefined) {
