@@ -1,5 +1,5 @@
 import type { FileHandle } from 'node:fs/promises';
-import { open, readFile, rename, rm, writeFile } from 'node:fs/promises';
+import { open, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { CommandError, EXIT } from '../exit-status.ts';
 import { fileRefusal } from '../file-error.ts';
 
@@ -36,12 +36,14 @@ export class PartialFile {
     const path = pathOf(output);
     const state = await readState(path);
     if (isResumed && state === undefined) {
-      throw new CommandError(EXIT.usage, `there is no partial export ${path} to resume`);
+      const advice = 'repeat the command without --resume';
+      throw new CommandError(EXIT.usage, `no partial export ${path} to resume: ${advice}`);
     }
     if (!isResumed && state !== undefined) {
       const advice = 'go on with --resume, or remove it';
       throw new CommandError(EXIT.usage, `${path} is a partial export: ${advice}`);
     }
+    if (state !== undefined) await refuseShorter(path, state.bytes);
     const handle = await open(path, isResumed ? 'r+' : 'w').catch((error: unknown) => {
       throw new CommandError(EXIT.failed, `${path} cannot be written: ${fileRefusal(error)}`);
     });
@@ -102,6 +104,18 @@ export async function removePartial(output: string): Promise<void> {
   const path = pathOf(output);
   await rm(path, { force: true });
   await rm(statePath(path), { force: true });
+}
+
+/** Refuses a file that something else has cut or removed: a longer length would fill it with zeros. */
+async function refuseShorter(path: string, bytes: number): Promise<void> {
+  const found = await stat(path).catch((error: NodeJS.ErrnoException) => {
+    if (error.code === 'ENOENT') return { size: 0 };
+    throw new CommandError(EXIT.failed, `${path} cannot be written: ${fileRefusal(error)}`);
+  });
+  if (found.size >= bytes) return;
+  const why = `${path} has lost ${bytes - found.size} of the ${bytes} bytes exported so far`;
+  const advice = `remove ${statePath(path)} and begin again without --resume`;
+  throw new CommandError(EXIT.failed, `${why}: ${advice}`);
 }
 
 function pathOf(output: string): string {

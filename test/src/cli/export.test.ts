@@ -183,6 +183,29 @@ t.test('goes on after a break, without what a write had begun', async (t) => {
   t.notOk(existsSync(join(cwd, 'out.jsonl.partial.json')));
 });
 
+t.test('goes on with no file that has lost rows, and says what to do', async (t) => {
+  for (const isRemoved of [false, true]) {
+    let breaks = true;
+    const { run, read, cwd } = await exporting(t, (_query, number) => {
+      if (number === 3 && breaks) throw new ControlError('storage_failed', 'the store is away');
+    });
+    const argv = ['--output', 'out.jsonl'];
+    t.equal((await run(argv)).status, 1);
+    breaks = false;
+    const size = readFileSync(join(cwd, 'out.jsonl.partial')).length;
+    if (isRemoved) rmSync(join(cwd, 'out.jsonl.partial'));
+    else truncateSync(join(cwd, 'out.jsonl.partial'), size - 5);
+    const { status, err } = await run([...argv, '--resume']);
+    t.equal(status, 1);
+    const lost = isRemoved ? size : 5;
+    t.match(err.join(), `has lost ${lost} of the ${size} bytes exported so far: remove `);
+    rmSync(join(cwd, 'out.jsonl.partial.json'));
+    t.match(await run([...argv, '--resume']), { status: 64, err: [/without --resume/] });
+    t.equal((await run(argv)).status, 0);
+    t.equal(read('out.jsonl'), ALL);
+  }
+});
+
 t.test('goes on after a crash behind the name of the file', async (t) => {
   for (const format of ['jsonl', 'parquet']) {
     const { run, read, cwd, parts } = await exporting(t);
