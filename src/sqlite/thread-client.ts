@@ -292,9 +292,14 @@ const DATA_ERRORS: Record<DataError['code'], new (message: string) => DataError>
 /** SQLite names no file, and an operator has to find its owner and permissions. */
 function openingError(file: string, failure: Failure): Error {
   const { errcode, dataError, message } = failure;
-  const isOther =
-    errcode !== undefined && dataError === undefined && !isFull(errcode) && !isDamage(errcode);
-  return isOther ? new Error(`${file} cannot be opened: ${message}`) : errorOf(failure);
+  if (errcode === undefined || dataError !== undefined) return errorOf(failure);
+  if (isFull(errcode)) return diskFull(`no space is left on the disk of ${file}: free some`);
+  const text = `${file} cannot be opened: ${message}`;
+  return isDamage(errcode) ? new RetryableError('storage_failed', text) : new Error(text);
+}
+
+function diskFull(message: string): RetryableError {
+  return new RetryableError('disk_full', message, { retryAfterMs: 5000 });
 }
 
 function isFailure(failure: Failure | undefined): failure is Failure {
@@ -305,9 +310,7 @@ function errorOf({ message, errcode, dataError, attached }: Failure): Error {
   if (dataError !== undefined) return new DATA_ERRORS[dataError](message);
   if (attached !== undefined) return new RetryableError('storage_failed', message);
   if (errcode === undefined) return new Error(message);
-  if (isFull(errcode)) {
-    return new RetryableError('disk_full', 'no space is left on the disk', { retryAfterMs: 5000 });
-  }
+  if (isFull(errcode)) return diskFull('no space is left on the disk');
   if (isDamage(errcode)) return new RetryableError('storage_failed', `the database: ${message}`);
   if (isRefusedRow(errcode)) return new PermanentError('storage_refused', message);
   return new RetryableError('storage_failed', message, { retryAfterMs: 1000 });

@@ -23,7 +23,7 @@ import { fakeClock } from '../../helper/clock.ts';
 import { recordingLogger } from '../../helper/settings.ts';
 import { until } from '../../helper/until.ts';
 
-async function open(t: Test, directory: string, reserveBytes = 0) {
+async function open(t: Test, directory: string, reserveBytes = 0, maxPages?: number) {
   const clock = fakeClock();
   const logger = recordingLogger();
   let removed = 0;
@@ -33,6 +33,7 @@ async function open(t: Test, directory: string, reserveBytes = 0) {
     clock,
     logger,
     onRemoved: () => removed++,
+    ...(maxPages === undefined ? {} : { maxPages }),
   });
   t.teardown(() => database.close());
   return { database, clock, logger, removed: () => removed };
@@ -76,6 +77,14 @@ t.test('names the lock that SQLite cannot open', async (t) => {
   const names = ['x', 'y', 'z'].map((letter) => letter.repeat(200));
   const directory = join(t.testdir({}), ...names);
   await t.rejects(open(t, directory), { message: /test\.lock cannot be locked: unable to open/ });
+});
+
+t.test('names the file for whose tables the disk has no room', async (t) => {
+  const directory = join(t.testdir({}), 'data');
+  await t.rejects(open(t, directory, 0, 1), {
+    code: 'disk_full',
+    message: `no space is left on the disk of ${join(directory, 'test.db')}: free some`,
+  });
 });
 
 t.test('names the directory in which it can make no file', async (t) => {
