@@ -1,6 +1,7 @@
 /** The file of operations of a store: its queues, tenancy, traces and batches, in the database thread. */
 import type { DatabaseSync } from 'node:sqlite';
 import {
+  lostEntries,
   QUEUE_GROWING,
   QUEUE_REPAIRS,
   queueReadOperations,
@@ -101,10 +102,14 @@ export const derived = {
   remake: `UPDATE traces SET terms = NULL, ${COUNTED_CHANGE}`,
 } as const;
 
+/** The tables with the batches that were delivered to the store. */
+const DELIVERED_TABLES = ['batch_traces', 'pending_updates', 'free_batches', 'partly_expired'];
+
 /**
  * A row of an observation does not name its project: it would be shown in the trace that gets the number. An erasure and the retention find
  * the batches of a trace by the pairs, so observations whose pair is lost get it again. A pass of an erasure would take a new batch for
- * one that it has cleaned. An attachment that lacks pieces is stored again when a client sends it again.
+ * one that it has cleaned. An attachment that lacks pieces is stored again when a client sends it again. A batch that no trace has events
+ * of was not delivered to the store; this is known only if no row that a delivery makes is lost.
  */
 export const repairs = [
   ...QUEUE_REPAIRS,
@@ -124,6 +129,17 @@ export const repairs = [
       SELECT m.value ->> 0, o.trace
       FROM observations o, json_each(CASE WHEN json_valid(o.merged) THEN o.merged END) m
       WHERE m.type = 'array' AND typeof(m.value ->> 0) = 'integer'`,
+  },
+  {
+    table: 'queue_pending',
+    ifIncomplete: true,
+    ifComplete: ['traces', 'observations', ...DELIVERED_TABLES],
+    statement: lostEntries(`r.items > 0
+      AND r.project NOT IN (SELECT project FROM deleted_projects)
+      AND r.seq NOT IN (SELECT batch FROM batch_traces)
+      AND r.seq NOT IN (SELECT batch FROM pending_updates)
+      AND r.seq NOT IN (SELECT seq FROM free_batches)
+      AND r.seq NOT IN (SELECT seq FROM partly_expired)`),
   },
   {
     table: 'erasure_batches',

@@ -62,6 +62,8 @@ export type SalvageRepair = {
   readonly statement: string;
   /** Only if rows of the table were lost. */
   readonly ifIncomplete?: boolean;
+  /** Only if the file has these tables, and lost no row of them. */
+  readonly ifComplete?: readonly string[];
 };
 
 /** The operations of a file, from `typeof` its import. */

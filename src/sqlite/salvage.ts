@@ -172,8 +172,9 @@ function copyTables(
       copies.push({ name, isComplete });
     }
     const complete = copies.filter((copy) => copy.isComplete).map(({ name }) => name);
-    for (const { table, statement, ifIncomplete = false } of repairs) {
-      const isSpared = ifIncomplete && complete.includes(table);
+    for (const { table, statement, ifIncomplete = false, ifComplete = [] } of repairs) {
+      const isSound = ifComplete.every((name) => complete.includes(name));
+      const isSpared = (ifIncomplete && complete.includes(table)) || !isSound;
       if (names.includes(table) && !isSpared) fresh.exec(statement);
     }
     if (derived !== undefined && names.includes(derived.name)) fresh.exec(derived.remake);

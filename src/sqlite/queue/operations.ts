@@ -65,5 +65,24 @@ export const QUEUE_REPAIRS = [
   },
 ] as const;
 
+/**
+ * The statement of a salvage that lost entries: each batch without any that fulfills a condition is delivered again, to every branch. A
+ * batch does not name its queue, so this needs a file with one queue.
+ */
+export function lostEntries(where: string): string {
+  return `INSERT INTO queue_pending (branch, seq, items, bytes, received_at, attempts, due)
+    SELECT b.id, r.seq, r.items,
+      length(r.body) + (
+        SELECT coalesce(sum(length(p.bytes)), 0) FROM batch_parts JOIN body_parts p USING (n)
+        WHERE batch_parts.seq = r.seq),
+      r.received_at, 0, 0
+    FROM raw_batches r CROSS JOIN queue_branches b
+    WHERE (SELECT count(DISTINCT queue) FROM queue_branches) = 1
+      AND r.seq NOT IN (SELECT seq FROM queue_pending)
+      AND r.seq NOT IN (SELECT seq FROM dead_letters)
+      AND r.seq NOT IN (SELECT seq FROM quarantined)
+      AND ${where}`;
+}
+
 /** Queue operations that need room. */
 export const QUEUE_GROWING = ['queue.append', 'queue.remember', 'parts.write'] as const;

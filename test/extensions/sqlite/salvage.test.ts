@@ -160,3 +160,41 @@ t.test('an attachment of which a salvage lost pieces is stored again', async (t)
   await put(after.store);
   t.same(await after.store.attachments.read(projectId, sha256, 0), content);
 });
+
+t.test('delivers the batches again that are in no trace, if it has lost entries', async (t) => {
+  const place = sqlitePlace(t);
+  const open = async () => {
+    const opened = await place.open();
+    const options = { name: 'q', branches: ['a', 'b'], maxBytes: 1e9 };
+    return { ...opened, queue: await opened.store.openQueue(options) };
+  };
+  const first = await open();
+  const [project] = await first.store.projects.list();
+  const tenant = aTenant({ projectId: project?.id ?? '' });
+  const receivedAt = place.clock.now();
+  const [delivered, ...others] = [1, 2, 3].map((n) =>
+    nativeBatch([nativeEvent({ id: `o${n}`, trace_id: `t${n}` })], { tenant, receivedAt }),
+  );
+  if (delivered === undefined) throw new Error('there is no batch');
+  for (const batch of [delivered, ...others]) await first.queue.append(batch);
+  const observations = observe(delivered);
+  await first.store.traces.write({ kind: 'observations', source: delivered, observations });
+  for (const branch of ['a', 'b']) {
+    const entries = await first.queue.lease(branch, 1, 1e9);
+    await first.queue.ack(branch, entries);
+  }
+  await first.close();
+  damageEnds(join(place.directory, 'store.db'), ['queue_pending']);
+  await salvageSqliteStore(place.directory, place.logger);
+  const { queue, store, close } = await open();
+  t.teardown(close);
+  for (const branch of ['a', 'b']) {
+    const again = await queue.lease(branch, 10, 1e9);
+    t.same(
+      again.map(({ batch }) => batch.id),
+      others.map(({ id }) => id),
+      branch,
+    );
+  }
+  t.equal((await store.traces.listTraces(tenant.projectId, { limit: 9 })).items.length, 1);
+});
