@@ -99,7 +99,11 @@ export function fakeStore(plan: PlanName = 'scale'): FakeStore {
   const guarded = <T extends object>(part: T): T =>
     new Proxy(part, {
       get(target, property) {
-        const value = Reflect.get(target, property) as (...args: unknown[]) => unknown;
+        const value = Reflect.get(target, property) as
+          | ((...args: unknown[]) => unknown)
+          | undefined;
+        // An optional operation that the fake does not have.
+        if (value === undefined) return undefined;
         return (...args: unknown[]) => {
           if (failure !== undefined) return Promise.reject(failure);
           return value(...args);
