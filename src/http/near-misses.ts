@@ -95,7 +95,8 @@ const NEAR_MISSES: readonly NearMiss[] = [
     pattern: /^\/+(?:api\/+)?v2\/+(?:runs|traces|threads|sessions)\/+[^/]/,
     needs: RUNS,
     message:
-      'The second version of the API of LangSmith is not served here. Its clients read runs with read_run and list_runs, or readRun and listRuns.',
+      'Of the second version of the API of LangSmith, only client.runs.retrieve and client.runs.query are served here. The second lists the runs of a ' +
+      'trace by trace_id, and those of a thread by the filter eq(thread_id, "ID").',
   },
   {
     pattern: /^\/*$/,
@@ -145,7 +146,7 @@ const WRONG_METHODS: readonly WrongMethod[] = [
   {
     // `get_run_stats` of LangSmith's clients, at a path that reads one run.
     pattern: /^(?:\/api\/v1)?\/runs\/stats$/,
-    hint: ' Statistics are read with GET /api/v1/stats, and runs with read_run and list_runs, or readRun and listRuns.',
+    hint: ' Statistics are read with GET /api/v1/stats, and runs with client.runs.query, list_runs or listRuns.',
   },
   {
     // `create_project` of LangSmith's clients, which `evaluate` calls for its experiment.

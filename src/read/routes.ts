@@ -21,6 +21,7 @@ import { LANGFUSE_REQUESTS, langfuseProjects } from './clients/langfuse.ts';
 import { FEEDBACK_REQUESTS } from './clients/langsmith-feedback.ts';
 import { isLangSmith, langsmithProject, langsmithProjects } from './clients/langsmith-projects.ts';
 import { RUN_REQUESTS } from './clients/langsmith-runs.ts';
+import { RUN_V2_REQUESTS } from './clients/langsmith-runs-v2.ts';
 import { EXPORT } from './export/export.ts';
 import { FACET_REQUEST } from './facets.ts';
 import { GROUP_REQUESTS } from './groups.ts';
@@ -155,6 +156,7 @@ const CLIENT_REQUESTS: readonly ClientRequest[] = [
   ...LANGFUSE_REQUESTS,
   ...FEEDBACK_REQUESTS,
   ...RUN_REQUESTS,
+  ...RUN_V2_REQUESTS,
 ];
 
 /** For LangSmith's clients, which use the paths of sessions for projects. */

@@ -248,6 +248,85 @@ client.flush()
 state(run.id, "finished")
 `;
 
+const JS_RUNS = `
+import { Client } from 'langsmith';
+import { traceable } from 'langsmith/traceable';
+
+const client = new Client();
+const step = traceable(async (x) => x + 1, { name: 'step', run_type: 'tool', client });
+await traceable(async (x) => step(await step(x)), { name: 'demo', client })(1);
+await client.awaitPendingTraceBatches();
+const { id } = await client.readProject({ projectName: 'default' });
+const selects = ['ID', 'NAME', 'STATUS', 'RUN_TYPE', 'OUTPUTS'];
+let runs;
+do {
+  await new Promise((resolve) => setTimeout(resolve, 50));
+  runs = [];
+  for await (const run of client.runs.query({ project_ids: [id], page_size: 2, selects })) runs.push(run);
+} while (runs.filter(({ status }) => status === 'SUCCESS').length < 3);
+const { name, outputs } = await client.runs.retrieve(runs[2].id, { project_id: id, selects });
+const tools = await client.runs.query({ project_ids: [id], run_type: 'TOOL', is_root: false, selects });
+console.log(...runs.map((run) => run.name), tools.items.length, name, outputs.outputs);
+await client.runs
+  .query({ project_ids: [id], tree_filter: 'eq(name, "demo")' })
+  .catch((error) => console.log(String(error)));
+await client.threads.query({ project_id: id }).catch((error) => console.log(String(error)));
+`;
+
+const PYTHON_RUNS = `
+import asyncio
+
+from langsmith import Client, traceable
+
+client = Client()
+
+
+@traceable(client=client, run_type="tool")
+def step(x):
+    return x + 1
+
+
+@traceable(client=client)
+def demo(x):
+    return step(step(x))
+
+
+async def read():
+    project = str(client.read_project(project_name="default").id)
+    selects = ["ID", "NAME", "STATUS", "RUN_TYPE", "OUTPUTS"]
+
+    async def query(**asked):
+        return [run async for run in client.runs.query(project_ids=[project], **asked)]
+
+    runs = []
+    while len([run for run in runs if run.status == "SUCCESS"]) < 3:
+        await asyncio.sleep(0.05)
+        runs = await query(page_size=2, selects=selects)
+    last = await client.runs.retrieve(runs[2].id, project_id=project, selects=selects)
+    tools = await query(run_type="TOOL", is_root=False)
+    print(*[run.name for run in runs], len(tools), last.name, last.outputs["output"])
+    try:
+        await query(tree_filter='eq(name, "demo")')
+    except Exception as error:
+        print(error)
+    try:
+        await client.threads.query(project_id=project)
+    except Exception as error:
+        print(error)
+
+
+demo(1)
+client.flush()
+asyncio.run(read())
+`;
+
+/** Runs by pages and one by its id; then a filter and a request that are not served. */
+const RUNS = [
+  /^demo step step 2 step 3$/m,
+  /tree_filter.* is not served here/,
+  /only client\.runs\.retrieve and client\.runs\.query are served/,
+];
+
 const REVIVED = [/^interrupted slow\nfinished slow$/m];
 const LATE_PARENT = [/^finished child\nfinished child\nfinished parent$/m];
 
@@ -260,6 +339,10 @@ export const NPM_PRINTED: readonly PrintedCase[] = [
   {
     name: 'LangSmith for JavaScript: statistics',
     ...{ list: 'npm', settings: langsmith(BASE), program: JS_STATS, prints: STATS },
+  },
+  {
+    name: 'LangSmith for JavaScript: runs that are read back',
+    ...{ list: 'npm', settings: langsmith(BASE), program: JS_RUNS, prints: RUNS },
   },
   {
     name: 'LangSmith for JavaScript: a run that ends after it is stale',
@@ -280,6 +363,10 @@ export const PYTHON_PRINTED: readonly PrintedCase[] = [
   {
     name: 'LangSmith for Python: statistics',
     ...{ list: 'main', settings: langsmith(BASE), program: PYTHON_STATS, prints: STATS },
+  },
+  {
+    name: 'LangSmith for Python: runs that are read back',
+    ...{ list: 'main', settings: langsmith(BASE), program: PYTHON_RUNS, prints: RUNS },
   },
   {
     name: 'LangSmith for Python: a run that ends after it is stale',

@@ -168,6 +168,27 @@ const RULES: readonly Rule[] = [
     ],
   },
   {
+    routes: ['GET /api/v2/runs/:id', 'GET /v2/runs/:id'],
+    needs: [READ],
+    asks: ({ trace }) => [
+      { id: trace, query: 'selects=INPUTS&selects=OUTPUTS&selects=NAME', shows: true },
+      { id: trace },
+    ],
+  },
+  {
+    routes: ['POST /api/v2/runs/query', 'POST /v2/runs/query'],
+    needs: [READ],
+    asks: ({ trace }) =>
+      [{ trace_id: trace }, { ids: [trace] }, {}].map((asked) => ({
+        headers: JSON_TYPE,
+        body: JSON.stringify({
+          ...{ ...asked, selects: ['INPUTS', 'OUTPUTS', 'NAME'] },
+          min_start_time: '2000-01-01T00:00:00Z',
+        }),
+        shows: true,
+      })),
+  },
+  {
     routes: ['GET /sessions'],
     needs: [READ],
     asks: () => [{}],

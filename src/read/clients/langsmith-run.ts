@@ -21,16 +21,24 @@ export function runJson(
   ancestors: readonly StoredObservation[],
 ): string {
   const narrow = JSON.stringify(runMembers(stored, ancestors));
-  const { inputs, outputs, events, metadata } = payloads;
-  return (
-    `${narrow.slice(0, -1)},"inputs":${objectText(inputs, 'input') ?? '{}'}` +
-    `,"outputs":${objectText(outputs, 'output') ?? 'null'}` +
-    `,"events":${events?.startsWith('[') === true ? events : '[]'}` +
-    `,"extra":{"metadata":${metadata?.startsWith('{') === true ? metadata : '{}'}}}`
-  );
+  const { inputs, outputs, events, extra } = runPayloads(payloads);
+  return `${narrow.slice(0, -1)},"inputs":${inputs},"outputs":${outputs},"events":${events},"extra":${extra}}`;
 }
 
-function runMembers(stored: StoredObservation, ancestors: readonly StoredObservation[]) {
+/** The members of a run that hold payloads, as JSON texts. */
+export function runPayloads({ inputs, outputs, events, metadata }: PayloadTexts) {
+  const whole = metadata?.startsWith('{') === true ? metadata : '{}';
+  return {
+    inputs: objectText(inputs, 'input') ?? '{}',
+    outputs: objectText(outputs, 'output') ?? 'null',
+    events: events?.startsWith('[') === true ? events : '[]',
+    metadata: whole,
+    extra: `{"metadata":${whole}}`,
+  };
+}
+
+/** The members of a run beside its payloads. */
+export function runMembers(stored: StoredObservation, ancestors: readonly StoredObservation[]) {
   const { usage, details, error } = stored;
   const cost = details?.cost;
   return {

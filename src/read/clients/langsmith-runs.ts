@@ -11,11 +11,11 @@ import { runJson } from './langsmith-run.ts';
 import type { Members } from './members.ts';
 import { objectOf, textIn } from './members.ts';
 import { findRun } from './run-ids.ts';
-import type { GivenQuery } from './run-page.ts';
+import type { GivenQuery, RunForm } from './run-page.ts';
 import { DEFAULT_RUNS, RunPage, resolved, shownRun } from './run-page.ts';
 import { uuidOf } from './uuid.ts';
 
-const MAX_BODY_BYTES = 65_536;
+export const MAX_QUERY_BYTES = 65_536;
 
 /** The reading requests of LangSmith's clients. `/api/v1/sessions` is shared with the sessions of this service. */
 export const RUN_REQUESTS: readonly ClientRequest[] = [
@@ -35,20 +35,22 @@ export const RUN_REQUESTS: readonly ClientRequest[] = [
   { method: 'GET', paths: ['/sessions/:id'], permissions: ['traces:read'], work: langsmithProject },
 ];
 
+const FORM: RunForm = { hasPayloads: true, text: runJson };
+
 async function readRun(reading: StoreReading): Promise<void> {
   const { exchange, read } = reading;
   const stored = await findRun(reading, exchange.params.id ?? '');
   if (stored === undefined) throw unknown('run');
-  answerJson(exchange, read, await shownRun(reading, { stored, form: runJson }));
+  answerJson(exchange, read, await shownRun(reading, { stored, form: FORM }));
 }
 
 async function queryRuns(reading: StoreReading): Promise<void> {
   const { exchange, read, tenant } = reading;
-  const given = objectOf(await jsonBody(exchange, read, MAX_BODY_BYTES), 'The body');
+  const given = objectOf(await jsonBody(exchange, read, MAX_QUERY_BYTES), 'The body');
   const sessions = given.session;
   const isOther = Array.isArray(sessions) && !sessions.includes(uuidOf(tenant.projectId));
   const asked = await resolved(reading, runQuery(given));
-  const page = new RunPage(reading, asked, runJson);
+  const page = new RunPage(reading, asked, FORM);
   const next = isOther ? null : await page.fill();
   const cursors = JSON.stringify({ next });
   answerJson(exchange, read, `{"runs":[${page.runs.join()}],"cursors":${cursors}}`);
@@ -62,7 +64,7 @@ const UNSUPPORTED = [
 
 function runQuery(given: Members): GivenQuery {
   for (const name of UNSUPPORTED) {
-    if (given[name] !== undefined && given[name] !== null) throw notServed(name);
+    if (given[name] !== undefined && given[name] !== null) throw filterNotServed(name);
   }
   const { id, is_root: isRoot, error, limit, order } = given;
   if (order !== undefined && order !== null && order !== 'asc' && order !== 'desc') {
@@ -86,7 +88,7 @@ function runQuery(given: Members): GivenQuery {
   };
 }
 
-function notServed(name: string): Refusal {
+export function filterNotServed(name: string): Refusal {
   return new Refusal(
     'invalid_request',
     `${name} is not served here. Search with GET /api/v1/traces?q=, and list the runs of a trace by trace_id.`,
@@ -97,11 +99,11 @@ function notServed(name: string): Refusal {
 const OF_THREAD = /^eq\(thread_id, ("(?:[^"\\]|\\.)*")\)$/;
 
 /** Undefined without a filter. Throws a `Refusal` (400) for another one. */
-function threadOf(filter: unknown): string | undefined {
+export function threadOf(filter: unknown): string | undefined {
   if (filter === undefined || filter === null) return undefined;
   const [, written] = (typeof filter === 'string' && OF_THREAD.exec(filter)) || [];
   const thread = written === undefined ? undefined : parsedJson(written);
-  if (typeof thread !== 'string') throw notServed('filter');
+  if (typeof thread !== 'string') throw filterNotServed('filter');
   return thread;
 }
 
@@ -114,7 +116,7 @@ function parsedJson(text: string): unknown {
 }
 
 /** Undefined if the member is absent. Throws a `Refusal` (400) for another text. */
-function timeIn(given: Members, name: string): Instant | undefined {
+export function timeIn(given: Members, name: string): Instant | undefined {
   const text = textIn(given, name);
   if (text === undefined) return undefined;
   const time = parseInstant(text);

@@ -22,12 +22,16 @@ const MOST_ANCESTORS = 200;
 /** Traces whose runs are read together. */
 const TRACES_OF_STEP = 20;
 
-/** How a run is shown. */
-export type RunForm = (
-  stored: StoredObservation,
-  payloads: PayloadTexts,
-  ancestors: readonly StoredObservation[],
-) => string;
+/** How runs are shown. */
+export type RunForm = {
+  /** Payloads that are not shown are not read. */
+  readonly hasPayloads: boolean;
+  text(
+    stored: StoredObservation,
+    payloads: PayloadTexts,
+    ancestors: readonly StoredObservation[],
+  ): string;
+};
 
 /** The conditions of a query; every one holds. */
 type RunQuery = {
@@ -41,6 +45,10 @@ type RunQuery = {
   readonly threadId: string | undefined;
   /** The time from which runs start. */
   readonly since: Instant | undefined;
+  /** In place of `since`: a time that is another one for each page of the same list. */
+  readonly recentlySince?: Instant | undefined;
+  /** The time before which runs start. */
+  readonly before?: Instant | undefined;
   readonly isAscending: boolean;
   readonly limit: number;
   readonly cursor: string | undefined;
@@ -124,10 +132,11 @@ export class RunPage {
   /** The runs of all traces, in the order of the traces. */
   async #ofTraces(): Promise<string | null> {
     const { store, tenant, read } = this.#reading;
-    const { since, threadId, limit, isAscending } = this.#asked;
-    const query = tracesOf(since, threadId);
+    const { limit, isAscending } = this.#asked;
+    const query = tracesOf(this.#asked);
     const order = isAscending ? ['asc'] : [];
-    const cursors = listCursors('langsmith-runs', tenant.projectId, printQuery(query), ...order);
+    const about = printQuery(tracesOf({ ...this.#asked, recentlySince: undefined }));
+    const cursors = listCursors('langsmith-runs', tenant.projectId, about, ...order);
     const given = cursors.read(this.#asked.cursor);
     const from: ExportPosition =
       given === undefined ? { behind: undefined } : positionOfText(given);
@@ -178,13 +187,15 @@ export class RunPage {
   }
 
   #matches(stored: StoredObservation): boolean {
-    const { isRoot, hasError, parent, runType, traceId, threadId, since } = this.#asked;
+    const { isRoot, hasError, parent, runType, traceId, threadId, before } = this.#asked;
+    const since = sinceOf(this.#asked);
     if (threadId !== undefined && stored.sessionId !== threadId) return false;
     if (isRoot !== undefined && (stored.parentId === null) !== isRoot) return false;
     if (hasError !== undefined && (stored.error !== null) !== hasError) return false;
     if (parent !== undefined && stored.parentId !== parent?.id) return false;
     if (traceId !== undefined && stored.traceId !== traceId) return false;
     if (since !== undefined && startsBefore(stored, since)) return false;
+    if (before !== undefined && !startsBefore(stored, before)) return false;
     return runType === undefined || runTypeOf(stored) === runType;
   }
 }
@@ -202,9 +213,10 @@ export async function shownRun(
   }: { readonly stored: StoredObservation; readonly known?: KnownRuns; readonly form: RunForm },
 ): Promise<string> {
   const ancestors = await ancestorsOf(reading, stored, known);
+  if (!form.hasPayloads) return form.text(stored, {}, ancestors);
   const payloads = await reading.payloads({ kind: 'trace', id: stored.traceId });
   const texts = await reading.read.turn(() => payloads.read(stored));
-  return form(stored, texts, ancestors);
+  return form.text(stored, texts, ancestors);
 }
 
 /** From the root down. A parent that is not stored, and a cycle, end the way up. */
@@ -230,20 +242,32 @@ async function ancestorsOf(
   return [...above].reverse();
 }
 
-function tracesOf(since: Instant | undefined, threadId: string | undefined): Query {
+function sinceOf({ since, recentlySince }: RunQuery): Instant | undefined {
+  return since ?? recentlySince;
+}
+
+/** The traces that may have runs of a query. */
+function tracesOf(asked: RunQuery): Query {
+  const { before, threadId } = asked;
+  const from = sinceOf(asked);
   return {
     terms: [
       ...(threadId === undefined ? [] : [groupTerm('session', threadId)]),
-      ...(since === undefined
+      ...(from === undefined ? [] : [startTerm({ from, to: null, text: formatInstant(from) })]),
+      ...(before === undefined
         ? []
-        : [startTerm({ from: since, to: null, text: formatInstant(since) })]),
+        : [startTerm({ from: null, to: before, text: `<${formatInstant(before)}` })]),
     ],
   };
 }
 
-function startsBefore({ startTime, createdAt }: StoredObservation, since: Instant): boolean {
+function startsBefore({ startTime, createdAt }: StoredObservation, time: Instant): boolean {
   const { ms, ns } = startTime ?? { ms: createdAt, ns: 0 };
-  return (ms - since.ms || ns - since.ns) < 0;
+  return isBefore({ ms, ns }, time);
+}
+
+function isBefore(a: Instant, b: Instant): boolean {
+  return (a.ms - b.ms || a.ns - b.ns) < 0;
 }
 
 /** Where a list of ids goes on. */
