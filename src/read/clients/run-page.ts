@@ -1,10 +1,11 @@
 import { formatInstant } from '../../model/instant.ts';
 import type { Instant } from '../../model/observation.ts';
+import { HOUR_MS } from '../../model/usage-window.ts';
 import { printQuery } from '../../query/print.ts';
 import type { Query } from '../../query/query.ts';
 import type { PayloadTexts } from '../../store/observation-json.ts';
 import { groupTerm } from '../../store/plan/groups.ts';
-import type { StoredObservation } from '../../store/store.ts';
+import type { StoredObservation, StoredTrace } from '../../store/store.ts';
 import type { ExportPosition } from '../export/position.ts';
 import { positionOfText, positionText } from '../export/position.ts';
 import { foreignCursor, listCursors } from '../list-cursor.ts';
@@ -21,6 +22,10 @@ const STEP_RUNS = 200;
 const MOST_ANCESTORS = 200;
 /** Traces whose runs are read together. */
 const TRACES_OF_STEP = 20;
+/** Traces that start this long before a time may have the runs that start after it. */
+const LONG_TRACE_MS = HOUR_MS;
+/** Traces of a step among them: most have ended before the time, and are passed over. */
+const LONG_TRACES_OF_STEP = 200;
 
 /** How runs are shown. */
 export type RunForm = {
@@ -132,7 +137,7 @@ export class RunPage {
   /** The runs of all traces, in the order of the traces. */
   async #ofTraces(): Promise<string | null> {
     const { store, tenant, read } = this.#reading;
-    const { limit, isAscending } = this.#asked;
+    const { limit, isAscending, isRoot } = this.#asked;
     const query = tracesOf(this.#asked);
     const order = isAscending ? ['asc'] : [];
     const about = printQuery(tracesOf({ ...this.#asked, recentlySince: undefined }));
@@ -149,13 +154,18 @@ export class RunPage {
       const last = await this.#ofTrace(traceId, cursor);
       if (this.#isFull()) return cursorAt(from.behind, traceId, last);
     }
+    const isLooking = isRoot !== true && sinceOf(this.#asked) !== undefined;
     let cursor = from.behind;
     for (;;) {
-      const rows = Math.min(TRACES_OF_STEP, limit - this.runs.length);
+      const rows = isLooking
+        ? LONG_TRACES_OF_STEP
+        : Math.min(TRACES_OF_STEP, limit - this.runs.length);
       const behind = cursor === undefined ? {} : { cursor };
       const page = { query, limit: rows, ...(isAscending ? { isAscending } : {}), ...behind };
       const found = await read.turn(() => store.traces.listTraces(tenant.projectId, page));
-      for (const [i, { id }] of found.items.entries()) {
+      for (const [i, trace] of found.items.entries()) {
+        if (this.#isOver(trace)) continue;
+        const { id } = trace;
         let last: string | null = null;
         if (this.#asked.isRoot === true) await this.#root(id);
         else last = await this.#ofTrace(id);
@@ -164,6 +174,14 @@ export class RunPage {
       if (found.nextCursor === null) return null;
       cursor = found.nextCursor;
     }
+  }
+
+  /** Whether all runs of a trace ended before those that are asked for start. Unknown with clocks that are wrong. */
+  #isOver({ state, endTime, latencyMs, clockSkew }: StoredTrace): boolean {
+    const since = sinceOf(this.#asked);
+    const hasEnded = state === 'finished' || state === 'error';
+    if (since === undefined || !hasEnded || endTime === null) return false;
+    return latencyMs !== null && !clockSkew && isBefore(endTime, since);
   }
 
   async #root(traceId: string): Promise<void> {
@@ -248,8 +266,10 @@ function sinceOf({ since, recentlySince }: RunQuery): Instant | undefined {
 
 /** The traces that may have runs of a query. */
 function tracesOf(asked: RunQuery): Query {
-  const { before, threadId } = asked;
-  const from = sinceOf(asked);
+  const { before, threadId, isRoot } = asked;
+  const since = sinceOf(asked);
+  const from =
+    since === undefined || isRoot === true ? since : { ...since, ms: since.ms - LONG_TRACE_MS };
   return {
     terms: [
       ...(threadId === undefined ? [] : [groupTerm('session', threadId)]),

@@ -79,6 +79,13 @@ t.test('the SDK lists runs by conditions, of which each holds', async (t) => {
   t.equal((await ids({ is_root: false })).length, 6);
   t.same(await ids({ filter: 'eq(thread_id, "session-2")' }), [uuid(20)]);
   const at = (ms: number) => new Date(T0 + ms).toISOString();
+  t.same(await ids({ min_start_time: at(2001) }), [
+    uuid(30),
+    uuid(31),
+    uuid(32),
+    uuid(21),
+    uuid(22),
+  ]);
   t.same(await ids({ max_start_time: at(1002) }), [uuid(10), uuid(11)]);
   const nanos = (n: number) => `${at(2000).slice(0, -1)}${n}Z`;
   const [from, to] = [nanos(123_456), nanos(123_457)];

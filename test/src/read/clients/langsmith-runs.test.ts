@@ -135,6 +135,35 @@ t.test('the SDK lists all runs of a trace, however many it has', async (t) => {
   t.equal((await list({ traceId: uuid(1000), startTime: new Date(T0 + 1200) })).length, 5);
 });
 
+t.test('the SDK lists runs that start after a time in a trace that starts before it', async (t) => {
+  const { list, store, projectId } = await withTraces(t, 0);
+  const minutes = (n: number) => ({ ms: T0 + 60_000 * n, ns: 0 });
+  const traces = [
+    { times: [0, 1], rootEnds: 1 },
+    { times: [5, 65], rootEnds: 66 },
+    // By another clock: the child does not count for the end of the trace.
+    { times: [6, 65], rootEnds: 7 },
+    // Longer than what is looked into.
+    { times: [-5, 65], rootEnds: 66 },
+  ];
+  for (const [trace, { times, rootEnds }] of traces.entries()) {
+    const observations = times.map((time, i) =>
+      anObservation({
+        ...{ id: uuid(10 * trace + i), traceId: uuid(10 * trace), index: i },
+        ...{ startTime: minutes(time), endTime: minutes(i === 0 ? rootEnds : time) },
+        ...(i === 0 ? {} : { parentId: uuid(10 * trace) }),
+      }),
+    );
+    const source = nativeBatch(2, { tenant: aTenant({ projectId }) });
+    await store.traces.write({ kind: 'observations', source, observations });
+  }
+  const ids = async (more: object) =>
+    (await list({ startTime: new Date(minutes(60).ms), ...more })).map(({ id }) => id);
+  t.same(await ids({}), [uuid(21), uuid(11)]);
+  t.same(await ids({ isRoot: true }), []);
+  t.same(await ids({ traceId: uuid(30) }), [uuid(31)]);
+});
+
 t.test('the SDK lists more runs by id than a page has', async (t) => {
   const { list, call } = await withTraces(t, 50);
   const ids = Array.from({ length: 50 }, (_, n) =>
