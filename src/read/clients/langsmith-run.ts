@@ -65,14 +65,22 @@ export function runMembers(stored: StoredObservation, ancestors: readonly Stored
     completion_cost: usdOf(cost?.output ?? null),
     total_cost: usdOf(cost?.total ?? null),
     reference_example_id: exampleOf(stored),
-    ...{ first_token_time: null, serialized: null, app_path: null },
-    ...{ child_run_ids: null, feedback_stats: null, s3_urls: null },
+    first_token_time: formatted(firstTokenOf(stored)),
+    ...{ serialized: null, app_path: null, child_run_ids: null },
+    ...{ feedback_stats: null, s3_urls: null },
   };
 }
 
 /** The type that the client sent, or the one for the kind. */
 export function runTypeOf({ external, kind }: StoredObservation): string {
   return external?.run_type ?? RUN_TYPES[kind ?? ''] ?? 'chain';
+}
+
+function firstTokenOf({ startTime, details }: StoredObservation): Instant | null {
+  const ttftMs = details?.ttftMs;
+  if (startTime === null || ttftMs === undefined) return null;
+  const ns = startTime.ns + Math.round(ttftMs * 1e6);
+  return { ms: startTime.ms + Math.floor(ns / 1e6), ns: ns % 1e6 };
 }
 
 /** The example of a dataset that the run evaluates. The clients read it as a UUID. */

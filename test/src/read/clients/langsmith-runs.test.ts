@@ -38,6 +38,21 @@ t.test('the SDK reads the example and the error of a run of evaluate', async (t)
   t.match(await client.readRun(uuid(11)), { ...evaluated, reference_example_id: null });
 });
 
+t.test('the SDK reads the time of the first token', async (t) => {
+  const { client, store, projectId } = await withTraces(t, 0);
+  const source = nativeBatch(2, { tenant: aTenant({ projectId }) });
+  const startTime = { ms: T0, ns: 999_000 };
+  const observations = [{ ttftMs: 1500.002 }, {}].map((details, index) =>
+    anObservation({ id: uuid(10 + index), index, traceId: uuid(10), startTime, details }),
+  );
+  await store.traces.write({ kind: 'observations', source, observations });
+  const first = '2026-01-15T12:00:01.501001Z';
+  t.match(await client.readRun(uuid(10)), { first_token_time: first });
+  t.match(await client.readRun(uuid(11)), { first_token_time: null });
+  const asked = { project_id: uuidOf(projectId), selects: ['FIRST_TOKEN_TIME' as const] };
+  t.same(await client.runs.retrieve(uuid(10), asked), { first_token_time: first });
+});
+
 t.test('the SDK lists the runs of a trace, each with its path from the root', async (t) => {
   const { client, list } = await withTraces(t, 2);
   const runs = await list({ traceId: uuid(20) });
