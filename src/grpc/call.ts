@@ -9,6 +9,7 @@ import type { SentEncoding } from '../model/batch.ts';
 import { Refusal } from '../model/errors.ts';
 import { ownMemoryOf } from '../model/own-memory.ts';
 import type { clientAddresses } from '../net/client-address.ts';
+import type { Occupancy } from '../net/connection-places.ts';
 import type { GrpcLimits } from './config.ts';
 import type { GrpcServerOptions } from './server.ts';
 import { grpcStatusOf } from './status.ts';
@@ -28,6 +29,8 @@ export type Arrival = {
   readonly stream: ServerHttp2Stream;
   /** Names and values alternate; a repeated header is repeated here. */
   readonly rawHeaders: readonly string[];
+  /** While its message arrives. */
+  readonly yields: Occupancy['yields'];
 };
 
 type CallOptions = {
@@ -171,6 +174,7 @@ function readMessage(
     cancelTimeout();
     pace.stop();
     keepBytes();
+    keepPlace();
     stream.off('data', onChunk);
     call.off('data', onMessage);
     call.off('end', onEnd);
@@ -181,6 +185,7 @@ function readMessage(
   );
   const pace = bodyPace(limits.bodyRate, clock, giveUp);
   const keepBytes = reservation.yields(giveUp);
+  const keepPlace = arrival.yields(giveUp);
   if (call.cancelled || stream.destroyed) {
     onGone();
     return promise;

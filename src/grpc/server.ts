@@ -13,7 +13,7 @@ import type { Clock, Logger } from '../component/component.ts';
 import { Refusal } from '../model/errors.ts';
 import { clientAddresses, trustedPeers } from '../net/client-address.ts';
 import type { ConnectionPart } from '../net/connection-key.ts';
-import type { ConnectionPlaces } from '../net/connection-places.ts';
+import type { ConnectionPlaces, Occupancy } from '../net/connection-places.ts';
 import { clientNetwork } from '../net/network.ts';
 import { turnsOf } from '../net/turns.ts';
 import { boundAnswer } from './answered-stream.ts';
@@ -48,7 +48,7 @@ export type GrpcServerOptions = {
   readonly limits: GrpcLimits;
   readonly clock: Clock;
   readonly logger: Logger;
-  /** Marks the connection of a peer as busy until the returned function is called. */
+  /** Marks the connection of a peer as busy until the place is left. */
   readonly occupy: ConnectionPlaces['occupy'];
   /** The client that a proxy named for the connection, or the peer. */
   readonly peerOf: (part: ConnectionPart) => string;
@@ -193,15 +193,15 @@ function serveStreams(
     // A broken stream may emit several errors; each would end the process without a listener.
     stream.on('error', () => {});
     const meant = misdirected(headers, methods);
-    const leave = meant === undefined ? enter(stream, places, options) : undefined;
-    if (leave === undefined) {
+    const place = meant === undefined ? enter(stream, places, options) : undefined;
+    if (place === undefined) {
       if (refused.isTooMany(stream.session)) cut(stream.session);
       else refuseStream(stream, meant ?? tooManyCalls());
       return;
     }
     const end = refused.begin(stream.session);
     stream.once('close', () => {
-      leave();
+      place.leave();
       end();
     });
     boundAnswer(stream, options.clock);
@@ -214,7 +214,7 @@ function serveStreams(
       .take(() => {
         // A call that its client reset takes no place: the calls of others would wait behind thousands of them.
         if (stream.closed) return false;
-        announce({ stream, rawHeaders });
+        announce({ stream, rawHeaders, yields: place.yields });
         serve.call(http2, stream, headers, flags, rawHeaders);
         return true;
       });
@@ -277,14 +277,22 @@ function enter(
   stream: ServerHttp2Stream,
   places: StreamPlaces,
   { occupy, peerOf }: GrpcServerOptions,
-): (() => void) | undefined {
+): Occupancy | undefined {
   const part = partOf(stream);
   const leave = places.enter(peerOf(part));
   if (leave === undefined) return undefined;
-  const idle = occupy(part);
-  return () => {
-    leave();
-    idle();
+  const ofConnection = occupy(part);
+  return {
+    yields: (end) =>
+      ofConnection.yields((refusal) => {
+        end(refusal);
+        // It ends with the answers to its calls.
+        stream.session?.close();
+      }),
+    leave() {
+      leave();
+      ofConnection.leave();
+    },
   };
 }
 

@@ -56,7 +56,7 @@ export function readBody(exchange: Exchange, reservation: ByteReservation): Prom
 }
 
 function collect(
-  { request, head: { declaredBytes }, bodyRate, clock }: Exchange,
+  { request, head: { declaredBytes }, bodyRate, clock, yields }: Exchange,
   reservation: ByteReservation,
 ): Promise<Buffer> {
   const { promise, resolve, reject } = Promise.withResolvers<Buffer>();
@@ -105,12 +105,14 @@ function collect(
     isOver = true;
     pace.stop();
     keepBytes();
+    keepPlace?.();
     request.off('data', onData);
     request.off('end', onEnd);
     request.off('close', onGone);
   };
   const pace = bodyPace(bodyRate, clock, giveUp);
   const keepBytes = reservation.yields(giveUp);
+  const keepPlace = yields?.(giveUp);
   // An aborted request emits both; an `error` without a listener would end the process.
   request.on('error', onGone);
   request.on('close', onGone);

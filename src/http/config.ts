@@ -21,14 +21,14 @@ export const connectionFields = {
     .min(1)
     .default(10_000)
     .describe(
-      'Most open connections. A new one beyond them replaces the one that is idle for the longest time; if all are busy, it is closed.',
+      'Most open connections. A new one beyond them replaces the one that is idle for the longest time; if all are busy, one of an address with more than its share whose body arrives slowest (503); else it is closed.',
     ),
   max_connections_per_address: z
     .int()
     .min(1)
     .default(2_500)
     .describe(
-      'Most open connections of an IPv4 address or an IPv6 /64, with the same rule. Not for `trusted_proxies`.',
+      'Most open connections of an IPv4 address or an IPv6 /64. A new one beyond them replaces an idle one; if all are busy, it is closed. Not for `trusted_proxies`.',
     ),
 };
 

@@ -1,6 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Clock, RequestHead } from '../component/component.ts';
 import type { Refusal } from '../model/errors.ts';
+import type { Occupancy } from '../net/connection-places.ts';
 import type { BodyRate } from './body-pace.ts';
 
 /** The answer to one request. */
@@ -32,6 +33,8 @@ export type Exchange = {
   readonly stopping: () => boolean;
   readonly clock: Clock;
   readonly bodyRate: BodyRate;
+  /** While its client still sends: see `Occupancy`. Absent: the connection never gives way. */
+  readonly yields?: Occupancy['yields'];
 };
 
 /** Bytes of an unread body that are discarded, so that its connection is kept or ends cleanly. */
@@ -93,10 +96,12 @@ function answerThenClose(exchange: Exchange, body: Buffer | string): void {
   };
   const finish = (): void => {
     cancel();
+    keepPlace?.();
     request.off('data', discard);
     response.end();
   };
   const cancel = exchange.clock.after(LINGER_MS, finish);
+  const keepPlace = exchange.yields?.(finish);
   response.write(body);
   request.on('data', discard);
   request.once('end', finish);

@@ -50,7 +50,7 @@ export type ServerLimits = ProxySettings & {
   /** Milliseconds in which a client takes no byte of an answer; then its connection is cut. */
   readonly writeTimeout: number;
   readonly bodyRate: BodyRate;
-  /** At the bounds, a new connection replaces an idle one; if all are busy, it is closed. */
+  /** At the bounds, a new connection replaces an idle one; if all are busy, `ConnectionPlaces` decides. */
   readonly maxConnections: number;
   /** Does not hold for trusted proxies. */
   readonly maxConnectionsPerAddress: number;
@@ -204,6 +204,7 @@ class Connections {
       this.#clientOf(this.#proxies.clientOf(request.socket), headers),
     );
     const found = target === undefined ? badTarget() : this.#options.find(head.method, head.path);
+    const place = this.places.occupy(request.socket);
     const exchange: Exchange = {
       head,
       params: 'params' in found ? found.params : {},
@@ -214,6 +215,12 @@ class Connections {
       stopping: () => this.#draining,
       clock,
       bodyRate: this.#bodyRate,
+      yields: (end) =>
+        place.yields((refusal) => {
+          response.shouldKeepAlive = false;
+          requests.close();
+          end(refusal);
+        }),
     };
     const { renderRefusal } = found;
     const pending: Pending = {
@@ -221,10 +228,9 @@ class Connections {
       renderRefusal,
       isRead: 'oneAtATime' in found && found.oneAtATime,
     };
-    const leavePlace = this.places.occupy(request.socket);
     requests.enter(pending, () => {
       if ('done' in found) found.done();
-      leavePlace();
+      place.leave();
       if (this.#draining && requests.size === 0) request.socket.destroySoon();
     });
     // Before the route: an improper head ends the connection at any path.

@@ -45,7 +45,7 @@ export function boundConnections(
     if (socket.destroyed) return;
     // Node drops the bytes behind such a request that it has read together with it: the next ones may be the rest of a request.
     if (request.headers.upgrade !== undefined) response.shouldKeepAlive = false;
-    response.once('close', places.occupy(socket));
+    response.once('close', places.occupy(socket).leave);
     const serve = (): void => {
       for (const listener of listeners) listener.call(server, request, response);
     };

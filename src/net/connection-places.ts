@@ -1,4 +1,5 @@
 import type { Socket } from 'node:net';
+import { Refusal } from '../model/errors.ts';
 import type { ConnectionPart } from './connection-key.ts';
 import { connectionKey } from './connection-key.ts';
 import { DESCRIPTORS, type Descriptors } from './descriptors.ts';
@@ -15,20 +16,46 @@ export type ConnectionBounds = {
   readonly isForOperators?: boolean;
 };
 
+/** A request in progress, in the place of its connection. */
+export type Occupancy = {
+  /**
+   * From now on the connection may be closed for one of another network: `end` is called once, and the request has to end with this
+   * refusal, and the connection with the request. The returned function withdraws the offer.
+   */
+  yields(end: (refusal: Refusal) => void): () => void;
+  leave(): void;
+};
+
+type Request = { end: ((refusal: Refusal) => void) | undefined };
+
 type Connection = {
   readonly key: string;
   readonly socket: Socket;
   readonly network: string;
-  /** Requests without a complete answer. */
-  pending: number;
+  /** Those without a complete answer. */
+  readonly requests: Set<Request>;
+  /** Milliseconds: when the first of the requests began. */
+  busySince: number;
+  /** Bytes that the connection had brought then. */
+  readBefore: number;
   /** It has sent a whole head. */
   isUsed: boolean;
 };
 
+/** Bytes that a request is taken to have brought when it begins, so that a silent one is slower the longer it lasts. */
+const CREDIT_BYTES = 16_384;
+
+/** Connections that gave way and still take their answer, beside those with a place. Beyond them no answer is given. */
+export const MAX_LEAVING = 64;
+
 /**
  * The connections of a listener. At a bound a new connection replaces an idle one: of its own network, or at the bound
  * of all clients of the network with the most connections; first one that never sent a request, then the one that was
- * idle for the longest time. If all are busy, the new connection is closed.
+ * idle for the longest time.
+ *
+ * If none is idle there, each network has a share: the bound of all clients, divided by the number of networks, the new one's with them.
+ * A new connection within the share of its network replaces one of a network above its share: an idle one, or the one whose requests all
+ * still arrive, and do so most slowly. A request that arrived is never interrupted. Otherwise the new connection is closed.
  *
  * If the process is short of file descriptors, the new connection is closed, and an idle one with it, of another listener if this one has
  * none: the next attempt of the client finds a descriptor.
@@ -39,12 +66,19 @@ export class ConnectionPlaces {
   /** The connections of each network, in the order of their last use. */
   readonly #networks = new Map<string, Set<Connection>>();
   readonly #descriptors: Descriptors;
+  readonly #now: () => number;
+  readonly #leaving = new Set<Socket>();
   /** While there are connections. */
   #withdraw: (() => void) | undefined;
 
-  constructor(bounds: ConnectionBounds, descriptors = DESCRIPTORS) {
+  constructor(
+    bounds: ConnectionBounds,
+    descriptors = DESCRIPTORS,
+    now: () => number = () => performance.now(),
+  ) {
     this.#bounds = bounds;
     this.#descriptors = descriptors;
+    this.#now = now;
   }
 
   /** For new connections. */
@@ -63,7 +97,10 @@ export class ConnectionPlaces {
       return false;
     }
     const key = connectionKey(socket);
-    const connection: Connection = { key, socket, network, pending: 0, isUsed: false };
+    const connection: Connection = {
+      ...{ key, socket, network, requests: new Set<Request>() },
+      ...{ busySince: 0, readBefore: 0, isUsed: false },
+    };
     this.#connections.set(key, connection);
     // The idle connections of operators stay open for them.
     if (this.#bounds.isForOperators !== true) {
@@ -74,22 +111,36 @@ export class ConnectionPlaces {
     return true;
   }
 
-  /** A request begins on the connection; the returned function ends it. */
-  occupy(part: ConnectionPart): () => void {
+  /** A request begins on the connection. */
+  occupy(part: ConnectionPart): Occupancy {
     const connection = this.#connections.get(connectionKey(part));
-    if (connection === undefined) return () => {};
-    connection.pending++;
+    if (connection === undefined) return NO_PLACE;
+    const { requests, socket } = connection;
+    if (requests.size === 0) {
+      connection.busySince = this.#now();
+      connection.readBefore = socket.bytesRead;
+    }
+    const request: Request = { end: undefined };
+    requests.add(request);
     connection.isUsed = true;
-    return () => {
-      connection.pending--;
-      const ofNetwork = this.#networks.get(connection.network);
-      if (ofNetwork?.delete(connection)) ofNetwork.add(connection);
+    return {
+      yields(end) {
+        request.end = end;
+        return () => {
+          if (request.end === end) request.end = undefined;
+        };
+      },
+      leave: () => {
+        requests.delete(request);
+        const ofNetwork = this.#networks.get(connection.network);
+        if (ofNetwork?.delete(connection)) ofNetwork.add(connection);
+      },
     };
   }
 
   /** The requests of the connection that have begun and not ended. */
   pendingOf(part: ConnectionPart): number {
-    return this.#connections.get(connectionKey(part))?.pending ?? 0;
+    return this.#connections.get(connectionKey(part))?.requests.size ?? 0;
   }
 
   #hasPlace(network: string, address: string): boolean {
@@ -97,7 +148,51 @@ export class ConnectionPlaces {
     const own = this.#networks.get(network);
     const isFull = own !== undefined && own.size >= maxPerAddress && isShared?.(address) !== true;
     if (isFull && !this.#evictFrom(own)) return false;
-    return this.#connections.size < max || this.#evictFrom(this.#largestNetwork());
+    return (
+      this.#connections.size < max ||
+      this.#evictFrom(this.#largestNetwork(own)) ||
+      this.#replaceAboveShare(network) ||
+      (own !== undefined && this.#evictFrom(own))
+    );
+  }
+
+  /** All places are taken: closes a connection of a network above its share, if the new one is within that of its network. */
+  #replaceAboveShare(network: string): boolean {
+    const held = this.#networks.get(network)?.size ?? 0;
+    const networks = this.#networks.size + (held === 0 ? 1 : 0);
+    const share = Math.max(1, Math.floor(this.#bounds.max / networks));
+    if (held >= share) return false;
+    const above = [...this.#networks.values()].filter(({ size }) => size > share);
+    above.sort((a, b) => b.size - a.size);
+    return above.some((each) => this.#evictFrom(each) || this.#interruptSlowest(each));
+  }
+
+  #interruptSlowest(connections: Iterable<Connection>): boolean {
+    const now = this.#now();
+    let slowest: Connection | undefined;
+    let least = Number.POSITIVE_INFINITY;
+    for (const connection of connections) {
+      if (!isArriving(connection)) continue;
+      const { socket, readBefore, busySince } = connection;
+      const pace = (socket.bytesRead - readBefore + CREDIT_BYTES) / (now - busySince);
+      if (slowest !== undefined && pace >= least) continue;
+      slowest = connection;
+      least = pace;
+    }
+    if (slowest === undefined) return false;
+    this.#remove(slowest);
+    this.#interrupt(slowest);
+    return true;
+  }
+
+  #interrupt({ socket, requests }: Connection): void {
+    if (this.#leaving.size >= MAX_LEAVING) {
+      socket.destroy();
+      return;
+    }
+    this.#leaving.add(socket);
+    socket.once('close', () => this.#leaving.delete(socket));
+    for (const { end } of [...requests]) end?.(GAVE_WAY);
   }
 
   /** A new connection never takes the place of an idle one here: each of them would keep one of the reserved descriptors. */
@@ -110,7 +205,7 @@ export class ConnectionPlaces {
   #evictFrom(connections: Iterable<Connection>): boolean {
     let oldest: Connection | undefined;
     for (const connection of connections) {
-      if (connection.pending > 0) continue;
+      if (connection.requests.size > 0) continue;
       oldest ??= connection;
       if (connection.isUsed) continue;
       oldest = connection;
@@ -122,8 +217,9 @@ export class ConnectionPlaces {
     return true;
   }
 
-  #largestNetwork(): Iterable<Connection> {
-    let largest = new Set<Connection>();
+  /** Of several, `preferred` if it is one of them. */
+  #largestNetwork(preferred: Set<Connection> = new Set()): Iterable<Connection> {
+    let largest = preferred;
     for (const each of this.#networks.values()) if (each.size > largest.size) largest = each;
     return largest;
   }
@@ -147,4 +243,19 @@ export class ConnectionPlaces {
     ofNetwork?.delete(connection);
     if (ofNetwork?.size === 0) this.#networks.delete(connection.network);
   }
+}
+
+const NO_PLACE: Occupancy = { yields: () => () => {}, leave() {} };
+
+const GAVE_WAY = new Refusal(
+  'unavailable',
+  'All connections are taken, and this address has more than its share of them. Try again, over fewer connections.',
+  { retryAfterMs: 1000 },
+);
+
+/** The service has no whole request of it. */
+function isArriving({ requests }: Connection): boolean {
+  if (requests.size === 0) return false;
+  for (const { end } of requests) if (end === undefined) return false;
+  return true;
 }

@@ -111,8 +111,12 @@ export type BareCall = {
 const LENIENT = { strictSingleValueFields: false } as ClientSessionOptions;
 
 /** `headers` are names and values in turn, as many of a name as wanted. */
-export function bareClient(t: Test, url: string, secure: ConnectionOptions = {}) {
-  const session: ClientHttp2Session = connect(url, { ...LENIENT, ...secure });
+export function bareClient(
+  t: Test,
+  url: string,
+  more: ConnectionOptions & Pick<ClientSessionOptions, 'createConnection'> = {},
+) {
+  const session: ClientHttp2Session = connect(url, { ...LENIENT, ...more });
   session.on('error', () => {});
   t.teardown(() => session.destroy());
   return {

@@ -20,10 +20,14 @@ export type Wire = {
   close(): void;
 };
 
-/** `url` as a listener says it: `http://127.0.0.1:4318`. */
-export async function dial(url: string): Promise<Wire> {
+/** `url` as a listener says it: `http://127.0.0.1:4318`. `localAddress` is that of the client, if it is a certain one. */
+export async function dial(url: string, localAddress?: string): Promise<Wire> {
   const { hostname, port } = new URL(url);
-  const socket = connect({ host: hostname, port: Number(port) });
+  const socket = connect({
+    host: hostname,
+    port: Number(port),
+    ...(localAddress && { localAddress }),
+  });
   let received: Buffer = Buffer.alloc(0);
   let over = false;
   const waiting = new Set<() => void>();

@@ -14,6 +14,7 @@ import type { GrpcLimits } from '../../../src/grpc/config.ts';
 import type { GrpcListener, GrpcListeners } from '../../../src/grpc/listener.ts';
 import { createGrpcListeners } from '../../../src/grpc/listener.ts';
 import type { ByteReservation } from '../../../src/http/admission.ts';
+import { Refusal } from '../../../src/model/errors.ts';
 import { fakeClock } from '../../helper/clock.ts';
 import { bareClient, framed, grpcClient } from '../../helper/grpc.ts';
 import { NO_DEADLINE } from '../../helper/http.ts';
@@ -663,3 +664,72 @@ t.test('takes large messages over TLS, and hundreds of small ones', async (t) =>
     t.match(await small.end, { 'grpc-status': '0' });
   }
 });
+
+const ONE_LOOPBACK = process.platform === 'darwin' && 'this system has one loopback address';
+
+for (const secure of [false, true]) {
+  t.test(
+    `unfinished messages give way to another client, ${secure ? 'with' : 'without'} TLS`,
+    { skip: ONE_LOOPBACK },
+    async (t) => {
+      const { listeners } = listenersFor(t);
+      const files = { cert: pem('server.pem'), key: pem('server.key'), ALPNProtocols: ['h2'] };
+      let reading = 0;
+      const listener = await listeners.bind('127.0.0.1:0', {
+        limits: { ...USUAL, maxConnections: 2 },
+        ...(secure && { tls: createTlsServer(files) }),
+        methods: [
+          {
+            path: PATH,
+            maxBytes: 1_000,
+            async handler(incoming) {
+              try {
+                reading++;
+                await incoming.read(UNBOUNDED, 'identity');
+                incoming.answer({ status: 200, contentType: '', body: 'read' });
+              } catch (error) {
+                if (error instanceof Refusal) incoming.refuse(error);
+              } finally {
+                reading--;
+              }
+            },
+          },
+        ],
+      });
+      t.teardown(() => listener.close(AbortSignal.abort()));
+      await listener.open();
+      const url = urlOf(listener);
+      const ca = secure ? { ca: pem('ca.pem'), servername: 'localhost' } : {};
+      const slow = [bareClient(t, url, ca), bareClient(t, url, ca)];
+      const calls = slow.map(({ call }) => [call([], PATH), call([], PATH)]);
+      for (const { stream } of calls.flat()) stream.write(framed(Buffer.alloc(0), 0, 1_000));
+      await until(() => reading === 4);
+      const { port } = new URL(url);
+      const from = { port: Number(port), host: '127.0.0.1', localAddress: '127.0.0.2' };
+      const createConnection = () =>
+        secure
+          ? connectTls({ ...ca, socket: connect(from), ALPNProtocols: ['h2'] })
+          : connect(from);
+      const other = bareClient(t, url, { createConnection });
+      const closed = Promise.race(slow.map(({ session }) => once(session, 'close')));
+      const goaway = Promise.race(slow.map(({ session }) => once(session, 'goaway')));
+      const whole = other.call([], PATH);
+      whole.stream.end(framed(Buffer.alloc(0)));
+      t.match(await whole.end, { 'grpc-status': '0' });
+      t.equal((await goaway)[0], constants.NGHTTP2_NO_ERROR);
+      const [gone = [], kept = []] = calls.sort(
+        ([a], [b]) =>
+          Number(b?.stream.session?.closed ?? true) - Number(a?.stream.session?.closed ?? true),
+      );
+      for (const { end } of gone) {
+        t.match(await end, { 'grpc-status': '14', 'grpc-message': /more%20than%20its%20share/ });
+      }
+      await closed;
+      t.equal(reading, 2);
+      for (const { stream, end } of kept) {
+        stream.end(Buffer.alloc(1_000));
+        t.match(await end, { 'grpc-status': '0' }, 'the other one goes on');
+      }
+    },
+  );
+}

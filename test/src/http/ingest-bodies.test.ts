@@ -315,6 +315,46 @@ t.test('answers 408 to a body that arrives too slowly, and releases everything',
   t.strictSame(held(), NOTHING_HELD);
 });
 
+const ONE_LOOPBACK = process.platform === 'darwin' && 'this system has one loopback address';
+
+for (const framing of [
+  'Content-Length: 100000',
+  'Content-Length: 9',
+  'Transfer-Encoding: chunked',
+  'Content-Length: 9\r\nExpect: 100-continue',
+]) {
+  t.test(
+    `an unfinished body gives way to another client: ${framing.replace('\r\n', ', ')}`,
+    { skip: ONE_LOOPBACK },
+    async (t) => {
+      const { url, held, refusals, listeners } = await served(t, { maxConnections: 2 });
+      const slow = [await dial(url), await dial(url)];
+      for (const wire of slow) {
+        wire.send(
+          `POST ${PATH} HTTP/1.1\r\nHost: t\r\nContent-Type: application/json\r\n${framing}\r\n\r\n`,
+        );
+        if (framing.includes('Expect')) t.equal((await wire.answer()).status, 100);
+      }
+      await until(() => held().admissions === 2);
+      const other = await dial(url, '127.0.0.2');
+      other.send(
+        `POST ${PATH} HTTP/1.1\r\nHost: t\r\nContent-Type: application/json\r\nContent-Length: ${events(1).length}\r\n\r\n${events(1)}`,
+      );
+      t.equal((await other.answer()).status, 202);
+      const first = await Promise.race(slow.map((wire) => wire.answer()));
+      t.match(first, { status: 503, headers: { 'retry-after': '1', connection: 'close' } });
+      t.match(String(first.body), /more than its share/);
+      await Promise.race(slow.map((wire) => wire.ended()));
+      await until(() => held().admissions === 1);
+      t.strictSame(refusals, ['unavailable']);
+      t.strictSame(listeners.logger.lines, []);
+      for (const wire of [...slow, other]) wire.close();
+      await until(() => held().admissions === 0);
+      t.strictSame(held(), NOTHING_HELD);
+    },
+  );
+}
+
 t.test('answers a malformed chunk 400 and releases everything', async (t) => {
   const { url, held } = await served(t);
   const wire = await dial(url);

@@ -47,6 +47,7 @@ export async function served(
     repeats?: Repeats | undefined;
     readTimeout?: number;
     bodyRate?: BodyRate;
+    maxConnections?: number;
     protocol?: Partial<Protocol>;
   } = {},
 ): Promise<Served> {
@@ -56,6 +57,7 @@ export async function served(
     ...USUAL_LIMITS,
     readTimeout: more.readTimeout ?? USUAL_LIMITS.readTimeout,
     bodyRate: more.bodyRate ?? USUAL_LIMITS.bodyRate,
+    maxConnections: more.maxConnections ?? USUAL_LIMITS.maxConnections,
   });
   let admissions = 0;
   const log: RejectionEntry[] = [];

@@ -657,6 +657,23 @@ t.test('closes a new connection if all others are busy', async (t) => {
   for (const wire of wires) wire.close();
 });
 
+t.test(
+  'a client gets the place of an unfinished request that was answered',
+  { skip: ONE_LOOPBACK },
+  async (t) => {
+    const { url } = await opened(t, [hello], { maxConnections: 2 });
+    const wires = [await dial(url), await dial(url)];
+    for (const wire of wires) {
+      wire.send(`POST /unknown HTTP/1.1\r\n${HOST}Content-Length: 1000000\r\n\r\n`);
+      t.equal((await wire.answer()).status, 404);
+    }
+    const other = await dial(url, '127.0.0.2');
+    other.send(`GET /hello/x HTTP/1.1\r\n${HOST}\r\n`);
+    t.equal((await other.answer()).status, 200);
+    for (const wire of [...wires, other]) wire.close();
+  },
+);
+
 t.test('a trusted proxy has no bound of its own', async (t) => {
   const trustedProxies = ['127.0.0.0/8'];
   const { url } = await opened(t, [hello], { maxConnectionsPerAddress: 1, trustedProxies });
