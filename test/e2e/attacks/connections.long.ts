@@ -1,0 +1,138 @@
+import { once } from 'node:events';
+import { Agent } from 'node:http';
+import { connect, type Socket } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
+import t from 'tap';
+import { freePorts } from '../../helper/free-ports.ts';
+import { bareClient, EXPORT, framed } from '../../helper/grpc.ts';
+import { eventually, send } from '../client.ts';
+import { startDaemon, total } from '../daemon.ts';
+import { headOf } from './attacks.ts';
+import { hoardedStreams } from './hoarded-streams.ts';
+import { victimKey } from './victim.ts';
+
+/** Requests that never end hold all connections of a listener, beside a client at another address. */
+
+t.setTimeout(300_000);
+
+const MAX_CONNECTIONS = 60;
+const ATTACKERS = ['127.0.0.1', '127.0.0.2', '127.0.0.3'];
+const CLIENT = '127.0.0.4';
+/** Of the connections of a listener, with the client. */
+const SHARE = MAX_CONNECTIONS / (ATTACKERS.length + 1);
+const ROUNDS = 20;
+
+/** Holds twice the connections that there are, and opens each again when it is closed; the function ends that. */
+function hold(base: string, bytes: Buffer, more: Buffer): () => void {
+  const { hostname, port } = new URL(base);
+  const sockets = new Set<Socket>();
+  let isOver = false;
+  const open = (localAddress: string): void => {
+    const socket = connect({ host: hostname, port: Number(port), localAddress });
+    sockets.add(socket);
+    socket.on('error', () => {}).resume();
+    socket.once('connect', () => socket.write(bytes));
+    socket.once('close', () => {
+      sockets.delete(socket);
+      if (!isOver) setTimeout(open, 50, localAddress);
+    });
+  };
+  for (let i = 0; i < 2 * MAX_CONNECTIONS; i++) open(ATTACKERS[i % ATTACKERS.length] ?? '');
+  const drip = setInterval(() => {
+    for (const socket of sockets) if (socket.writable) socket.write(more);
+  }, 100);
+  return () => {
+    isOver = true;
+    clearInterval(drip);
+    for (const socket of sockets) socket.destroy();
+  };
+}
+
+const full = { max_connections: MAX_CONNECTIONS, body_min_rate: '1' };
+
+async function startFull(t: Parameters<typeof startDaemon>[0]) {
+  const [port] = await freePorts(1);
+  const endpoint = `127.0.0.1:${port}`;
+  const config = {
+    receivers: {
+      native: full,
+      runs: full,
+      otlp: { protocols: { http: full, grpc: { endpoint, ...full } } },
+    },
+  };
+  const daemon = await startDaemon(t, { config });
+  const token = await victimKey(daemon);
+  const connections = async (transport: 'http' | 'grpc') =>
+    total(await daemon.metrics(), `tracectl_${transport}_connections`);
+  return { daemon, token, grpc: `http://${endpoint}`, connections };
+}
+
+const KINDS = {
+  'bodies of a byte each 100 ms': ['content-length: 1000000', ' '],
+  'chunks of a byte each 100 ms': ['transfer-encoding: chunked', '1\r\n \r\n'],
+  'heads that wait for 100 Continue': ['content-length: 1000000\r\nexpect: 100-continue', ''],
+} as const;
+
+t.test('a client at another address has its share of the connections over HTTP', async (t) => {
+  const { daemon, token, connections } = await startFull(t);
+  let sent = 0;
+  const sendOne = async (agent: Agent): Promise<number> => {
+    const id = `client-${++sent}`;
+    const event = { id, trace_id: id, operation: 'finish', kind: 'span', status: 'ok' };
+    const answer = await send(daemon.base, {
+      ...{ method: 'POST', path: '/api/v1/observations/batch', agent },
+      headers: { 'content-type': 'application/json', authorization: `Bearer ${token}` },
+      body: JSON.stringify({ events: [event] }),
+    }).catch(() => undefined);
+    return answer?.status ?? 0;
+  };
+  for (const [name, [framing, more]] of Object.entries(KINDS)) {
+    const end = hold(daemon.base, Buffer.from(headOf(daemon, framing)), Buffer.from(more));
+    t.teardown(end);
+    await eventually(
+      () => connections('http'),
+      (open) => open >= MAX_CONNECTIONS,
+      'connections that are all taken',
+    );
+    const agent = new Agent({ localAddress: CLIENT } as object);
+    const statuses: number[] = [];
+    for (let round = 0; round < ROUNDS; round++) {
+      statuses.push(...(await Promise.all(Array.from({ length: SHARE }, () => sendOne(agent)))));
+      await sleep(50);
+    }
+    end();
+    t.equal(statuses.length, ROUNDS * SHARE);
+    t.strictSame(new Set(statuses), new Set([202]), name);
+  }
+  t.equal(daemon.running(), true);
+});
+
+t.test('a client at another address has its share of the connections over gRPC', async (t) => {
+  const { daemon, token, grpc, connections } = await startFull(t);
+  const { hostname: host, port } = new URL(grpc);
+  const end = hold(grpc, hoardedStreams(daemon.key, 2), Buffer.alloc(0));
+  t.teardown(end);
+  await eventually(
+    () => connections('grpc'),
+    (open) => open >= MAX_CONNECTIONS,
+    'connections that are all taken',
+  );
+  const createConnection = () => connect({ host, port: Number(port), localAddress: CLIENT });
+  const exportOne = async (): Promise<string | undefined> => {
+    const client = bareClient(t, grpc, { createConnection });
+    const call = client.call(['authorization', `Bearer ${token}`], EXPORT);
+    call.stream.end(framed(Buffer.alloc(0)));
+    const { 'grpc-status': status } = await call.end;
+    client.session.close();
+    await once(client.session, 'close');
+    return status;
+  };
+  const statuses: (string | undefined)[] = [];
+  for (let round = 0; round < ROUNDS; round++) {
+    statuses.push(...(await Promise.all(Array.from({ length: SHARE }, exportOne))));
+    await sleep(50);
+  }
+  end();
+  t.strictSame(new Set(statuses), new Set(['0']));
+  t.equal(daemon.running(), true);
+});
