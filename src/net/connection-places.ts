@@ -45,8 +45,11 @@ type Connection = {
 /** Bytes that a request is taken to have brought when it begins, so that a silent one is slower the longer it lasts. */
 const CREDIT_BYTES = 16_384;
 
-/** Connections that gave way and still take their answer, beside those with a place. Beyond them no answer is given. */
-export const MAX_LEAVING = 64;
+/**
+ * Connections beside the bound of all clients: those that gave way and still take their answer, and new ones that wait until one gives way.
+ * Beyond them no answer is given, and a new one is closed.
+ */
+export const MAX_BESIDE = 64;
 
 /**
  * The connections of a listener. At a bound a new connection replaces an idle one: of its own network, or at the bound
@@ -55,7 +58,8 @@ export const MAX_LEAVING = 64;
  *
  * If none is idle there, each network has a share: the bound of all clients, divided by the number of networks, the new one's with them.
  * A new connection within the share of its network replaces one of a network above its share: an idle one, or the one whose requests all
- * still arrive, and do so most slowly. A request that arrived is never interrupted. Otherwise the new connection is closed.
+ * still arrive, and do so most slowly. A request that arrived is never interrupted: if there are only such ones, the new connection is one
+ * too many until one of them is answered. A new connection beyond the share of its network is closed.
  *
  * If the process is short of file descriptors, the new connection is closed, and an idle one with it, of another listener if this one has
  * none: the next attempt of the client finds a descriptor.
@@ -68,6 +72,7 @@ export class ConnectionPlaces {
   readonly #descriptors: Descriptors;
   readonly #now: () => number;
   readonly #leaving = new Set<Socket>();
+  #isShrinking = false;
   /** While there are connections. */
   #withdraw: (() => void) | undefined;
 
@@ -134,6 +139,7 @@ export class ConnectionPlaces {
         requests.delete(request);
         const ofNetwork = this.#networks.get(connection.network);
         if (ofNetwork?.delete(connection)) ofNetwork.add(connection);
+        this.#shrinkSoon();
       },
     };
   }
@@ -152,19 +158,49 @@ export class ConnectionPlaces {
       this.#connections.size < max ||
       this.#evictFrom(this.#largestNetwork(own)) ||
       this.#replaceAboveShare(network) ||
+      this.#hasPlaceBeside(network) ||
       (own !== undefined && this.#evictFrom(own))
     );
   }
 
   /** All places are taken: closes a connection of a network above its share, if the new one is within that of its network. */
   #replaceAboveShare(network: string): boolean {
+    const above = this.#aboveShare(network);
+    return above.some((each) => this.#evictFrom(each) || this.#interruptSlowest(each));
+  }
+
+  /** The requests of the networks above their share have arrived: the new connection is beside the bound until one of them is answered. */
+  #hasPlaceBeside(network: string): boolean {
+    const beside = this.#connections.size - this.#bounds.max + this.#leaving.size;
+    return beside < MAX_BESIDE && this.#aboveShare(network).length > 0;
+  }
+
+  /** The networks that hold more than their share, the largest first; none if a further place is beyond the share of this network. */
+  #aboveShare(network: string): readonly Set<Connection>[] {
     const held = this.#networks.get(network)?.size ?? 0;
     const networks = this.#networks.size + (held === 0 ? 1 : 0);
     const share = Math.max(1, Math.floor(this.#bounds.max / networks));
-    if (held >= share) return false;
+    if (held >= share) return [];
     const above = [...this.#networks.values()].filter(({ size }) => size > share);
-    above.sort((a, b) => b.size - a.size);
-    return above.some((each) => this.#evictFrom(each) || this.#interruptSlowest(each));
+    return above.sort((a, b) => b.size - a.size);
+  }
+
+  /** Behind the present turn, so that the answer which ends a request is sent. */
+  #shrinkSoon(): void {
+    if (this.#isShrinking || this.#connections.size <= this.#bounds.max) return;
+    this.#isShrinking = true;
+    setImmediate(() => {
+      this.#isShrinking = false;
+      const share = this.#bounds.max / this.#networks.size;
+      const above = [...this.#networks.values()].filter(({ size }) => size > share);
+      for (const each of above.sort((a, b) => b.size - a.size)) {
+        while (
+          this.#connections.size > this.#bounds.max &&
+          each.size > share &&
+          this.#evictFrom(each)
+        );
+      }
+    });
   }
 
   #interruptSlowest(connections: Iterable<Connection>): boolean {
@@ -186,7 +222,8 @@ export class ConnectionPlaces {
   }
 
   #interrupt({ socket, requests }: Connection): void {
-    if (this.#leaving.size >= MAX_LEAVING) {
+    const beside = Math.max(0, this.#connections.size - this.#bounds.max);
+    if (this.#leaving.size + beside >= MAX_BESIDE) {
       socket.destroy();
       return;
     }

@@ -1,4 +1,3 @@
-import { once } from 'node:events';
 import { Agent } from 'node:http';
 import { connect, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -21,6 +20,38 @@ const CLIENT = '127.0.0.4';
 /** Of the connections of a listener, with the client. */
 const SHARE = MAX_CONNECTIONS / (ATTACKERS.length + 1);
 const ROUNDS = 20;
+
+/** Sends on each of more connections than there are, and again at each answer; the function ends that. */
+function flood(base: string, key: string): () => void {
+  const { hostname, port } = new URL(base);
+  const sockets = new Set<Socket>();
+  let isOver = false;
+  let sent = 0;
+  const open = (localAddress: string): void => {
+    const socket = connect({ host: hostname, port: Number(port), localAddress });
+    sockets.add(socket);
+    const next = (): void => {
+      const body = oneEvent(`flood-${++sent}`);
+      socket.write(headOf({ key }, `content-length: ${body.length}`) + body);
+    };
+    socket.on('error', () => {});
+    socket.once('connect', next).on('data', next);
+    socket.once('close', () => {
+      sockets.delete(socket);
+      if (!isOver) setTimeout(open, 50, localAddress);
+    });
+  };
+  for (let i = 0; i < 1.5 * MAX_CONNECTIONS; i++) open(ATTACKERS[i % ATTACKERS.length] ?? '');
+  return () => {
+    isOver = true;
+    for (const socket of sockets) socket.destroy();
+  };
+}
+
+function oneEvent(id: string): string {
+  const event = { id, trace_id: id, operation: 'finish', kind: 'span', status: 'ok' };
+  return JSON.stringify({ events: [event] });
+}
 
 /** Holds twice the connections that there are, and opens each again when it is closed; the function ends that. */
 function hold(base: string, bytes: Buffer, more: Buffer): () => void {
@@ -77,17 +108,20 @@ t.test('a client at another address has its share of the connections over HTTP',
   const { daemon, token, connections } = await startFull(t);
   let sent = 0;
   const sendOne = async (agent: Agent): Promise<number> => {
-    const id = `client-${++sent}`;
-    const event = { id, trace_id: id, operation: 'finish', kind: 'span', status: 'ok' };
     const answer = await send(daemon.base, {
       ...{ method: 'POST', path: '/api/v1/observations/batch', agent },
       headers: { 'content-type': 'application/json', authorization: `Bearer ${token}` },
-      body: JSON.stringify({ events: [event] }),
+      body: oneEvent(`client-${++sent}`),
     }).catch(() => undefined);
     return answer?.status ?? 0;
   };
-  for (const [name, [framing, more]] of Object.entries(KINDS)) {
-    const end = hold(daemon.base, Buffer.from(headOf(daemon, framing)), Buffer.from(more));
+  const attacks = Object.entries(KINDS).map(([name, [framing, more]]) => {
+    const head = Buffer.from(headOf(daemon, framing));
+    return [name, () => hold(daemon.base, head, Buffer.from(more))] as const;
+  });
+  const flooded = () => flood(daemon.base, daemon.key);
+  for (const [name, attack] of [...attacks, ['valid bodies without pause', flooded] as const]) {
+    const end = attack();
     t.teardown(end);
     await eventually(
       () => connections('http'),
@@ -123,8 +157,7 @@ t.test('a client at another address has its share of the connections over gRPC',
     const call = client.call(['authorization', `Bearer ${token}`], EXPORT);
     call.stream.end(framed(Buffer.alloc(0)));
     const { 'grpc-status': status } = await call.end;
-    client.session.close();
-    await once(client.session, 'close');
+    client.session.destroy();
     return status;
   };
   const statuses: (string | undefined)[] = [];

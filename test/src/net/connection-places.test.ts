@@ -1,10 +1,11 @@
 import { EventEmitter } from 'node:events';
 import type { Socket } from 'node:net';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import fc from 'fast-check';
 import t from 'tap';
 import type { Refusal } from '../../../src/model/errors.ts';
 import type { Occupancy } from '../../../src/net/connection-places.ts';
-import { ConnectionPlaces, MAX_LEAVING } from '../../../src/net/connection-places.ts';
+import { ConnectionPlaces, MAX_BESIDE } from '../../../src/net/connection-places.ts';
 import { Descriptors } from '../../../src/net/descriptors.ts';
 
 let ports = 0;
@@ -154,15 +155,35 @@ t.test('counts the bytes of the present request, not of earlier ones', async (t)
   t.strictSame(interrupted([kept, other]), [0]);
 });
 
-t.test('a request that arrived keeps its connection, with all others on it', async (t) => {
-  const { enter, busy, slow, places } = placesOf(3);
-  const [arrived, both, withdrawn] = [busy(A), slow(A), busy(A)];
+t.test('a request that arrived keeps its connection until it is answered', async (t) => {
+  const { enter, busy, slow, places } = placesOf(4);
+  const [arrived, both, withdrawn, last] = [busy(A), slow(A), busy(A), busy(A)];
   places.occupy(both);
   withdrawn.place?.yields((refusal) => {
     withdrawn.refusal = refusal;
   })();
+  const others = [busy(B), busy(B)];
+  t.equal(enter(clientAt(B)), false, 'a place beside the bound is within the share, too');
+  t.equal(enter(clientAt(A)), false);
+  const all = [arrived, both, withdrawn, last, ...others];
+  const destroyed = () => all.flatMap(({ isDestroyed }, i) => (isDestroyed ? [i] : []));
+  t.strictSame(interrupted(all), []);
+  others[0]?.place?.leave();
+  withdrawn.place?.leave();
+  t.strictSame(destroyed(), [], 'the answer is sent before');
+  await nextTurn();
+  t.strictSame(destroyed(), [2]);
+  arrived.place?.leave();
+  last.place?.leave();
+  await nextTurn();
+  t.strictSame(destroyed(), [0, 2], 'as many as there are beside the bound');
+});
+
+t.test(`at most ${MAX_BESIDE} connections are beside the bound`, async (t) => {
+  const { enter, busy } = placesOf(4 * MAX_BESIDE);
+  for (let i = 0; i < 4 * MAX_BESIDE; i++) busy(A);
+  for (let i = 0; i < MAX_BESIDE; i++) busy(B);
   t.equal(enter(clientAt(B)), false);
-  t.strictSame(interrupted([arrived, both, withdrawn]), []);
 });
 
 t.test('takes the place from the next network above its share, or an own idle one', async (t) => {
@@ -173,25 +194,24 @@ t.test('takes the place from the next network above its share, or an own idle on
   t.equal(enter(clientAt(C)), true);
   t.strictSame(interrupted(held), [0], 'the requests of the first one arrived');
   t.equal(enter(clientAt(C)), true);
-  t.equal(own.isDestroyed, true, 'of networks above their share none gives way');
+  t.equal(own.isDestroyed, false, 'it is within the share, beside the bound');
+  t.equal(enter(clientAt(C)), true);
+  t.equal(own.isDestroyed, true, 'beyond the share');
 });
 
-t.test(
-  `beyond ${MAX_LEAVING} that take their answer, connections are closed at once`,
-  async (t) => {
-    const { enter, slow } = placesOf(2 * MAX_LEAVING + 4);
-    const held = many(2 * MAX_LEAVING + 4, () => slow(A));
-    const enterNext = () => t.equal(enter(clientAt(B)), true);
-    for (let i = 0; i < MAX_LEAVING; i++) enterNext();
-    t.equal(interrupted(held).length, MAX_LEAVING);
-    t.equal(held.filter(({ isDestroyed }) => isDestroyed).length, 0);
-    enterNext();
-    t.equal(held.filter(({ isDestroyed }) => isDestroyed).length, 1, 'one past the bound');
-    held.find(({ refusal }) => refusal !== undefined)?.emit('close');
-    enterNext();
-    t.equal(interrupted(held).length, MAX_LEAVING + 1, 'one has left');
-  },
-);
+t.test(`beyond ${MAX_BESIDE} that take their answer, connections are closed at once`, async (t) => {
+  const { enter, slow } = placesOf(2 * MAX_BESIDE + 4);
+  const held = many(2 * MAX_BESIDE + 4, () => slow(A));
+  const enterNext = () => t.equal(enter(clientAt(B)), true);
+  for (let i = 0; i < MAX_BESIDE; i++) enterNext();
+  t.equal(interrupted(held).length, MAX_BESIDE);
+  t.equal(held.filter(({ isDestroyed }) => isDestroyed).length, 0);
+  enterNext();
+  t.equal(held.filter(({ isDestroyed }) => isDestroyed).length, 1, 'one past the bound');
+  held.find(({ refusal }) => refusal !== undefined)?.emit('close');
+  enterNext();
+  t.equal(interrupted(held).length, MAX_BESIDE + 1, 'one has left');
+});
 
 type Kind = 'idle' | 'busy' | 'slow';
 
@@ -214,9 +234,12 @@ t.test('whatever arrives, only networks above their share lose requests', async 
           ([one, its]) => its !== 'busy' && heldBy(one.remoteAddress) > share,
         );
         const isFull = open.size >= max;
+        const hasIdle = [...open.values()].includes('idle');
         const isIn = enter(client);
         if (!isFull && !isIn) return false;
         if (isWithin && canTake && !isIn) return false;
+        const isAbove = [...open.keys()].some((one) => heldBy(one.remoteAddress) > share);
+        if (isFull && isIn && !(isWithin && isAbove) && !hasIdle) return false;
         const gone = [...open].filter(([one]) => one.isDestroyed || one.refusal !== undefined);
         if (gone.length > (isFull && isIn ? 1 : 0)) return false;
         for (const [one, its] of gone) {
@@ -226,7 +249,7 @@ t.test('whatever arrives, only networks above their share lose requests', async 
         }
         if (!isIn) continue;
         open.set(client, kind);
-        if (open.size > max) return false;
+        if (open.size > max + MAX_BESIDE) return false;
         if (kind === 'idle') continue;
         const place = places.occupy(client);
         if (kind === 'slow') {
