@@ -15,11 +15,14 @@ type Props = {
   readonly label: string;
   readonly button: ComponentChildren;
   readonly items: readonly Item[];
+  /** Any number of items may be chosen: the menu stays open for further ones. */
+  readonly isMultiple?: boolean;
   readonly class?: string;
 };
 
-/** A button that opens a menu. Arrow keys, Home, End, Escape and the first letters of an item work as in every menu. */
-export function Menu({ label, button, items, class: className = '' }: Props): JSX.Element {
+/** A button that opens a menu. Arrow keys, Home, End, Escape, Tab and the first letters of an item work as in every menu. */
+export function Menu(props: Props): JSX.Element {
+  const { label, button, items, isMultiple = false, class: className = '' } = props;
   const [isOpen, setOpen] = useState(false);
   const place = useRef<HTMLDivElement>(null);
   const list = useRef<HTMLDivElement>(null);
@@ -51,12 +54,14 @@ export function Menu({ label, button, items, class: className = '' }: Props): JS
     setOpen(false);
     place.current?.querySelector('button')?.focus();
   };
-  /** Tab leaves the menu. A click on something that takes no focus is a matter of the pointer. */
+  /** The focus goes elsewhere. A click on something that takes no focus is a matter of the pointer. */
   const closeIfLeft = ({ relatedTarget: next }: FocusEvent): void => {
     if (next instanceof Node && place.current?.contains(next) !== true) setOpen(false);
   };
   const onKeyDown = (event: KeyboardEvent): void => {
     if (event.key === 'Escape') closeOnly(event, close);
+    // The browser goes on from the button: no item has a place of its own among the elements that Tab visits.
+    if (event.key === 'Tab') close();
     const all = entries();
     const next = indexAfter(event.key, COLUMN, focusedOf(all), all.length);
     const found = next ?? typedIndex(typed.current, event, all);
@@ -86,24 +91,31 @@ export function Menu({ label, button, items, class: className = '' }: Props): JS
           aria-label={label}
           onKeyDown={onKeyDown}
         >
-          {items.map(({ id, label: text, isChosen, run }) => (
+          {items.map((item) => (
             <button
-              key={id}
+              key={item.id}
               type="button"
-              role={isChosen === undefined ? 'menuitem' : 'menuitemradio'}
-              {...(isChosen === undefined ? {} : { 'aria-checked': isChosen })}
+              tabIndex={-1}
+              {...roleOf(item, isMultiple)}
               onClick={() => {
-                close();
-                run();
+                if (!isMultiple) close();
+                item.run();
               }}
             >
-              {text}
+              {item.label}
             </button>
           ))}
         </div>
       )}
     </div>
   );
+}
+
+/** The role of an item, and whether it is chosen if that may be. */
+function roleOf({ isChosen }: Item, isMultiple: boolean) {
+  if (isChosen === undefined) return { role: 'menuitem' } as const;
+  const role = isMultiple ? 'menuitemcheckbox' : 'menuitemradio';
+  return { role, 'aria-checked': isChosen } as const;
 }
 
 /** Escape closes nothing around the menu. */

@@ -133,7 +133,7 @@ t.test('the columns of a list fit into a window of 1,008 pixels or more', async 
   await column('Session').waitFor({ state: 'detached' });
   await ui.check(t, 'the list on a small screen');
   await page.getByRole('button', { name: 'Columns' }).click();
-  await page.getByRole('menuitemradio', { name: 'Session' }).click();
+  await page.getByRole('menuitemcheckbox', { name: 'Session' }).click();
   await column('Session').waitFor();
   await page.evaluate('localStorage.clear()');
   await page.setViewportSize({ width: 1_440, height: 900 });
@@ -197,21 +197,59 @@ t.test('sorts by a column, and chooses columns', async (t) => {
     'descending',
   );
   await page.getByRole('button', { name: 'Columns' }).click();
-  await page.getByRole('menuitemradio', { name: 'Output' }).click();
+  await page.getByRole('menuitemcheckbox', { name: 'Output' }).click();
   await table.getByRole('columnheader', { name: 'Output' }).waitFor({ state: 'detached' });
   await ui.open('/traces');
   await rows().first().waitFor();
   t.equal(await table.getByRole('columnheader', { name: 'Output' }).count(), 0, 'it is remembered');
 });
 
-t.test('a menu closes when Tab leaves it', async (t) => {
+t.test('the menu of columns stays open for several choices', async (t) => {
   await ui.open('/traces');
-  await page.getByRole('button', { name: 'Export' }).press('Enter');
+  const button = page.getByRole('button', { name: 'Columns' });
+  const item = (name: string) => page.getByRole('menuitemcheckbox', { name, exact: true });
+  const column = (name: string) => table.getByRole('columnheader', { name, exact: true });
+  const isChosen = (name: string) => item(name).getAttribute('aria-checked');
+  await button.click();
+  t.same([await isChosen('Models'), await isChosen('Name')], ['false', 'true']);
+  await item('Models').click();
+  await column('Models').waitFor();
+  await item('Source').focus();
+  await page.keyboard.press('Space');
+  await column('Source').waitFor();
+  await page.keyboard.press('ArrowDown');
+  await page.keyboard.press('Enter');
+  await column('Trace id').waitFor();
+  await item('Models').click();
+  await column('Models').waitFor({ state: 'detached' });
+  t.same([await isChosen('Models'), await isChosen('Source')], ['false', 'true']);
+  await ui.check(t, 'a menu of several choices');
+  await page.keyboard.press('Escape');
+  await item('Models').waitFor({ state: 'detached' });
+  t.ok(await button.evaluate((each) => each === each.ownerDocument.activeElement));
+  await button.click();
+  await item('Models').waitFor();
+  await page.getByRole('heading', { level: 1 }).click();
+  await item('Models').waitFor({ state: 'detached' });
+  await page.evaluate('localStorage.clear()');
+});
+
+t.test('Tab closes a menu, and goes on from its button', async (t) => {
+  await ui.open('/traces');
+  const button = page.getByRole('button', { name: 'Export' });
   const items = page.getByRole('menuitem');
+  const hasFocus = (of: typeof button) =>
+    of.evaluate((each) => each === each.ownerDocument.activeElement);
+  await button.press('Enter');
   await items.first().waitFor();
-  for (let step = 0; step < 3; step += 1) await page.keyboard.press('Tab');
+  await page.keyboard.press('Tab');
   await items.first().waitFor({ state: 'detached' });
-  t.ok(await search.evaluate((each) => each === each.ownerDocument.activeElement));
+  t.ok(await hasFocus(search), 'the next element');
+  await button.press('Enter');
+  await items.first().waitFor();
+  await page.keyboard.press('Shift+Tab');
+  await items.first().waitFor({ state: 'detached' });
+  t.ok(await hasFocus(page.getByRole('button', { name: 'Columns' })), 'the one before');
 });
 
 t.test('says what to do when nothing matches', async (t) => {

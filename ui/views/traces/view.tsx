@@ -80,6 +80,7 @@ export function View(): JSX.Element {
         <Menu
           label="Columns"
           button="Columns"
+          isMultiple
           items={COLUMNS.map(({ id: column, label }) => ({
             ...{ id: column, label, isChosen: columns.some((each) => each.id === column) },
             run: () => showColumn(column),
