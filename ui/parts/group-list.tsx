@@ -11,6 +11,7 @@ import { grouped } from './format.ts';
 import './group-list.css';
 import { ListEnd } from './list-end.tsx';
 import { Loading } from './loading.tsx';
+import { Nothing } from './nothing.tsx';
 import { PageHead } from './page-head.tsx';
 import { RangeMenu } from './range-menu.tsx';
 import type { RecordColumn } from './record-table.tsx';
@@ -30,7 +31,8 @@ type Props<P extends GroupPage, R extends Row> = {
   readonly load: (project: string, query: QueryValues, signal: AbortSignal) => Promise<P>;
   readonly rowsOf: (page: P) => readonly R[];
   readonly columns: readonly RecordColumn<R>[];
-  readonly empty: ComponentChildren;
+  /** How traces come to have such a group. */
+  readonly hint: ComponentChildren;
 };
 
 const PAGE = 50;
@@ -43,11 +45,12 @@ function counted(length: number, plural: string, hasMore: boolean): string {
 
 /** A page with sums over the traces that match: sessions, users. The address has the query and the range. */
 export function GroupList<P extends GroupPage, R extends Row>(props: Props<P, R>): JSX.Element {
-  const { title, load, rowsOf, columns, empty } = props;
+  const { title, load, rowsOf, columns, hint } = props;
   const id = project.value?.id ?? '';
   const text = query.value.get('q') ?? '';
   const range = rangeOf(query.value, daemonNow());
   const { from, to } = range;
+  const plural = title.toLowerCase();
   const hasRange = !isReversed(range, daemonNow());
   const isValid = mistakeOf(text) === undefined && hasRange;
   const key = JSON.stringify([title, id, text, rangeKey(range)]);
@@ -66,7 +69,7 @@ export function GroupList<P extends GroupPage, R extends Row>(props: Props<P, R>
       <SearchBar project={id} value={text} onSearch={(q) => setQuery({ q })} />
       {!hasRange && <ReversedRange />}
       <p role="status" class="muted group-count">
-        {rows && !list.isStale && counted(rows.length, title.toLowerCase(), list.hasMore)}
+        {rows && !list.isStale && counted(rows.length, plural, list.hasMore)}
       </p>
       {list.failure !== undefined && <Failure failure={list.failure} retry={list.retry} />}
       {isValid && rows === undefined && list.failure === undefined && <Loading />}
@@ -75,8 +78,12 @@ export function GroupList<P extends GroupPage, R extends Row>(props: Props<P, R>
           <RecordTable label={title} rows={rows} keyOf={(row) => row.id} columns={columns} />
         </div>
       )}
-      {hasRows && <ListEnd list={list} end={`No further ${title.toLowerCase()}`} />}
-      {rows !== undefined && !hasRows && list.failure === undefined && empty}
+      {hasRows && <ListEnd list={list} end={`No further ${plural}`} />}
+      {rows !== undefined && !hasRows && list.failure === undefined && (
+        <Nothing of={plural.slice(0, -1)} range={range} isFiltered={text !== ''}>
+          {hint}
+        </Nothing>
+      )}
     </>
   );
 }

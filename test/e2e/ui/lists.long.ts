@@ -442,8 +442,32 @@ t.test('lists sessions and users, and opens them', async (t) => {
   await ui.open('/users');
   await page.getByRole('table', { name: 'Users' }).getByRole('link', { name: 'ada' }).waitFor();
   await ui.check(t, 'the users');
-  await ui.open('/sessions?q=user:nobody');
-  await page.getByRole('heading', { name: 'No sessions in this range' }).waitFor();
+});
+
+t.test('says what to do when no session and no user matches', async (t) => {
+  for (const [path, one, many] of [
+    ['/sessions', 'session', 'sessions'],
+    ['/users', 'user', 'users'],
+  ] as const) {
+    const link = page
+      .getByRole('table', { name: many })
+      .getByRole('link', { name: one === 'user' ? 'ada' : 'chat-1', exact: true })
+      .first();
+    await ui.open(`${path}?q=name:nothing`);
+    await page.getByRole('heading', { name: `No ${one} matches` }).waitFor();
+    await ui.check(t, `no ${one} matches`);
+    await page.getByRole('button', { name: 'Clear the search' }).click();
+    await link.waitFor();
+    t.notMatch(page.url(), /q=/);
+    await ui.open(`${path}?q=name:%22old%20one%22`);
+    await page.getByText('The range is “Last 7 days”.').waitFor();
+    await page.getByRole('button', { name: 'Search all time' }).click();
+    await link.waitFor();
+    t.match(page.url(), /range=all/);
+    await ui.open(`${path}?from=2020-01-01&to=2020-01-02`);
+    await page.getByRole('heading', { name: `No ${many} in this range` }).waitFor();
+    await page.getByText(`A trace belongs to a ${one} if`).waitFor();
+  }
 });
 
 t.test('says how many sessions and users a search finds', async (t) => {

@@ -2,7 +2,6 @@ import type { JSX } from 'preact';
 import { at } from '../../api/client.ts';
 import { readSessions } from '../../api/reading.ts';
 import type { Session } from '../../api/types.ts';
-import { Empty } from '../../parts/empty.tsx';
 import { cost, count } from '../../parts/format.ts';
 import { GroupList } from '../../parts/group-list.tsx';
 import { Link } from '../../parts/link.tsx';
@@ -18,13 +17,11 @@ export function View(): JSX.Element {
       load={readSessions}
       rowsOf={(page) => page.sessions}
       columns={COLUMNS}
-      empty={
-        <Empty title="No sessions in this range">
-          <p>
-            A trace belongs to a session if its client sends a <code>session_id</code>, a{' '}
-            <code>thread_id</code> or the attribute <code>session.id</code>.
-          </p>
-        </Empty>
+      hint={
+        <p>
+          A trace belongs to a session if its client sends a <code>session_id</code>, a{' '}
+          <code>thread_id</code> or the attribute <code>session.id</code>.
+        </p>
       }
     />
   );

@@ -3,22 +3,20 @@ import type { JSX } from 'preact';
 import { useMemo } from 'preact/hooks';
 import { apiPath, at } from '../../api/client.ts';
 import { daemonNow } from '../../api/clock.ts';
-import { Empty } from '../../parts/empty.tsx';
 import { Failure } from '../../parts/failure.tsx';
 import { Link } from '../../parts/link.tsx';
 import { ListEnd } from '../../parts/list-end.tsx';
 import { Loading } from '../../parts/loading.tsx';
 import { Menu } from '../../parts/menu.tsx';
+import { Nothing } from '../../parts/nothing.tsx';
 import { PageHead } from '../../parts/page-head.tsx';
 import { RangeMenu } from '../../parts/range-menu.tsx';
 import { ReversedRange } from '../../parts/reversed-range.tsx';
-import { SearchAllTime } from '../../parts/search-all-time.tsx';
 import { SearchBar } from '../../parts/search-bar.tsx';
 import { Switch } from '../../parts/switch.tsx';
 import { download } from '../../state/download.ts';
 import { useMatches } from '../../state/media.ts';
 import { project } from '../../state/projects.ts';
-import type { Range } from '../../state/range.ts';
 import { isReversed, rangeOf } from '../../state/range.ts';
 import { query, setQuery } from '../../state/router.ts';
 import { recall, remember } from '../../state/storage.ts';
@@ -116,7 +114,12 @@ export function View(): JSX.Element {
           )}
           {hasRows && <ListEnd list={list} end="No further traces" />}
           {list.traces !== undefined && !hasRows && list.failure === undefined && (
-            <Nothing range={range} isFiltered={text !== ''} />
+            <Nothing of="trace" range={range} isFiltered={text !== ''}>
+              <p>
+                <Link to="/start">Send a first trace</Link>, or see under{' '}
+                <Link to="/rejected">Rejected</Link> whether something was refused.
+              </p>
+            </Nothing>
           )}
         </div>
       </div>
@@ -129,27 +132,3 @@ const FORMATS: Readonly<Record<string, string>> = {
   csv: 'CSV',
   parquet: 'Parquet',
 };
-
-type NothingProps = { readonly range: Range; readonly isFiltered: boolean };
-
-function Nothing({ range, isFiltered }: NothingProps): JSX.Element {
-  return (
-    <Empty title={isFiltered ? 'No trace matches' : 'No traces in this range'}>
-      {range.name !== 'all' && (
-        <p>
-          The range is “{range.label}”. <SearchAllTime />
-        </p>
-      )}
-      {isFiltered ? (
-        <button type="button" onClick={() => setQuery({ q: undefined })}>
-          Clear the search
-        </button>
-      ) : (
-        <p>
-          <Link to="/start">Send a first trace</Link>, or see under{' '}
-          <Link to="/rejected">Rejected</Link> whether something was refused.
-        </p>
-      )}
-    </Empty>
-  );
-}

@@ -2,7 +2,6 @@ import type { JSX } from 'preact';
 import { at } from '../../api/client.ts';
 import { readUsers } from '../../api/reading.ts';
 import type { User } from '../../api/types.ts';
-import { Empty } from '../../parts/empty.tsx';
 import { cost, count } from '../../parts/format.ts';
 import { GroupList } from '../../parts/group-list.tsx';
 import { Link } from '../../parts/link.tsx';
@@ -18,13 +17,11 @@ export function View(): JSX.Element {
       load={readUsers}
       rowsOf={(page) => page.users}
       columns={COLUMNS}
-      empty={
-        <Empty title="No users in this range">
-          <p>
-            A trace belongs to a user if its client sends a <code>user_id</code> or the attribute{' '}
-            <code>user.id</code>.
-          </p>
-        </Empty>
+      hint={
+        <p>
+          A trace belongs to a user if its client sends a <code>user_id</code> or the attribute{' '}
+          <code>user.id</code>.
+        </p>
       }
     />
   );
