@@ -10,7 +10,7 @@ type Props = {
   readonly isMono?: boolean;
 };
 
-/** A text of a client with its line breaks. A long one shows its beginning, and all of it on demand. */
+/** A text of a client with its line breaks. A long one shows its beginning, and all of it on demand. One of which nothing would show says so. */
 export function LongText({ text, first = 4_000, isMono = false }: Props): JSX.Element {
   const [isWhole, setWhole] = useState(false);
   const isCut = !isWhole && text.length > first * 1.2;
@@ -18,6 +18,9 @@ export function LongText({ text, first = 4_000, isMono = false }: Props): JSX.El
     () => piecesOf(visible(isCut ? beginning(text, first) : text)),
     [text, first, isCut],
   );
+  if (text.trim() === '') {
+    return <span class="muted">{text === '' ? 'Empty text' : 'White space only'}</span>;
+  }
   return (
     <div class={isMono ? 'long-text mono' : 'long-text'}>
       {pieces.map((piece, index) => (

@@ -357,6 +357,27 @@ t.test('the panel reads no payloads again for another observation', async (t) =>
   t.equal(readings, 1);
 });
 
+t.test('says that a text is empty, or only white space', async (t) => {
+  const event = { operation: 'finish', kind: 'chain', status: 'success', trace_id: 'blank' };
+  const messages = [{ role: 'user', content: [{ type: 'text', text: '' }] }];
+  await ui.sendEvents([
+    { ...event, id: 'blank-root', name: 'blank', inputs: '', outputs: ' \n' },
+    { ...event, id: 'blank-members', parent_id: 'blank-root', inputs: { asked: '' } },
+    { ...event, id: 'blank-message', parent_id: 'blank-root', inputs: { messages } },
+  ]);
+  await ui.daemon.call({ path: '/api/v1/traces/blank?wait=20s' });
+  await ui.open('/traces/blank');
+  await tab('Messages');
+  const values = panel.locator('.in-and-out');
+  await values.getByText('Empty text', { exact: true }).waitFor();
+  await values.getByText('White space only', { exact: true }).waitFor();
+  for (const id of ['blank-members', 'blank-message']) {
+    await ui.open(`/traces/blank?observation=${id}`);
+    await panel.getByText('Empty text', { exact: true }).waitFor();
+  }
+  await ui.check(t, 'texts of which nothing shows');
+});
+
 t.test('goes on from a value whose lines were closed by a key', async (t) => {
   const text = Array.from({ length: 60 }, (_, index) => `line ${index}`).join('\n');
   const event = { operation: 'finish', kind: 'llm', status: 'success', trace_id: 'lines' };
