@@ -57,6 +57,12 @@ export function cost(value: number | null | undefined): string {
   return `$${Number(value.toPrecision(2)).toLocaleString('en-US', { maximumFractionDigits: 7 })}`;
 }
 
+/** An amount that `cost` rounds, in full. */
+export function exactCost(value: number | null | undefined): string {
+  if (value === null || value === undefined || !Number.isFinite(value)) return NOTHING;
+  return `$${value.toLocaleString('en-US', { maximumSignificantDigits: 12 })}`;
+}
+
 const TWO_PLACES = { minimumFractionDigits: 2, maximumFractionDigits: 2 };
 
 /** `512 B`, `1.5 KiB`, `4 MiB`. */

@@ -690,3 +690,21 @@ t.test('shows the message of the daemon and a retry when it fails', async (t) =>
   ui.errors.length = 0;
   t.pass('the list is there after a retry');
 });
+
+t.test('a small cost shows in full, and a number without room ends with dots', async (t) => {
+  const cost = { total: 0.000_000_42 };
+  await store([{ ...traceOf({ name: 'tiny', hoursAgo: 24 * 10, ms: 90 * 86_400_000 }), cost }]);
+  const of = (column: string) => table.locator(`td.cell-${column} .cut`);
+  for (const width of [1_008, 1_440]) {
+    await page.setViewportSize({ width, height: 900 });
+    await ui.open('/traces?q=name:tiny&range=30d');
+    const small = of('cost');
+    await small.filter({ hasText: /^<\$0\.000001$/ }).waitFor();
+    t.equal(await small.getAttribute('title'), '$0.00000042');
+    const isCut = await small.evaluate((each) => each.scrollWidth > each.clientWidth);
+    t.notOk(isCut, String(width));
+  }
+  t.equal(await of('latency').getAttribute('title'), await of('latency').textContent());
+  const LOOK = 'getComputedStyle(document.querySelector("td.cell-latency .cut")).textOverflow';
+  t.equal(await page.evaluate(LOOK), 'ellipsis');
+});

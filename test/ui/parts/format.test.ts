@@ -5,6 +5,7 @@ import {
   count,
   duration,
   exact,
+  exactCost,
   NOTHING,
   relative,
 } from '../../../ui/parts/format.ts';
@@ -50,6 +51,18 @@ t.test('writes a duration in its unit', async (t) => {
       [-1500, '−1.50 s'],
       [6.3e13, '729,166 d 16 h'],
     ] as const),
+  ]);
+});
+
+t.test('writes a cost in full', async (t) => {
+  check(t, exactCost, [
+    [null, NOTHING],
+    [Number.NaN, NOTHING],
+    [0, '$0'],
+    [0.000_000_042, '$0.000000042'],
+    [0.1 + 0.2, '$0.3'],
+    [0.012_345_678_9, '$0.0123456789'],
+    [1_234_567.89, '$1,234,567.89'],
   ]);
 });
 

@@ -6,7 +6,7 @@ export const COLUMNS = [
   { id: 'latency', label: 'Latency', width: 78, isNumber: true, sort: 'latency' },
   { id: 'ttft', label: 'First token', width: 92, isNumber: true },
   { id: 'tokens', label: 'Tokens', width: 70, isNumber: true, sort: 'tokens' },
-  { id: 'cost', label: 'Cost', width: 84, isNumber: true, sort: 'cost' },
+  { id: 'cost', label: 'Cost', width: 98, isNumber: true, sort: 'cost' },
   { id: 'input', label: 'Input', isNumber: false },
   { id: 'output', label: 'Output', isNumber: false },
   { id: 'model', label: 'Models', width: 150, isNumber: false },
@@ -51,7 +51,7 @@ export function orderOf(parameters: URLSearchParams): Order {
 }
 
 /** Pixels that a column without a width needs. */
-const LEAST_WIDTH = 110;
+const LEAST_WIDTH = 103;
 
 /** The least width of a table with these columns. In a narrower place it scrolls. */
 export function leastWidth(columns: readonly Column[]): number {

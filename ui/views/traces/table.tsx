@@ -2,7 +2,7 @@ import type { ComponentChildren, JSX } from 'preact';
 import { useCallback, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { at } from '../../api/client.ts';
 import type { Trace } from '../../api/types.ts';
-import { cost, count, duration } from '../../parts/format.ts';
+import { cost, count, duration, exactCost, grouped } from '../../parts/format.ts';
 import { Link } from '../../parts/link.tsx';
 import { firstWords } from '../../parts/preview.ts';
 import { Status } from '../../parts/status.tsx';
@@ -172,12 +172,12 @@ const CELLS: Readonly<Record<ColumnId, (trace: Trace) => ComponentChildren>> = {
   start: ({ start_time }) => <Time at={start_time} />,
   name: ({ name }) => <Cut text={nameText(name)} />,
   status: ({ status, state }) => <Status status={status} state={state} isIconOnly />,
-  latency: ({ latency_ms }) => duration(latency_ms),
-  ttft: ({ ttft_ms }) => duration(ttft_ms),
+  latency: ({ latency_ms }) => <Cut text={duration(latency_ms)} />,
+  ttft: ({ ttft_ms }) => <Cut text={duration(ttft_ms)} />,
   tokens: ({ usage }) => (
-    <span title={tokensOf(usage)}>{count(usage?.['total_tokens'] as number)}</span>
+    <Cut text={count(usage?.['total_tokens'] as number)} title={tokensOf(usage)} />
   ),
-  cost: ({ cost: amount }) => cost(amount?.total),
+  cost: ({ cost: amount }) => <Cut text={cost(amount?.total)} title={exactCost(amount?.total)} />,
   input: ({ input_preview }) => <Cut text={firstWords(input_preview)} />,
   output: ({ output_preview }) => <Cut text={firstWords(output_preview)} />,
   model: ({ models }) => <Cut text={models.join(', ')} />,
@@ -185,10 +185,10 @@ const CELLS: Readonly<Record<ColumnId, (trace: Trace) => ComponentChildren>> = {
   session: ({ session_id }) =>
     session_id && <IdLink to={at`/sessions/${session_id}`} id={session_id} />,
   observations: ({ observation_count, error_count }) => (
-    <>
+    <span class="cut" title={`${grouped(observation_count)}, ${grouped(error_count)} failed`}>
       {count(observation_count)}
       {error_count > 0 && <span class="bad"> ({count(error_count)} failed)</span>}
-    </>
+    </span>
   ),
   environment: ({ environment }) => <Cut text={environment ?? ''} />,
   tags: ({ tags }) => <Cut text={tags.join(', ')} />,
@@ -197,11 +197,19 @@ const CELLS: Readonly<Record<ColumnId, (trace: Trace) => ComponentChildren>> = {
   id: ({ id }) => <Cut text={id} isCode />,
 };
 
-function Cut({ text, isCode = false }: { readonly text: string; readonly isCode?: boolean }) {
+type CutProps = {
+  readonly text: string;
+  /** The text on hover, if it is another one. */
+  readonly title?: string;
+  readonly isCode?: boolean;
+};
+
+/** A text of which the column may show only the beginning: a number without its end would be another number. */
+function Cut({ text, title, isCode = false }: CutProps): JSX.Element {
   // A longer text would make the document large; the page of the trace has all of it.
   const short = text.slice(0, 300);
   return (
-    <span class={isCode ? 'cut mono' : 'cut'} title={short}>
+    <span class={isCode ? 'cut mono' : 'cut'} title={title ?? short}>
       {short}
     </span>
   );
