@@ -14,6 +14,8 @@ export class ApiFailure extends Error {
   readonly position: number | undefined;
   /** Seconds until a retry makes sense. */
   readonly retryAfter: number | undefined;
+  /** When it was noted, in milliseconds of `performance.now`: the clock of the browser may change. */
+  readonly notedAt = performance.now();
 
   constructor(status: number, answer: Problem, retryAfter?: number) {
     super(answer.message);
@@ -32,6 +34,11 @@ export class ApiFailure extends Error {
     return isRefusal && this.code !== UNREADABLE;
   }
 
+  /** Milliseconds after which a page that would try again after `least` of them does so: later if the answer asks for it. */
+  waitOf(least: number): number {
+    return Math.min(Math.max(least, (this.retryAfter ?? 0) * 1_000), LONGEST_WAIT_MS);
+  }
+
   static of(error: unknown): ApiFailure {
     if (error instanceof ApiFailure) return error;
     const message = error instanceof Error ? error.message : String(error);
@@ -41,6 +48,8 @@ export class ApiFailure extends Error {
 
 /** The code of an answer that has none. */
 const UNREADABLE = 'failed';
+/** A timer of a browser that is to wait longer does not wait at all. */
+const LONGEST_WAIT_MS = 2 ** 31 - 1;
 /** Refusals of a moment: a slow request, a limit. */
 const PASSING: ReadonlySet<number> = new Set([408, 425, 429]);
 

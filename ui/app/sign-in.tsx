@@ -2,6 +2,7 @@ import type { JSX } from 'preact';
 import { useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { ApiFailure } from '../api/client.ts';
 import { Icon } from '../parts/icon.tsx';
+import { Wait } from '../parts/wait.tsx';
 import { signIn } from '../state/session.ts';
 import { useTitle } from '../state/title.ts';
 
@@ -15,7 +16,7 @@ type Props = {
 export function SignIn({ refusal, onSignedIn }: Props): JSX.Element {
   useTitle('Sign in');
   const [token, setToken] = useState('');
-  const [failure, setFailure] = useState<string | undefined>(undefined);
+  const [failure, setFailure] = useState<ApiFailure | undefined>(undefined);
   const [isBusy, setBusy] = useState(false);
 
   // It takes the place of the page that had the focus, and nothing else is to be done here.
@@ -29,13 +30,13 @@ export function SignIn({ refusal, onSignedIn }: Props): JSX.Element {
       await signIn({ token: token.trim() });
       await onSignedIn();
     } catch (error) {
-      setFailure(ApiFailure.of(error).message);
+      setFailure(ApiFailure.of(error));
     }
     setBusy(false);
   };
 
   // The refusal comes after this page: the answer to the code is also the sign that no session exists.
-  const said = failure ?? refusal;
+  const said = failure?.message ?? refusal;
   return (
     <main class="sign-in">
       <form class="card" onSubmit={(event) => void submit(event)}>
@@ -58,9 +59,10 @@ export function SignIn({ refusal, onSignedIn }: Props): JSX.Element {
           />
         </label>
         {said !== undefined && (
-          <p role="alert" class="bad">
-            {said}
-          </p>
+          <div role="alert">
+            <p class="bad">{said}</p>
+            {failure !== undefined && <Wait failure={failure} />}
+          </div>
         )}
         <button type="submit" class="primary" disabled={isBusy}>
           Sign in

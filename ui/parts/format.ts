@@ -28,6 +28,11 @@ function inUnits(seconds: number): string {
   return small === undefined || rest === 0 ? head : `${head} ${rest} ${small.name}`;
 }
 
+/** `50 s`, `1 min 59 s`, `2 h`: the time until something happens, in whole seconds, at least one. */
+export function timeLeft(ms: number): string {
+  return inUnits(Math.max(1, Math.ceil(ms / 1000)));
+}
+
 const COUNT_UNITS = ['k', 'M', 'G', 'T', 'P', 'E'] as const;
 
 /** `1,234`; from 100,000 on `123k`, `1.2M`, `3.4G`; from 10^21 on `1e21`. */

@@ -1,6 +1,7 @@
 import type { JSX } from 'preact';
 import type { ApiFailure } from '../api/client.ts';
 import { Link } from './link.tsx';
+import { Wait } from './wait.tsx';
 
 /** How a person gets past a refusal. */
 type Way = { readonly text: string; readonly to?: string; readonly link?: string };
@@ -28,7 +29,7 @@ const WAYS: Readonly<Record<string, Way>> = {
   no_answer: { text: 'Check that the daemon runs. Then look whether the change was made.' },
 };
 
-/** A refused change: the message of the daemon, and how to get past it. */
+/** A refused change: the message of the daemon, how to get past it, and how long to wait. */
 export function Refusal({ failure }: { readonly failure: ApiFailure }): JSX.Element {
   const way = WAYS[failure.code];
   return (
@@ -39,6 +40,7 @@ export function Refusal({ failure }: { readonly failure: ApiFailure }): JSX.Elem
           {way.text} {way.to !== undefined && <Link to={way.to}>{way.link}</Link>}
         </p>
       )}
+      <Wait failure={failure} />
     </div>
   );
 }

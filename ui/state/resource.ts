@@ -9,6 +9,8 @@ export type Resource<T> = {
   readonly data: T | undefined;
   /** The failure of the last attempt; undefined after a success. */
   readonly failure: ApiFailure | undefined;
+  /** Milliseconds after the failure when it loads again on its own; undefined if it does not. */
+  readonly again: number | undefined;
   readonly isLoading: boolean;
   /** The data is that of a former key. */
   readonly isStale: boolean;
@@ -60,14 +62,17 @@ export function useResource<T>(
 
   const reload = useCallback(() => setAttempt((before) => before + 1), []);
   const isLoading = key !== undefined && (state.key !== key || state.attempt !== attempt);
-  const { isFinal = false, retryAfter = 0 } = state.failure ?? {};
+  const { failure } = state;
+  const isOver = every === undefined || failure?.isFinal === true;
+  const wait = isOver ? undefined : (failure?.waitOf(every) ?? every);
   useEffect(() => {
-    if (every === undefined || isLoading || isFinal) return undefined;
-    const timer = setTimeout(() => whenVisible(reload), Math.max(every, retryAfter * 1_000));
+    if (wait === undefined || isLoading) return undefined;
+    const timer = setTimeout(() => whenVisible(reload), wait);
     return () => clearTimeout(timer);
-  }, [every, isLoading, isFinal, retryAfter, state, reload]);
+  }, [wait, isLoading, state, reload]);
   const isStale = state.data !== undefined && state.key !== key;
-  return { data: state.data, failure: state.failure, isLoading, isStale, reload };
+  const again = failure === undefined ? undefined : wait;
+  return { data: state.data, failure, again, isLoading, isStale, reload };
 }
 
 type Options<T> = {

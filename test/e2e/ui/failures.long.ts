@@ -298,14 +298,70 @@ t.test('a page waits as long as a refusal asks before it reads again', async (t)
   });
   await ui.open('/settings/keys');
   await alert('Too many requests.').waitFor();
+  const wait = alert('Too many requests.').getByRole('timer');
+  await wait.filter({ hasText: /^The page tries again in (2 min|1 min \d+ s)\.$/ }).waitFor();
   await page.evaluate("fetch('/api/v1/projects/last')");
   await page.clock.runFor(110_000);
   await page.evaluate("fetch('/api/v1/projects/last')");
   t.equal(asked, 1);
+  await wait.filter({ hasText: /^The page tries again in \d+ s\.$/ }).waitFor();
   await page.unrouteAll();
   await page.clock.runFor(20_000);
   await page.getByRole('table', { name: 'API keys' }).waitFor();
   await page.clock.resume();
+});
+
+t.test('a page that does not read again says how long to wait', async (t) => {
+  ui.provoked.add(429);
+  const wait = alert('Too many requests.').getByRole('timer');
+  const refuse = () =>
+    page.route(/\/api\/.*\/(users|traces)\?/, (route) =>
+      route.fulfill({
+        ...{ status: 429, headers: { 'retry-after': '90' } },
+        json: { code: 'rate_limited', message: 'Too many requests.' },
+      }),
+    );
+  await page.clock.install();
+  for (const path of ['/users', '/traces']) {
+    await refuse();
+    await ui.open(path);
+    await wait.filter({ hasText: /^Wait 1 min \d+ s before you try again\.$/ }).waitFor();
+    await ui.check(t, `a wait on ${path}`);
+    await page.clock.runFor(60_000);
+    await wait.filter({ hasText: /^Wait \d+ s before you try again\.$/ }).waitFor();
+    await page.clock.runFor(31_000);
+    await wait.filter({ hasText: /^You may try again\.$/ }).waitFor();
+    await page.unrouteAll();
+    await page.getByRole('button', { name: 'Retry' }).click();
+    await wait.waitFor({ state: 'detached' });
+  }
+  await refuse();
+  await ui.open('/traces?live=1');
+  await wait.filter({ hasText: /^The page tries again in 1 min \d+ s\.$/ }).waitFor();
+  await page.unrouteAll();
+  await page.clock.runFor(91_000);
+  await wait.waitFor({ state: 'detached' });
+  await page.clock.resume();
+});
+
+t.test('a change that is refused for a while says how long to wait', async (t) => {
+  ui.provoked.add(429);
+  await ui.open('/settings/keys');
+  await page.route('**/api/v1/keys/*', (route) =>
+    route.fulfill({
+      ...{ status: 429, headers: { 'retry-after': '90' } },
+      json: { code: 'rate_limited', message: 'Too many requests.' },
+    }),
+  );
+  await page.getByRole('button', { name: 'Revoke' }).first().click();
+  await dialog.getByRole('button', { name: 'Revoke' }).click();
+  await dialog
+    .getByRole('timer')
+    .filter({ hasText: /^Wait 1 min \d+ s before/ })
+    .waitFor();
+  await page.unrouteAll();
+  await page.keyboard.press('Escape');
+  t.pass('in the dialog');
 });
 
 t.test('a trace that does not come has a heading, which has the focus', async (t) => {
@@ -337,7 +393,18 @@ t.test('says that the sign-in has ended, and goes on with the page', async (t) =
   await page.getByRole('alert').getByText('The sign-in has ended.').waitFor();
   await ui.check(t, 'an ended sign-in');
   const token = readFileSync(join(ui.daemon.directory, 'data', 'admin-token'), 'utf8').trim();
+  ui.provoked.add(429);
+  await page.route('**/api/v1/session', (route) =>
+    route.fulfill({
+      ...{ status: 429, headers: { 'retry-after': '90' } },
+      json: { code: 'rate_limited', message: 'Too many wrong tokens.' },
+    }),
+  );
   await page.getByLabel('Admin token').fill(token);
+  await page.getByRole('button', { name: 'Sign in' }).click();
+  const wait = alert('Too many wrong tokens.').getByRole('timer');
+  await wait.filter({ hasText: /^Wait 1 min \d+ s before you try again\.$/ }).waitFor();
+  await page.unrouteAll();
   await page.getByRole('button', { name: 'Sign in' }).click();
   await page.getByRole('heading', { level: 1, name: 'Sessions' }).waitFor();
   await page.getByRole('button', { name: 'Sign out' }).click();

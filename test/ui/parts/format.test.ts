@@ -8,6 +8,7 @@ import {
   exactCost,
   NOTHING,
   relative,
+  timeLeft,
 } from '../../../ui/parts/format.ts';
 
 type Case = readonly [given: number | null | undefined, text: string];
@@ -149,4 +150,16 @@ t.test('a date is one of UTC, and an exact time names both zones', async (t) => 
   t.match(text, /^2026-10-25T00:30:00\.123Z \(Oct 24, 2026, 5:30:00\sPM PDT\)$/);
   process.env['TZ'] = 'Asia/Kolkata';
   t.equal(relative('2026-10-24T20:30:00Z', now), '2026-10-24');
+});
+
+t.test('writes the time that is left in whole seconds', async (t) => {
+  check(t, (ms) => timeLeft(ms ?? 0), [
+    [0, '1 s'],
+    [1, '1 s'],
+    [1_000, '1 s'],
+    [1_001, '2 s'],
+    [59_001, '1 min'],
+    [60_001, '1 min 1 s'],
+    [86_400_000, '1 d'],
+  ]);
 });

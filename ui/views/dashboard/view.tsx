@@ -34,7 +34,7 @@ export function View(): JSX.Element {
   const hasRange = !isReversed(range, daemonNow());
   const isValid = mistakeOf(text) === undefined && hasRange;
   const key = [id, text, rangeKey(range)].join(' ');
-  const { data, failure, isLoading, reload } = useResource(
+  const { data, failure, again, isLoading, reload } = useResource(
     isValid ? key : undefined,
     async (signal) => {
       const span = barsOf(range, daemonNow());
@@ -51,7 +51,7 @@ export function View(): JSX.Element {
       </PageHead>
       <SearchBar project={id} value={text} onSearch={(q) => setQuery({ q })} />
       {!hasRange && <ReversedRange />}
-      {failure !== undefined && <Failure failure={failure} retry={reload} />}
+      {failure !== undefined && <Failure failure={failure} retry={reload} again={again} />}
       {isValid && data === undefined && failure === undefined && <Loading />}
       {isValid && data !== undefined && (
         <div class={isLoading ? 'dashboard is-loading' : 'dashboard'}>

@@ -19,7 +19,7 @@ type Chosen = { readonly queue: string; readonly ids: readonly number[] | 'all' 
 /** The batches that could not be delivered, with replay and drop. */
 export function DeadLetterList(): JSX.Element {
   const [dropping, setDropping] = useState<Chosen | undefined>(undefined);
-  const { data, failure, reload } = useResource(
+  const { data, failure, again, reload } = useResource(
     'dead-letters',
     (signal) => get<DeadLetters>('/dead-letters', { query: { limit: MOST }, signal }),
     { every: REFRESH_MS },
@@ -57,7 +57,7 @@ export function DeadLetterList(): JSX.Element {
           </span>
         ))}
       </div>
-      {failure !== undefined && <Failure failure={failure} retry={reload} />}
+      {failure !== undefined && <Failure failure={failure} retry={reload} again={again} />}
       {data !== undefined && letters.length === 0 && <p class="good">No dead letters.</p>}
       {letters.length > 0 && (
         <LetterTable

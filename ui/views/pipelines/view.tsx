@@ -22,7 +22,7 @@ const REFRESH_MS = 2_000;
 /** The running configuration as a graph, its rates and queues, and the dead letters. */
 export function View(): JSX.Element {
   const isLive = query.value.get('live') !== 'false';
-  const { data, failure, reload } = useResource(
+  const { data, failure, again, reload } = useResource(
     'pipelines',
     (signal) => get<Pipelines>('/pipelines', { signal }),
     { every: isLive ? REFRESH_MS : undefined },
@@ -45,7 +45,7 @@ export function View(): JSX.Element {
           onChange={(isOn) => setQuery({ live: isOn ? undefined : 'false' }, { replace: true })}
         />
       </PageHead>
-      {failure !== undefined && <Failure failure={failure} retry={reload} />}
+      {failure !== undefined && <Failure failure={failure} retry={reload} again={again} />}
       {data === undefined && failure === undefined && <Loading />}
       {data !== undefined && (
         <div class="pipelines">

@@ -43,7 +43,7 @@ export function View(): JSX.Element {
 
 function Rejected({ of }: { readonly of: Project }): JSX.Element {
   const by = query.value.get('by') === 'day' ? 'day' : 'hour';
-  const { data, failure, reload } = useResource(
+  const { data, failure, again, reload } = useResource(
     `${of.id} ${by}`,
     (signal) => get<UsageHistory>('/usage', { query: { by, project: of.id }, signal }),
     { every: REFRESH_MS },
@@ -66,7 +66,7 @@ function Rejected({ of }: { readonly of: Project }): JSX.Element {
           onChoose={(name) => setQuery({ by: name }, { replace: true })}
         />
       </PageHead>
-      {failure !== undefined && <Failure failure={failure} retry={reload} />}
+      {failure !== undefined && <Failure failure={failure} retry={reload} again={again} />}
       {data === undefined && failure === undefined && <Loading />}
       {data?.by === by && codes.length === 0 && <NothingRejected by={by} />}
       {data?.by === by && codes.length > 0 && (

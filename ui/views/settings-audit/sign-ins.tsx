@@ -21,13 +21,17 @@ const WAYS: Readonly<Record<UiSession['signed_in_with'], string>> = {
 /** The browsers that are signed in to these pages. */
 export function SignIns(): JSX.Element {
   const [ending, setEnding] = useState<UiSession | undefined>(undefined);
-  const { data, failure, reload } = useResource(
+  const { data, failure, again, reload } = useResource(
     'sessions',
     (signal) => get<UiSessions>('/sessions/ui', { signal }),
     { every: REFRESH_MS },
   );
   if (data === undefined) {
-    return failure === undefined ? <Loading /> : <Failure failure={failure} retry={reload} />;
+    return failure === undefined ? (
+      <Loading />
+    ) : (
+      <Failure failure={failure} retry={reload} again={again} />
+    );
   }
   if (data.sessions.length === 0) return <Empty title="No browser is signed in" />;
   return (

@@ -48,7 +48,7 @@ function ProjectKeys({ of }: { readonly of: Project }): JSX.Element {
     (signal) => get<Keys>(at`/projects/${of.id}/keys`, { signal }),
     { every: REFRESH_MS },
   );
-  const { data, failure, reload } = resource;
+  const { data, failure, again, reload } = resource;
   const note = (
     <>
       Keys of <strong class="user-text">{of.name}</strong>: what they send is stored in this
@@ -62,7 +62,7 @@ function ProjectKeys({ of }: { readonly of: Project }): JSX.Element {
           <Icon name="plus" /> Create key
         </button>
       </SettingsHead>
-      {failure !== undefined && <Failure failure={failure} retry={reload} />}
+      {failure !== undefined && <Failure failure={failure} retry={reload} again={again} />}
       {data === undefined && failure === undefined && <Loading />}
       {data !== undefined && (
         <KeyList keys={data.keys} ask={(what, key) => setAsked({ what, key })} />

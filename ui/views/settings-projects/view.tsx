@@ -24,7 +24,7 @@ type Change = 'rename' | 'limits' | 'delete';
 /** Settings, Projects: every project with what it keeps, and its management. */
 export function View(): JSX.Element {
   const [asked, setAsked] = useState<Asked | undefined>(undefined);
-  const { failure, reload } = useResource('projects', loadProjects, { every: REFRESH_MS });
+  const { failure, again, reload } = useResource('projects', loadProjects, { every: REFRESH_MS });
   const all = projects.value;
   return (
     <>
@@ -33,7 +33,7 @@ export function View(): JSX.Element {
           <Icon name="plus" /> Create project
         </button>
       </SettingsHead>
-      {failure !== undefined && <Failure failure={failure} retry={reload} />}
+      {failure !== undefined && <Failure failure={failure} retry={reload} again={again} />}
       {all === undefined ? (
         failure === undefined && <Loading />
       ) : (

@@ -59,7 +59,7 @@ export function History(): JSX.Element {
   const { by, grouping, measure } = shown;
   const of = project.value;
   const scope = grouping === 'key' ? of?.id : undefined;
-  const { data, failure, isStale, reload } = useResource(
+  const { data, failure, again, isStale, reload } = useResource(
     `${by} ${scope}`,
     async (signal): Promise<Counted> => ({
       ...(await get<UsageHistory>('/usage', { query: { by, project: scope }, signal })),
@@ -95,7 +95,7 @@ export function History(): JSX.Element {
           />
         </div>
       </div>
-      {failure !== undefined && <Failure failure={failure} retry={reload} />}
+      {failure !== undefined && <Failure failure={failure} retry={reload} again={again} />}
       {data === undefined && failure === undefined && <Loading />}
       {data !== undefined && (
         <div class={isStale ? 'is-stale' : ''} aria-busy={isStale}>

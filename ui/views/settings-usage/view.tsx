@@ -17,7 +17,7 @@ const REFRESH_MS = 5_000;
 /** Settings, Usage: what counts toward the plan, and its history. */
 export function View(): JSX.Element {
   const [isChanging, setChanging] = useState(false);
-  const { data, failure, reload } = useResource(
+  const { data, failure, again, reload } = useResource(
     'organization',
     (signal) => get<Organization>('/organization', { signal }),
     { every: REFRESH_MS },
@@ -26,7 +26,7 @@ export function View(): JSX.Element {
   return (
     <>
       <SettingsHead title="Usage" note="Accepted events and bytes count; rejected ones do not." />
-      {failure !== undefined && <Failure failure={failure} retry={reload} />}
+      {failure !== undefined && <Failure failure={failure} retry={reload} again={again} />}
       {data === undefined && failure === undefined && <Loading />}
       {data !== undefined && (
         <div class="usage">
@@ -56,7 +56,7 @@ export function View(): JSX.Element {
 }
 
 function OfProject({ of }: { readonly of: Project }): JSX.Element {
-  const { data, failure, reload } = useResource(
+  const { data, failure, again, reload } = useResource(
     of.id,
     (signal) => get<UsageInForce>(at`/projects/${of.id}/usage`, { signal }),
     { every: REFRESH_MS },
@@ -66,7 +66,7 @@ function OfProject({ of }: { readonly of: Project }): JSX.Element {
       <h2 id="usage-project">
         Project <span class="user-text">{of.name}</span>
       </h2>
-      {failure !== undefined && <Failure failure={failure} retry={reload} />}
+      {failure !== undefined && <Failure failure={failure} retry={reload} again={again} />}
       {data !== undefined && <ProjectMeters of={of} usage={data} />}
     </section>
   );

@@ -152,7 +152,7 @@ function Waiting({ isFirst, isListening, isOpening, traces }: WaitingProps): JSX
 
 /** A refused request shows no trace: this says why. */
 function Refused({ projectId }: { readonly projectId: string }): JSX.Element | null {
-  const { data, failure, reload } = useResource(
+  const { data, failure, again, reload } = useResource(
     projectId,
     (signal) =>
       get<Rejections>(at`/projects/${projectId}/rejections`, { query: { limit: 3 }, signal }),
@@ -163,7 +163,9 @@ function Refused({ projectId }: { readonly projectId: string }): JSX.Element | n
   if (data !== undefined) since.current ??= data.rejections[0]?.at ?? '';
   const recent = data?.rejections.filter(({ at: time }) => time > (since.current ?? '')) ?? [];
   if (recent.length === 0) {
-    return failure === undefined ? null : <Failure failure={failure} retry={reload} />;
+    return failure === undefined ? null : (
+      <Failure failure={failure} retry={reload} again={again} />
+    );
   }
   // A person may read these reasons: they stay while a later reading fails.
   return (

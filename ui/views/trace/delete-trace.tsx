@@ -61,7 +61,7 @@ type ProgressProps = {
 function Progress({ projectId, begun, onClose }: ProgressProps): JSX.Element {
   const [isOver, setOver] = useState(false);
   const path = at`/projects/${projectId}/erasures/${begun.id}`;
-  const { data, failure, reload } = useResource<Erasure>(
+  const { data, failure, again, reload } = useResource<Erasure>(
     path,
     async (signal) => {
       const erasure = await get<Erasure>(path, { signal });
@@ -88,7 +88,7 @@ function Progress({ projectId, begun, onClose }: ProgressProps): JSX.Element {
           The erasure failed: {reason}
         </p>
       )}
-      {failure !== undefined && <Failure failure={failure} retry={reload} />}
+      {failure !== undefined && <Failure failure={failure} retry={reload} again={again} />}
       <p>
         {count(observations)} observations, {bytes(size)} removed. Erasure{' '}
         <code class="user-text">{id}</code>.

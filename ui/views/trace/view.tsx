@@ -33,7 +33,7 @@ export function View({ params }: ViewProps): JSX.Element {
   const [every, setEvery] = useState<number | undefined>(undefined);
   const [deleting, setDeleting] = useState<Trace | undefined>(undefined);
   const path = projectId && at`/projects/${projectId}/traces/${traceId}`;
-  const { data, failure, reload } = useResource<TraceTree>(
+  const { data, failure, again, reload } = useResource<TraceTree>(
     path,
     (signal) => get(path ?? '', { query: { fields: 'tree' }, signal }),
     { every },
@@ -52,7 +52,7 @@ export function View({ params }: ViewProps): JSX.Element {
         failure !== undefined ? (
           <>
             <PageHead title="Trace" />
-            <Failure failure={failure} retry={reload} />
+            <Failure failure={failure} retry={reload} again={again} />
           </>
         ) : (
           <Loading />
@@ -62,7 +62,7 @@ export function View({ params }: ViewProps): JSX.Element {
           key={traceId}
           projectId={projectId}
           tree={data}
-          failure={failure}
+          {...{ failure, again }}
           retry={reload}
           onDelete={() => setDeleting(data.trace)}
         />
@@ -86,11 +86,14 @@ type LoadedProps = {
   readonly projectId: string;
   readonly tree: TraceTree;
   readonly failure: ApiFailure | undefined;
+  /** Milliseconds after the failure when the page tries again on its own. */
+  readonly again: number | undefined;
   readonly retry: () => void;
   readonly onDelete: () => void;
 };
 
-function Loaded({ projectId, tree, failure, retry, onDelete }: LoadedProps): JSX.Element {
+function Loaded(props: LoadedProps): JSX.Element {
+  const { projectId, tree, failure, again, retry, onDelete } = props;
   const { trace, observations } = tree;
   const layout = useMemo(() => layoutOf(observations), [observations]);
   const isNarrow = useIsNarrow();
@@ -114,7 +117,7 @@ function Loaded({ projectId, tree, failure, retry, onDelete }: LoadedProps): JSX
   return (
     <div class="trace">
       <TraceHead projectId={projectId} trace={trace} onDelete={onDelete} />
-      {failure !== undefined && <Failure failure={failure} retry={retry} />}
+      {failure !== undefined && <Failure failure={failure} retry={retry} again={again} />}
       {named !== undefined && row === undefined && (
         <p class="trace-note" role="status">
           The trace has no observation <code class="user-text">{named.slice(0, 120)}</code>.

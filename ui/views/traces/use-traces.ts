@@ -24,6 +24,8 @@ export type Asked = {
 export type TraceList = Omit<Pages<never>, 'pages'> & {
   /** Undefined until the first page is there. */
   readonly traces: readonly Trace[] | undefined;
+  /** Milliseconds after a failure when it is read again on its own; undefined if it is not. */
+  readonly again: number | undefined;
   /** The list is live, but no change reaches it at this moment. */
   readonly isBroken: boolean;
 };
@@ -84,16 +86,18 @@ export function useTraces(asked: Asked, isLive: boolean): TraceList {
   const hasMore = list.hasMore && traces?.length === merged?.length;
   const hasMany = changed.length >= MANY_CHANGES || changes.lost > since;
   const mayAge = hasTermOn(query, 'state') && traces?.some(isRunning) === true;
-  const again = whenAgain({ failure: list.reloadFailure, hasMany, mayAge });
+  const failure = list.reloadFailure;
+  const wait = isFollowing ? whenAgain({ failure, hasMany, mayAge }) : undefined;
   useEffect(() => {
-    if (!isFollowing || again === undefined || list.isLoading) return undefined;
-    const timer = setTimeout(list.reload, again);
+    if (wait === undefined || list.isLoading) return undefined;
+    const timer = setTimeout(list.reload, wait);
     return () => clearTimeout(timer);
-  }, [isFollowing, again, list.isLoading]);
+  }, [wait, list.isLoading]);
   return {
     ...list,
     traces,
     hasMore,
+    again: failure === undefined ? undefined : wait,
     isBroken: isFollowing && isBroken,
   };
 }
@@ -128,7 +132,7 @@ type Reasons = {
 /** Milliseconds until a live list is read again; undefined if the stream suffices. */
 function whenAgain({ failure, hasMany, mayAge }: Reasons): number | undefined {
   // Changes may be missing, and no later event brings them.
-  if (failure !== undefined) return Math.max(RETRY_MS, (failure.retryAfter ?? 0) * 1_000);
+  if (failure !== undefined) return failure.waitOf(RETRY_MS);
   if (hasMany) return MANY_MS;
   return mayAge ? AGED_MS : undefined;
 }

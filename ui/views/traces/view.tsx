@@ -104,7 +104,9 @@ export function View(): JSX.Element {
       <div class="list-body" hidden={!isValid}>
         {isValid && <Facets {...{ project: id, query: text, range, every }} onSearch={search} />}
         <div class={list.isStale ? 'list-main is-stale' : 'list-main'} aria-busy={list.isStale}>
-          {list.failure !== undefined && <Failure failure={list.failure} retry={list.retry} />}
+          {list.failure !== undefined && (
+            <Failure failure={list.failure} retry={list.retry} again={list.again} />
+          )}
           {list.traces === undefined && list.failure === undefined && <Loading />}
           {list.traces !== undefined && list.traces.length > 0 && (
             <TraceTable
