@@ -137,7 +137,7 @@ export async function createServer(parts: ServerParts): Promise<AdminServer> {
       refusalOf = ownHostCheck(parseEndpoint(endpoint)?.host ?? '', allowed_hosts);
       scheme = tls === undefined ? 'http' : 'https';
       unsecure = await secureHttp(app.server, tls, { clock, logger, metrics, endpoint });
-      boundConnections(app.server, BOUNDS, proxies);
+      boundConnections(app.server, BOUNDS, proxies, clock);
       await listen(app, endpoint);
     },
     url: () => urlOf(app, scheme),

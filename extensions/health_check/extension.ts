@@ -46,7 +46,7 @@ export function createExtension(settings: Settings, config: HealthCheckConfig): 
       const { endpoint } = config;
       unsecure = await secureHttp(server, config.tls, { clock, logger, metrics, endpoint });
       proxies = new ProxyGate({ clock, logger, endpoint }, proxySettings(config));
-      boundConnections(server, BOUNDS, proxies);
+      boundConnections(server, BOUNDS, proxies, clock);
       await listen(server, endpoint);
       settings.logger.info({ address: boundAddress(server) }, 'Serving health checks');
     },

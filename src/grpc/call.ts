@@ -9,7 +9,6 @@ import type { SentEncoding } from '../model/batch.ts';
 import { Refusal } from '../model/errors.ts';
 import { ownMemoryOf } from '../model/own-memory.ts';
 import type { clientAddresses } from '../net/client-address.ts';
-import type { Occupancy } from '../net/connection-places.ts';
 import type { GrpcLimits } from './config.ts';
 import type { GrpcServerOptions } from './server.ts';
 import { grpcStatusOf } from './status.ts';
@@ -30,7 +29,7 @@ export type Arrival = {
   /** Names and values alternate; a repeated header is repeated here. */
   readonly rawHeaders: readonly string[];
   /** While its message arrives. */
-  readonly yields: Occupancy['yields'];
+  readonly yields: (end: (refusal: Refusal) => void) => () => void;
 };
 
 type CallOptions = {

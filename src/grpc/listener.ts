@@ -109,7 +109,7 @@ export function createGrpcListeners(options: Options): GrpcListeners {
       graph,
       settings,
       sockets: new Set(),
-      places: new ConnectionPlaces(boundsOf(settings.limits)),
+      places: new ConnectionPlaces(boundsOf(settings.limits), options.clock),
       proxies: new ProxyGate({ ...options, endpoint }, settings.limits),
       server: undefined,
       isClosed: false,

@@ -10,10 +10,10 @@ import { constants } from 'node:http2';
 import type { Socket } from 'node:net';
 import type { handleClientStreamingCall } from '@grpc/grpc-js';
 import type { Clock, Logger } from '../component/component.ts';
-import { Refusal } from '../model/errors.ts';
+import { gaveWay, Refusal } from '../model/errors.ts';
 import { clientAddresses, trustedPeers } from '../net/client-address.ts';
 import type { ConnectionPart } from '../net/connection-key.ts';
-import type { ConnectionPlaces, Occupancy } from '../net/connection-places.ts';
+import type { ConnectionPlaces } from '../net/connection-places.ts';
 import { clientNetwork } from '../net/network.ts';
 import { turnsOf } from '../net/turns.ts';
 import { boundAnswer } from './answered-stream.ts';
@@ -277,15 +277,15 @@ function enter(
   stream: ServerHttp2Stream,
   places: StreamPlaces,
   { occupy, peerOf }: GrpcServerOptions,
-): Occupancy | undefined {
+): (Pick<Arrival, 'yields'> & { leave(): void }) | undefined {
   const part = partOf(stream);
   const leave = places.enter(peerOf(part));
   if (leave === undefined) return undefined;
   const ofConnection = occupy(part);
   return {
     yields: (end) =>
-      ofConnection.yields((refusal) => {
-        end(refusal);
+      ofConnection.yields(() => {
+        end(gaveWay());
         // It ends with the answers to its calls.
         stream.session?.close();
       }),

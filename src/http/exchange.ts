@@ -1,7 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Clock, RequestHead } from '../component/component.ts';
 import type { Refusal } from '../model/errors.ts';
-import type { Occupancy } from '../net/connection-places.ts';
 import type { BodyRate } from './body-pace.ts';
 
 /** The answer to one request. */
@@ -34,7 +33,7 @@ export type Exchange = {
   readonly clock: Clock;
   readonly bodyRate: BodyRate;
   /** While its client still sends: see `Occupancy`. Absent: the connection never gives way. */
-  readonly yields?: Occupancy['yields'];
+  readonly yields?: (end: (refusal: Refusal) => void) => () => void;
 };
 
 /** Bytes of an unread body that are discarded, so that its connection is kept or ends cleanly. */

@@ -2,7 +2,7 @@ import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
 import type { Server as TlsServer } from 'node:tls';
 import type { Clock, Logger, RequestHead } from '../component/component.ts';
-import { Refusal } from '../model/errors.ts';
+import { gaveWay, Refusal } from '../model/errors.ts';
 import { clientAddresses, trustedPeers } from '../net/client-address.ts';
 import type { ConnectionBounds } from '../net/connection-places.ts';
 import { ConnectionPlaces } from '../net/connection-places.ts';
@@ -174,7 +174,7 @@ class Connections {
     this.#options = options;
     this.#proxies = proxies;
     this.#bodyRate = options.limits.bodyRate;
-    this.places = new ConnectionPlaces(boundsOf(options.limits));
+    this.places = new ConnectionPlaces(boundsOf(options.limits), options.clock);
   }
 
   get count(): number {
@@ -216,10 +216,10 @@ class Connections {
       clock,
       bodyRate: this.#bodyRate,
       yields: (end) =>
-        place.yields((refusal) => {
+        place.yields(() => {
           response.shouldKeepAlive = false;
           requests.close();
-          end(refusal);
+          end(gaveWay());
         }),
     };
     const { renderRefusal } = found;

@@ -38,6 +38,13 @@ export function tooLate(): RetryableError {
   return new RetryableError('too_late', 'the request was already answered with a failure');
 }
 
+/** For a request whose connection is closed for one of another client (`Occupancy`). */
+export function gaveWay(): Refusal {
+  const message =
+    'All connections are taken, and this address has more than its share of them. Try again, over fewer connections.';
+  return new Refusal('unavailable', message, { retryAfterMs: 1000 });
+}
+
 /** For a request without an `Idempotency-Key`: the same one has no answer yet, and may still fail. */
 export function sameInProgress(): Refusal {
   const message = 'The same request is in progress. Try again.';

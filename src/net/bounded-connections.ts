@@ -25,8 +25,9 @@ export function boundConnections(
   server: Server,
   bounds: ConnectionBounds,
   proxies: ProxyGate,
+  clock: { now(): number },
 ): void {
-  const places = new ConnectionPlaces(bounds);
+  const places = new ConnectionPlaces(bounds, clock);
   server.prependListener('connection', (socket: Socket) => {
     places.enter(socket, proxies.clientOf(socket));
   });

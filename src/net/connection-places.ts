@@ -1,5 +1,4 @@
 import type { Socket } from 'node:net';
-import { Refusal } from '../model/errors.ts';
 import type { ConnectionPart } from './connection-key.ts';
 import { connectionKey } from './connection-key.ts';
 import { DESCRIPTORS, type Descriptors } from './descriptors.ts';
@@ -19,14 +18,14 @@ export type ConnectionBounds = {
 /** A request in progress, in the place of its connection. */
 export type Occupancy = {
   /**
-   * From now on the connection may be closed for one of another network: `end` is called once, and the request has to end with this
+   * From now on the connection may be closed for one of another network: `end` is called once, and the request has to end with a
    * refusal, and the connection with the request. The returned function withdraws the offer.
    */
-  yields(end: (refusal: Refusal) => void): () => void;
+  yields(end: () => void): () => void;
   leave(): void;
 };
 
-type Request = { end: ((refusal: Refusal) => void) | undefined };
+type Request = { end: (() => void) | undefined };
 
 type Connection = {
   readonly key: string;
@@ -70,20 +69,16 @@ export class ConnectionPlaces {
   /** The connections of each network, in the order of their last use. */
   readonly #networks = new Map<string, Set<Connection>>();
   readonly #descriptors: Descriptors;
-  readonly #now: () => number;
+  readonly #clock: { now(): number };
   readonly #leaving = new Set<Socket>();
   #isShrinking = false;
   /** While there are connections. */
   #withdraw: (() => void) | undefined;
 
-  constructor(
-    bounds: ConnectionBounds,
-    descriptors = DESCRIPTORS,
-    now: () => number = () => performance.now(),
-  ) {
+  constructor(bounds: ConnectionBounds, clock: { now(): number }, descriptors = DESCRIPTORS) {
     this.#bounds = bounds;
+    this.#clock = clock;
     this.#descriptors = descriptors;
-    this.#now = now;
   }
 
   /** For new connections. */
@@ -122,7 +117,7 @@ export class ConnectionPlaces {
     if (connection === undefined) return NO_PLACE;
     const { requests, socket } = connection;
     if (requests.size === 0) {
-      connection.busySince = this.#now();
+      connection.busySince = this.#clock.now();
       connection.readBefore = socket.bytesRead;
     }
     const request: Request = { end: undefined };
@@ -204,13 +199,13 @@ export class ConnectionPlaces {
   }
 
   #interruptSlowest(connections: Iterable<Connection>): boolean {
-    const now = this.#now();
+    const now = this.#clock.now();
     let slowest: Connection | undefined;
     let least = Number.POSITIVE_INFINITY;
     for (const connection of connections) {
       if (!isArriving(connection)) continue;
       const { socket, readBefore, busySince } = connection;
-      const pace = (socket.bytesRead - readBefore + CREDIT_BYTES) / (now - busySince);
+      const pace = (socket.bytesRead - readBefore + CREDIT_BYTES) / Math.max(1, now - busySince);
       if (slowest !== undefined && pace >= least) continue;
       slowest = connection;
       least = pace;
@@ -229,7 +224,7 @@ export class ConnectionPlaces {
     }
     this.#leaving.add(socket);
     socket.once('close', () => this.#leaving.delete(socket));
-    for (const { end } of [...requests]) end?.(GAVE_WAY);
+    for (const { end } of [...requests]) end?.();
   }
 
   /** A new connection never takes the place of an idle one here: each of them would keep one of the reserved descriptors. */
@@ -283,12 +278,6 @@ export class ConnectionPlaces {
 }
 
 const NO_PLACE: Occupancy = { yields: () => () => {}, leave() {} };
-
-const GAVE_WAY = new Refusal(
-  'unavailable',
-  'All connections are taken, and this address has more than its share of them. Try again, over fewer connections.',
-  { retryAfterMs: 1000 },
-);
 
 /** The service has no whole request of it. */
 function isArriving({ requests }: Connection): boolean {

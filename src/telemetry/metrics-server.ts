@@ -69,7 +69,7 @@ export async function startMetricsServer(options: MetricsServerOptions): Promise
   const unsecure =
     tls === undefined ? () => {} : await secureHttp(server, tls, { ...parts, metrics });
   const proxies = new ProxyGate(parts, options.proxies);
-  boundConnections(server, BOUNDS, proxies);
+  boundConnections(server, BOUNDS, proxies, clock);
   try {
     await listen(server, host, port);
   } catch (error) {

@@ -20,7 +20,7 @@ async function serving(t: Test, max: number, maxPerAddress: number) {
   });
   const endpoint = '127.0.0.1:0';
   const proxies = new ProxyGate({ clock: systemClock, logger: recordingLogger(), endpoint });
-  boundConnections(server, { max, maxPerAddress }, proxies);
+  boundConnections(server, { max, maxPerAddress }, proxies, systemClock);
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
   t.teardown(() => {

@@ -3,6 +3,7 @@ import type { Socket } from 'node:net';
 import t from 'tap';
 import { ConnectionPlaces } from '../../../src/net/connection-places.ts';
 import { Descriptors } from '../../../src/net/descriptors.ts';
+import { fakeClock } from '../../helper/clock.ts';
 
 /** A socket that has a descriptor, and tells when it is destroyed. */
 function socketOf(fd: number | undefined, remotePort: number) {
@@ -62,7 +63,11 @@ t.test('tells its watchers about each shortage', async (t) => {
 t.test(
   'closes a connection that took a reserved descriptor, and the oldest idle one',
   async (t) => {
-    const places = new ConnectionPlaces({ max: 100, maxPerAddress: 100 }, new Descriptors(64));
+    const places = new ConnectionPlaces(
+      { max: 100, maxPerAddress: 100 },
+      fakeClock(),
+      new Descriptors(64),
+    );
     const [busy, idle, late] = [socketOf(53, 1), socketOf(54, 2), socketOf(56, 3)];
     t.equal(enter(places, busy), true);
     t.equal(enter(places, idle), true);
@@ -79,9 +84,13 @@ t.test(
 t.test('closes an idle connection of another listener if its own are all busy', async (t) => {
   const descriptors = new Descriptors(80);
   const bounds = { max: 100, maxPerAddress: 100 };
-  const short = new ConnectionPlaces(bounds, descriptors);
-  const other = new ConnectionPlaces(bounds, descriptors);
-  const ofOperators = new ConnectionPlaces({ ...bounds, isForOperators: true }, descriptors);
+  const short = new ConnectionPlaces(bounds, fakeClock(), descriptors);
+  const other = new ConnectionPlaces(bounds, fakeClock(), descriptors);
+  const ofOperators = new ConnectionPlaces(
+    { ...bounds, isForOperators: true },
+    fakeClock(),
+    descriptors,
+  );
   const operator = socketOf(20, 1);
   enter(ofOperators, operator);
   const busy = socketOf(21, 2);
