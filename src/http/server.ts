@@ -7,6 +7,7 @@ import { clientAddresses, trustedPeers } from '../net/client-address.ts';
 import type { ConnectionBounds } from '../net/connection-places.ts';
 import { ConnectionPlaces } from '../net/connection-places.ts';
 import { clientNetwork } from '../net/network.ts';
+import { offersUpgrade } from '../net/offers-upgrade.ts';
 import type { ProxySettings } from '../net/proxy-gate.ts';
 import { ProxyGate } from '../net/proxy-gate.ts';
 import { turnsOf } from '../net/turns.ts';
@@ -236,7 +237,7 @@ class Connections {
     // Before the route: an improper head ends the connection at any path.
     const improper = improperHead(request, head, expectation);
     const refusal = improper ?? ('refusal' in found ? found.refusal : undefined);
-    if (improper !== undefined || refusal?.status === 400 || asksToUpgrade(request)) {
+    if (improper !== undefined || refusal?.status === 400 || offersUpgrade(request)) {
       response.shouldKeepAlive = false;
       requests.close();
     }
@@ -399,11 +400,6 @@ function improperHead(
   if (expectation !== 'unknown') return undefined;
   const message = 'The only supported expectation is 100-continue.';
   return new Refusal('invalid_request', message, { status: 417 });
-}
-
-/** Node drops the bytes behind such a request that it has read together with it: the next ones may be the rest of a request. */
-function asksToUpgrade({ headers }: IncomingMessage): boolean {
-  return headers.upgrade !== undefined;
 }
 
 function badTarget(): Found {

@@ -4,6 +4,7 @@ import type { ConnectionBounds } from './connection-places.ts';
 import { ConnectionPlaces } from './connection-places.ts';
 import { cutRequests } from './cut-requests.ts';
 import { clientNetwork } from './network.ts';
+import { offersUpgrade } from './offers-upgrade.ts';
 import type { ProxyGate } from './proxy-gate.ts';
 import { turnsOf } from './turns.ts';
 
@@ -44,8 +45,7 @@ export function boundConnections(
     const { socket } = request;
     if (places.pendingOf(socket) >= MAX_UNANSWERED) cutRequests(socket);
     if (socket.destroyed) return;
-    // Node drops the bytes behind such a request that it has read together with it: the next ones may be the rest of a request.
-    if (request.headers.upgrade !== undefined) response.shouldKeepAlive = false;
+    if (offersUpgrade(request)) response.shouldKeepAlive = false;
     response.once('close', places.occupy(socket).leave);
     const serve = (): void => {
       for (const listener of listeners) listener.call(server, request, response);
