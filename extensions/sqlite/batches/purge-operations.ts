@@ -125,11 +125,10 @@ export function traceRemoval(db: DatabaseSync): (trace: number, limit: number) =
     if (removed === limit) return { observations: removed, isComplete: false };
     const batches = batchesOf.all(n);
     pairs.run(n);
-    const all = branches();
     for (const { batch } of batches) {
       if (Number(free.run(batch).changes) === 0) share(batch);
       // A queue may deliver it again, and writes begin no trace by an expired batch with a note.
-      else if (isWaiting(batch, all)) note.run(batch);
+      else if (isWaiting(batch, branches())) note.run(batch);
       else unshare.run(batch);
     }
     removeScores(n);
