@@ -8,8 +8,8 @@ export const KINDS = ['receivers', 'processors', 'exporters', 'connectors', 'ext
 const ROWS: Readonly<Record<string, string>> = {
   'src/model': '',
   'src/thread': '',
-  'src/net': '',
   'src/component': 'model',
+  'src/net': 'component',
   'src/schema': 'component',
   'src/tls': 'component net schema',
   'src/config': 'component schema',
@@ -72,7 +72,9 @@ function layerOf(room: string): number {
 }
 
 function rowOf(room: string): string {
-  const names = (MAY_IMPORT[room] ?? []).map((name) => `\`${name.replace(/^src\//, '')}\``);
+  const names = (MAY_IMPORT[room] ?? []).map((name) =>
+    name === 'src' ? 'every room of `src`' : `\`${name.replace(/^src\//, '')}\``,
+  );
   const isFile = room.endsWith('.ts');
   const shown =
     room.startsWith('src/') && !isFile ? `[\`${room}\`](../${room}/README.md)` : `\`${room}\``;

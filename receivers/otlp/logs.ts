@@ -1,5 +1,5 @@
 import type { RequestHead, Settings } from '../../src/component/component.ts';
-import { hourly } from '../../src/component/hourly.ts';
+import { hourly } from '../../src/component/line-spacing.ts';
 import type { Answer } from '../../src/http/exchange.ts';
 import type { Protocol } from '../../src/http/ingest.ts';
 import type { Prepared } from '../../src/http/prepare.ts';

@@ -1,5 +1,5 @@
 import type { RequestHead, Settings } from '../../src/component/component.ts';
-import { hourly } from '../../src/component/hourly.ts';
+import { hourly } from '../../src/component/line-spacing.ts';
 import type { DiscardProtocol } from '../../src/http/discard.ts';
 import type { Answer } from '../../src/http/exchange.ts';
 import { Refusal } from '../../src/model/errors.ts';

@@ -1,5 +1,5 @@
 import type { RequestHead, Settings } from '../../src/component/component.ts';
-import { hourly } from '../../src/component/hourly.ts';
+import { hourly } from '../../src/component/line-spacing.ts';
 import { acceptedEncoding, mediaTypeOf } from '../../src/http/media.ts';
 import { ENCODINGS, nativeProtocol } from '../../src/http/native-protocol.ts';
 import type { HttpProtocol } from '../../src/http/receiver.ts';

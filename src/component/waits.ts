@@ -1,5 +1,6 @@
 import { RetryableError } from '../model/errors.ts';
 import type { Clock, Logger } from './component.ts';
+import { lineSpacing } from './line-spacing.ts';
 
 /** A wait exceeded its bound and was abandoned. The work behind it may still end; its result changes nothing. */
 export class WaitTimeout extends RetryableError {
@@ -62,10 +63,11 @@ export class Waits {
     readonly since: number;
     abandoned: boolean;
   }>();
-  readonly #logged = new Map<string, { readonly at: number; unlogged: number }>();
+  readonly #spacing: ReturnType<typeof lineSpacing>;
 
   constructor(options: WaitsOptions) {
     this.#options = options;
+    this.#spacing = lineSpacing(options.clock, LOG_INTERVAL_MS);
   }
 
   /** Waits at most `stepTimeout`. */
@@ -103,15 +105,12 @@ export class Waits {
 
   /** A silent server fails every wait of a name; one line an interval names them and counts the others. */
   #log(wait: string, boundMs: number): void {
-    const { clock, logger } = this.#options;
-    const now = clock.now();
-    const last = this.#logged.get(wait);
-    if (last !== undefined && Math.abs(now - last.at) < LOG_INTERVAL_MS) {
-      last.unlogged++;
-      return;
-    }
-    this.#logged.set(wait, { at: now, unlogged: 0 });
-    const before = last !== undefined && last.unlogged > 0 ? { before: last.unlogged } : {};
-    logger.warn({ wait, boundMs, ...before }, 'Wait exceeded its bound and was abandoned');
+    const unlogged = this.#spacing(wait);
+    if (unlogged === undefined) return;
+    const before = unlogged > 0 ? { before: unlogged } : {};
+    this.#options.logger.warn(
+      { wait, boundMs, ...before },
+      'Wait exceeded its bound and was abandoned',
+    );
   }
 }

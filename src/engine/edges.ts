@@ -1,5 +1,6 @@
 import type { Clock, Labels, Logger, Metrics } from '../component/component.ts';
 import { countByLabel } from '../component/labelled-counts.ts';
+import { lineSpacing } from '../component/line-spacing.ts';
 import { PermanentError, Refusal, RepeatedRequest, RetryableError } from '../model/errors.ts';
 import type { Rejection, RejectionCode } from '../model/rejection.ts';
 
@@ -259,18 +260,11 @@ const FAULT_LOG_INTERVAL_MS = 10_000;
 
 /** Logs errors of an unexpected class, which are faults of the program, at a bounded rate. */
 function createFaultLog(logger: Logger, clock: Clock) {
-  const last = new Map<string, { at: number; suppressed: number }>();
+  const spacing = lineSpacing(clock, FAULT_LOG_INTERVAL_MS);
   return (kind: string, id: string, error: unknown): void => {
     if (isExpected(error)) return;
-    const key = `${kind}:${id}`;
-    const before = last.get(key);
-    const now = clock.now();
-    if (before !== undefined && now - before.at < FAULT_LOG_INTERVAL_MS && now >= before.at) {
-      before.suppressed++;
-      return;
-    }
-    last.set(key, { at: now, suppressed: 0 });
-    const suppressed = before?.suppressed ?? 0;
+    const suppressed = spacing(`${kind}:${id}`);
+    if (suppressed === undefined) return;
     logger.error({ component: id, kind, err: error, suppressed }, 'Component failed unexpectedly');
   };
 }

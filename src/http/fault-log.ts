@@ -1,4 +1,5 @@
 import type { Clock, Logger, RequestHead } from '../component/component.ts';
+import { lineSpacing } from '../component/line-spacing.ts';
 import { PermanentError, Refusal, RetryableError } from '../model/errors.ts';
 
 /** Logs why requests are answered 503 although their clients did nothing wrong. */
@@ -13,18 +14,12 @@ export type FaultLog = {
 const INTERVAL_MS = 10_000;
 
 export function faultLog(logger: Logger, clock: Clock): FaultLog {
-  /** By code; codes of errors are a closed list. */
-  const logged = new Map<string, { readonly at: number; suppressed: number }>();
+  const spacing = lineSpacing(clock, INTERVAL_MS);
 
+  /** Codes of errors are a closed list. */
   function passing(code: string, fields: object, message: string): void {
-    const last = logged.get(code);
-    const now = clock.now();
-    if (last !== undefined && Math.abs(now - last.at) < INTERVAL_MS) {
-      last.suppressed++;
-      return;
-    }
-    logged.set(code, { at: now, suppressed: 0 });
-    logger.warn({ ...fields, suppressed: last?.suppressed ?? 0 }, message);
+    const suppressed = spacing(code);
+    if (suppressed !== undefined) logger.warn({ ...fields, suppressed }, message);
   }
 
   return {

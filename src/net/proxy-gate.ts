@@ -1,8 +1,8 @@
 import type { Server, Socket } from 'node:net';
+import { lineSpacing } from '../component/line-spacing.ts';
 import { trustedPeers } from './client-address.ts';
 import type { ConnectionPart } from './connection-key.ts';
 import { connectionKey } from './connection-key.ts';
-import { lineSpacing } from './line-spacing.ts';
 import { readProxyHeader } from './proxy-header.ts';
 
 /** The proxies in front of a listener. */

@@ -1,7 +1,7 @@
 import type { Clock, Logger } from '../component/component.ts';
 import type { HealthRegistry } from '../component/health.ts';
+import { lineSpacing } from '../component/line-spacing.ts';
 import { DESCRIPTORS, type Descriptors, openDescriptors } from '../net/descriptors.ts';
-import { lineSpacing } from '../net/line-spacing.ts';
 import type { ServiceMetrics } from './metrics.ts';
 
 type Parts = {
