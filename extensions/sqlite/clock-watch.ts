@@ -1,3 +1,5 @@
+import type { ClockLook } from '../../src/component/clock-jump.ts';
+import { jumpBetween, lookAt } from '../../src/component/clock-jump.ts';
 import type { Clock, Logger } from '../../src/component/component.ts';
 import type { ComponentHealth } from '../../src/component/health.ts';
 
@@ -18,8 +20,9 @@ export type KnownTime = { readonly at: number; readonly waitedMs: number };
 export type ClockTrouble = Required<Pick<ComponentHealth, 'healthy' | 'message'>>;
 
 /**
- * Knows whether the clock by which data expires can be right. A clock that is ahead would remove data that nothing brings back, and the
- * file has no second clock to compare with. Two times bear it out: the one that the store last knew, and the uptime of the machine.
+ * Knows whether the date by which traces expire can be right. Answers to requests expire by `SteadyTime`, which needs no right date. A clock
+ * that is ahead would remove data that nothing brings back, and the file has no second clock to compare with. Two times bear it out: the one
+ * that the store last knew, and the uptime of the machine.
  *
  *   start, up to a day behind the known time ─────────────────────────▶ settled ─(ahead of the machine)─▶ held
  *   start, further from it ─▶ held if ahead ─(an hour without a jump)─▶ settled ◀────(agrees again)─────────┘
@@ -32,8 +35,8 @@ export class ClockWatch {
   readonly #logger: Logger;
   /** The time that the store knew at the start; undefined for a new store. */
   #known: KnownTime | undefined;
-  /** A time that counted as right, and the uptime of the machine then. */
-  #base: { readonly now: number; readonly uptime: number };
+  /** A look at which the clock counted as right. */
+  #base: ClockLook;
   /** Until this uptime the clock does not explain itself; undefined since. */
   #settlesAt: number | undefined;
   #aheadMs = 0;
@@ -42,7 +45,7 @@ export class ClockWatch {
     this.#clock = clock;
     this.#logger = logger;
     this.#known = known;
-    this.#base = { now: clock.now(), uptime: clock.uptime() };
+    this.#base = lookAt(clock);
     this.#begin();
   }
 
@@ -103,20 +106,19 @@ export class ClockWatch {
     if (this.#settlesAt !== undefined || this.#clock.uptime() >= BOOT_MS) return;
     if (this.#jumpedBy() === 0) return;
     this.#known = { at: this.#known?.at ?? this.#base.now, waitedMs: 0 };
-    this.#base = { now: this.#clock.now(), uptime: this.#clock.uptime() };
+    this.#base = lookAt(this.#clock);
     this.#begin();
   }
 
   /** A clock that jumps before it is settled is being set: the hour begins again. */
   #isSettled(): boolean {
     if (this.#settlesAt === undefined) return true;
-    const now = this.#clock.now();
-    const uptime = this.#clock.uptime();
-    const jump = now - this.#base.now - (uptime - this.#base.uptime);
-    this.#base = { now, uptime };
-    if (this.#agreesWithKnown(now)) this.#settlesAt = undefined;
-    else if (Math.abs(jump) > MOST_JUMP_MS) this.#settlesAt = uptime + SETTLED_MS;
-    else if (uptime >= this.#settlesAt) this.#settlesAt = undefined;
+    const look = lookAt(this.#clock);
+    const jumpMs = jumpBetween(this.#base, look);
+    this.#base = look;
+    if (this.#agreesWithKnown(look.now)) this.#settlesAt = undefined;
+    else if (Math.abs(jumpMs) > MOST_JUMP_MS) this.#settlesAt = look.uptime + SETTLED_MS;
+    else if (look.uptime >= this.#settlesAt) this.#settlesAt = undefined;
     return this.#settlesAt === undefined;
   }
 
@@ -128,11 +130,10 @@ export class ClockWatch {
 
   /** The base never goes back, so that a clock that is set back and forth is right again at the end. */
   #jumpedBy(): number {
-    const now = this.#clock.now();
-    const uptime = this.#clock.uptime();
-    const expected = this.#base.now + (uptime - this.#base.uptime);
-    if (now - expected > MOST_JUMP_MS) return now - expected;
-    this.#base = { now: Math.max(now, expected), uptime };
+    const { now, uptime } = lookAt(this.#clock);
+    const jumpMs = jumpBetween(this.#base, { now, uptime });
+    if (jumpMs > MOST_JUMP_MS) return jumpMs;
+    this.#base = { now: now - Math.min(0, jumpMs), uptime };
     return 0;
   }
 }

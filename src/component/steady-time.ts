@@ -1,3 +1,5 @@
+import type { ClockLook } from './clock-jump.ts';
+import { jumpBetween } from './clock-jump.ts';
 import type { Clock } from './component.ts';
 
 /** A clock that advances by less between two looks was not set, or by nothing that matters. Milliseconds. */
@@ -13,7 +15,8 @@ export type KeptTime = {
 
 /**
  * A time that cannot be set: it passes as the uptime of the machine does, so data expires when it should, however wrong the clock is. It is
- * the time of the clock until the clock is set, and ahead of it or behind it since. Only differences between its times mean something.
+ * the time of the clock until the clock is set, and ahead of it or behind it since. Only differences between its times mean something;
+ * traces expire by their date, for which the store of SQLite checks the clock (`ClockWatch`).
  *
  *   clock     ──▶ 12:00 ──(set back)──▶ 11:00 ─(a minute)─▶ 11:01
  *   this time ──▶ 12:00 ──────────────▶ 12:00 ─(a minute)─▶ 12:01      aheadMs: an hour
@@ -23,14 +26,13 @@ export class SteadyTime {
   #onJump: (jumpMs: number) => void = () => undefined;
   #aheadMs = 0;
   #lastClock: number;
-  /** The clock and the uptime of the machine when they were compared last. */
-  #looked: { readonly clock: number; readonly uptime: number };
+  #looked: ClockLook;
 
   /** Goes on from `kept`: the time for which no process ran counts by the clock, and is not negative. */
   constructor(clock: Clock, kept?: KeptTime) {
     this.#clock = clock;
     this.#lastClock = clock.now();
-    this.#looked = { clock: this.#lastClock, uptime: clock.uptime() };
+    this.#looked = { now: this.#lastClock, uptime: clock.uptime() };
     if (kept !== undefined) this.#aheadMs = Math.max(kept.aheadMs, kept.at - this.#lastClock);
   }
 
@@ -53,9 +55,9 @@ export class SteadyTime {
   }
 
   #look(clock: number): void {
-    const uptime = this.#clock.uptime();
-    const jumpMs = Math.round(clock - this.#looked.clock - (uptime - this.#looked.uptime));
-    this.#looked = { clock, uptime };
+    const look = { now: clock, uptime: this.#clock.uptime() };
+    const jumpMs = Math.round(jumpBetween(this.#looked, look));
+    this.#looked = look;
     if (Math.abs(jumpMs) < LOOK_MS) return;
     const last = this.#lastClock + this.#aheadMs;
     this.#aheadMs = Math.max(this.#aheadMs - jumpMs, last - clock);
