@@ -1,8 +1,8 @@
 import type { SentEncoding } from '../model/batch.ts';
 import { Refusal } from '../model/errors.ts';
 import { MAX_BODY_BYTES } from '../model/formats.ts';
-import type { ByteReservation } from './admission.ts';
 import { bodyPace } from './body-pace.ts';
+import type { ByteReservation } from './bytes-in-flight.ts';
 import type { Exchange } from './exchange.ts';
 
 /** The client disconnected before its body was complete, so it gets no answer. */

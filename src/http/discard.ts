@@ -3,7 +3,6 @@ import type { SentEncoding } from '../model/batch.ts';
 import { Refusal, refusalOf } from '../model/errors.ts';
 import { SMALL_BODY_BYTES } from '../model/formats.ts';
 import { InflateError, inflateSync } from '../model/inflate.ts';
-import { clientOf } from './admission.ts';
 import {
   ClientGone,
   COPIES,
@@ -12,6 +11,7 @@ import {
   FIRST_BYTES,
   largestBody,
 } from './body.ts';
+import { clientOf } from './bytes-in-flight.ts';
 import type { Answer } from './exchange.ts';
 import type { Incoming, Ingestion } from './ingest.ts';
 

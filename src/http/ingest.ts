@@ -28,8 +28,6 @@ import { reject } from '../model/verbs.ts';
 import { SCORE_EDITOR } from '../store/scores.ts';
 import type { Store } from '../store/store.ts';
 import { STORE } from '../store/store.ts';
-import type { ByteReservation, BytesInFlight } from './admission.ts';
-import { clientOf } from './admission.ts';
 import type { RequestAttachments } from './attachments.ts';
 import { requestAttachments } from './attachments.ts';
 import {
@@ -40,6 +38,8 @@ import {
   FIRST_BYTES,
   largestBody,
 } from './body.ts';
+import type { ByteReservation, BytesInFlight } from './bytes-in-flight.ts';
+import { clientOf } from './bytes-in-flight.ts';
 import type { Answer } from './exchange.ts';
 import type { FaultLog } from './fault-log.ts';
 import type { FeedbackIntake, RequestFeedback } from './feedback.ts';

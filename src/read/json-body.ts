@@ -1,4 +1,4 @@
-import type { ByteReservation } from '../http/admission.ts';
+import type { ByteReservation } from '../http/bytes-in-flight.ts';
 import { COPIES, checkDeclaredSize, readBody } from '../http/body.ts';
 import type { Exchange } from '../http/exchange.ts';
 import { contentEncodingOf, mediaTypeOf } from '../http/media.ts';

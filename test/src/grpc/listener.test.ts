@@ -13,7 +13,7 @@ import { ANSWER_MS, LINGER_MS } from '../../../src/grpc/answered-stream.ts';
 import type { GrpcLimits } from '../../../src/grpc/config.ts';
 import type { GrpcListener, GrpcListeners } from '../../../src/grpc/listener.ts';
 import { createGrpcListeners } from '../../../src/grpc/listener.ts';
-import type { ByteReservation } from '../../../src/http/admission.ts';
+import type { ByteReservation } from '../../../src/http/bytes-in-flight.ts';
 import { Refusal } from '../../../src/model/errors.ts';
 import { fakeClock } from '../../helper/clock.ts';
 import { bareClient, framed, grpcClient } from '../../helper/grpc.ts';

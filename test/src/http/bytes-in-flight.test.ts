@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import t from 'tap';
-import type { BudgetSettings, ByteReservation } from '../../../src/http/admission.ts';
-import { boundBytesInFlight, MAX_WAIT_MS } from '../../../src/http/admission.ts';
+import type { BudgetSettings, ByteReservation } from '../../../src/http/bytes-in-flight.ts';
+import { boundBytesInFlight, MAX_WAIT_MS } from '../../../src/http/bytes-in-flight.ts';
 import { Refusal } from '../../../src/model/errors.ts';
 import { fakeClock } from '../../helper/clock.ts';
 

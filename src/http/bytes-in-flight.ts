@@ -110,7 +110,7 @@ const WORST: Level = 3;
 type Party = { held: number; requests: number };
 
 /** A request in progress. */
-type Hold = {
+type Reservation = {
   readonly client: Client;
   readonly key: Party;
   readonly project: Party;
@@ -151,40 +151,40 @@ export function boundBytesInFlight(settings: BudgetSettings): BytesInFlight {
 class HeldBytes implements ByteReservation {
   readonly most: number;
   readonly #budget: Budget;
-  readonly #hold: Hold;
+  readonly #reservation: Reservation;
 
-  constructor(budget: Budget, hold: Hold, most: number) {
+  constructor(budget: Budget, reservation: Reservation, most: number) {
     this.#budget = budget;
-    this.#hold = hold;
+    this.#reservation = reservation;
     this.most = most;
   }
 
   get held(): number {
-    return this.#hold.held;
+    return this.#reservation.held;
   }
 
   expect(bytes: number, likely = 0): void {
-    this.#budget.expect(this.#hold, bytes, likely);
+    this.#budget.expect(this.#reservation, bytes, likely);
   }
 
   grow(bytes: number): void {
-    this.#budget.grow(this.#hold, bytes);
+    this.#budget.grow(this.#reservation, bytes);
   }
 
   obtain(bytes: number): Promise<void> | undefined {
-    return this.#budget.obtain(this.#hold, bytes);
+    return this.#budget.obtain(this.#reservation, bytes);
   }
 
   yields(end: (refusal: Refusal) => void): () => void {
-    const hold = this.#hold;
-    hold.end = end;
+    const reservation = this.#reservation;
+    reservation.end = end;
     return () => {
-      hold.end = undefined;
+      reservation.end = undefined;
     };
   }
 
   release(): void {
-    this.#budget.release(this.#hold);
+    this.#budget.release(this.#reservation);
   }
 }
 
@@ -194,8 +194,8 @@ class Budget {
   readonly #keys = new Parties();
   readonly #projects = new Parties();
   readonly #addresses = new Parties();
-  readonly #holds = new Set<Hold>();
-  readonly #waiting = new Set<Hold>();
+  readonly #reservations = new Set<Reservation>();
+  readonly #waiting = new Set<Reservation>();
   #total = 0;
   /** Bytes of refused requests that have not been released yet. */
   #leaving = 0;
@@ -215,13 +215,13 @@ class Budget {
     return limit - Math.floor((limit * reserve * level) / WORST);
   }
 
-  open(client: Client): Hold {
+  open(client: Client): Reservation {
     const { clock, requestsPerKey } = this.#settings;
     if (this.#keys.requestsOf(client.key) >= requestsPerKey) {
       throw unavailable('This key has too many requests in progress. Try again.');
     }
     const now = clock.now();
-    const hold: Hold = {
+    const reservation: Reservation = {
       client,
       key: this.#keys.enter(client.key),
       project: this.#projects.enter(client.project),
@@ -229,61 +229,61 @@ class Budget {
       ...{ openedAt: now, grownAt: now, held: 0, expected: undefined },
       ...{ state: 'open', waiting: undefined, end: undefined },
     };
-    this.#holds.add(hold);
-    return hold;
+    this.#reservations.add(reservation);
+    return reservation;
   }
 
   /** The likely bytes are an assumption, which lifts no request above its share. */
-  expect(hold: Hold, bytes: number, likely: number): void {
-    hold.expected = Math.max(bytes, Math.min(bytes + likely, this.#shareBytes));
+  expect(reservation: Reservation, bytes: number, likely: number): void {
+    reservation.expected = Math.max(bytes, Math.min(bytes + likely, this.#shareBytes));
   }
 
-  grow(hold: Hold, bytes: number): void {
-    this.#refuseImpossible(hold, bytes);
+  grow(reservation: Reservation, bytes: number): void {
+    this.#refuseImpossible(reservation, bytes);
     const { limit } = this.#settings;
-    const isEdit = hold.held > 0 && bytes <= limit * EDIT_PART;
-    const ceiling = isEdit ? limit : this.ceiling(this.#levelWith(hold, bytes));
+    const isEdit = reservation.held > 0 && bytes <= limit * EDIT_PART;
+    const ceiling = isEdit ? limit : this.ceiling(this.#levelWith(reservation, bytes));
     if (this.#total + bytes > ceiling) throw full();
-    this.#take(hold, bytes);
+    this.#take(reservation, bytes);
   }
 
-  obtain(hold: Hold, bytes: number): Promise<void> | undefined {
-    this.#refuseImpossible(hold, bytes);
-    if (!this.#canFinish(hold, bytes) || this.#comesAfterWaiting(hold, bytes)) {
-      return this.#wait(hold, bytes);
+  obtain(reservation: Reservation, bytes: number): Promise<void> | undefined {
+    this.#refuseImpossible(reservation, bytes);
+    if (!this.#canFinish(reservation, bytes) || this.#comesAfterWaiting(reservation, bytes)) {
+      return this.#wait(reservation, bytes);
     }
-    this.#take(hold, bytes);
+    this.#take(reservation, bytes);
     return undefined;
   }
 
-  #refuseImpossible(hold: Hold, bytes: number): void {
-    if (hold.state !== 'open') throw full();
-    if (hold.held + bytes <= this.ceiling(WORST)) return;
+  #refuseImpossible(reservation: Reservation, bytes: number): void {
+    if (reservation.state !== 'open') throw full();
+    if (reservation.held + bytes <= this.ceiling(WORST)) return;
     throw unavailable('The request needs more memory than the service has for one request.');
   }
 
   /** Whether the next bytes of the request and all the rest of it are free. */
-  #canFinish(hold: Hold, bytes: number): boolean {
-    return this.#total + this.#rest(hold, bytes) <= this.#ceilingOfRest(hold, bytes);
+  #canFinish(reservation: Reservation, bytes: number): boolean {
+    return this.#total + this.#rest(reservation, bytes) <= this.#ceilingOfRest(reservation, bytes);
   }
 
-  #ceilingOfRest(hold: Hold, bytes: number): number {
-    return this.ceiling(this.#levelWith(hold, this.#rest(hold, bytes)));
+  #ceilingOfRest(reservation: Reservation, bytes: number): number {
+    return this.ceiling(this.#levelWith(reservation, this.#rest(reservation, bytes)));
   }
 
   /** The bytes that a request still needs to its end, at least its next ones. */
-  #rest(hold: Hold, bytes: number): number {
+  #rest(reservation: Reservation, bytes: number): number {
     const most = this.ceiling(WORST);
-    const expected = hold.expected ?? this.#assumed(hold, bytes);
-    return Math.max(bytes, Math.min(expected, most) - hold.held);
+    const expected = reservation.expected ?? this.#assumed(reservation, bytes);
+    return Math.max(bytes, Math.min(expected, most) - reservation.held);
   }
 
-  #assumed(hold: Hold, bytes: number): number {
+  #assumed(reservation: Reservation, bytes: number): number {
     const { limit } = this.#settings;
-    const held = hold.held + bytes;
-    const isSmall = held <= limit * SMALL_PART && this.#levelWith(hold, bytes) < WORST;
-    if (isSmall || hold.held === 0) return held;
-    return Math.max(Math.floor(limit * ASSUMED_PART), 2 * hold.held);
+    const held = reservation.held + bytes;
+    const isSmall = held <= limit * SMALL_PART && this.#levelWith(reservation, bytes) < WORST;
+    if (isSmall || reservation.held === 0) return held;
+    return Math.max(Math.floor(limit * ASSUMED_PART), 2 * reservation.held);
   }
 
   /**
@@ -291,29 +291,29 @@ class Budget {
    * bytes comes before all of a worse order. One that lacks only its rest comes before others of its key, except
    * those that need one grant: the key's small requests do not wait for its large ones.
    */
-  #comesAfterWaiting(hold: Hold, bytes: number): boolean {
-    if (hold.held > 0 || this.#waiting.size === 0) return false;
-    const order = this.#orderOf(hold, bytes);
-    const isSmall = this.#needsOneGrant(hold, bytes);
+  #comesAfterWaiting(reservation: Reservation, bytes: number): boolean {
+    if (reservation.held > 0 || this.#waiting.size === 0) return false;
+    const order = this.#orderOf(reservation, bytes);
+    const isSmall = this.#needsOneGrant(reservation, bytes);
     for (const other of this.#waiting) {
       if (this.#orderOf(other) > order) continue;
-      if ((other.key === hold.key && !isSmall) || this.#lacksRoom(other)) return true;
+      if ((other.key === reservation.key && !isSmall) || this.#lacksRoom(other)) return true;
     }
     return false;
   }
 
-  #needsOneGrant(hold: Hold, bytes: number): boolean {
-    return hold.expected !== undefined && this.#rest(hold, bytes) === bytes;
+  #needsOneGrant(reservation: Reservation, bytes: number): boolean {
+    return reservation.expected !== undefined && this.#rest(reservation, bytes) === bytes;
   }
 
   /** Whether not even the next bytes of a waiting request are free. */
-  #lacksRoom(hold: Hold): boolean {
-    const bytes = bytesOf(hold);
-    return this.#total + bytes > this.ceiling(this.#levelWith(hold, bytes));
+  #lacksRoom(reservation: Reservation): boolean {
+    const bytes = bytesOf(reservation);
+    return this.#total + bytes > this.ceiling(this.#levelWith(reservation, bytes));
   }
 
   /** The level of a request once it holds `more` bytes. */
-  #levelWith({ key, project, address }: Hold, more: number): Level {
+  #levelWith({ key, project, address }: Reservation, more: number): Level {
     const share = this.#shareBytes;
     if (key.held + more > share) return 3;
     if (project.held + more > share) return 2;
@@ -321,36 +321,37 @@ class Budget {
   }
 
   /** Waiting requests get bytes in ascending order; arriving bodies give way in descending order. */
-  #orderOf(hold: Hold, more: number = bytesOf(hold)): number {
-    return this.#levelWith(hold, more) * this.#settings.limit + hold.key.held;
+  #orderOf(reservation: Reservation, more: number = bytesOf(reservation)): number {
+    return this.#levelWith(reservation, more) * this.#settings.limit + reservation.key.held;
   }
 
-  #take(hold: Hold, bytes: number): void {
+  #take(reservation: Reservation, bytes: number): void {
     this.#total += bytes;
-    hold.held += bytes;
-    hold.grownAt = this.#settings.clock.now();
-    for (const party of [hold.key, hold.project, hold.address]) party.held += bytes;
+    reservation.held += bytes;
+    reservation.grownAt = this.#settings.clock.now();
+    for (const party of [reservation.key, reservation.project, reservation.address])
+      party.held += bytes;
   }
 
-  #wait(hold: Hold, bytes: number): Promise<void> {
+  #wait(reservation: Reservation, bytes: number): Promise<void> {
     const { promise, resolve, reject } = Promise.withResolvers<void>();
     const waiting: Waiting = { bytes, resolve, reject, cancelTimer: () => {} };
-    hold.waiting = waiting;
-    this.#waiting.add(hold);
-    this.#arm(hold, waiting, MAX_WAIT_MS);
-    if (!this.#reclaim(hold, bytes, false)) this.#endStandstill();
+    reservation.waiting = waiting;
+    this.#waiting.add(reservation);
+    this.#arm(reservation, waiting, MAX_WAIT_MS);
+    if (!this.#reclaim(reservation, bytes, false)) this.#endStandstill();
     return promise;
   }
 
   /** Counts the time in timers, because the clock may be set. */
-  #arm(hold: Hold, waiting: Waiting, leftMs: number): void {
+  #arm(reservation: Reservation, waiting: Waiting, leftMs: number): void {
     waiting.cancelTimer = this.#settings.clock.after(PATIENCE_MS, () => {
       if (leftMs <= PATIENCE_MS) {
-        this.#refuse(hold);
+        this.#refuse(reservation);
         return;
       }
-      this.#arm(hold, waiting, leftMs - PATIENCE_MS);
-      this.#reclaim(hold, waiting.bytes, true);
+      this.#arm(reservation, waiting, leftMs - PATIENCE_MS);
+      this.#reclaim(reservation, waiting.bytes, true);
     });
   }
 
@@ -358,11 +359,13 @@ class Budget {
    * Takes bytes back for a waiting request. False if the requests that have to give way do not hold enough: then it
    * takes nothing back.
    */
-  #reclaim(hold: Hold, bytes: number, hasWaited: boolean): boolean {
-    const rest = this.#rest(hold, bytes);
-    let missing = this.#total - this.#leaving + rest - this.#ceilingOfRest(hold, bytes);
+  #reclaim(reservation: Reservation, bytes: number, hasWaited: boolean): boolean {
+    const rest = this.#rest(reservation, bytes);
+    let missing = this.#total - this.#leaving + rest - this.#ceilingOfRest(reservation, bytes);
     if (missing <= 0) return true;
-    const yielding = [...this.#holds].filter((other) => this.#yields(other, hold, hasWaited));
+    const yielding = [...this.#reservations].filter((other) =>
+      this.#yields(other, reservation, hasWaited),
+    );
     if (yielding.reduce((sum, { held }) => sum + held, 0) < missing) return false;
     // The sort keeps the newest first.
     yielding.reverse().sort((a, b) => this.#orderOf(b, 0) - this.#orderOf(a, 0));
@@ -375,55 +378,56 @@ class Budget {
   }
 
   /** Whether a request has to give way to a waiting one of another key. */
-  #yields(other: Hold, hold: Hold, hasWaited: boolean): boolean {
+  #yields(other: Reservation, reservation: Reservation, hasWaited: boolean): boolean {
     const isInterruptible = other.end !== undefined || other.waiting !== undefined;
-    if (other.state !== 'open' || !isInterruptible || other.key === hold.key) return false;
+    if (other.state !== 'open' || !isInterruptible || other.key === reservation.key) return false;
     const now = this.#settings.clock.now();
     const isArriving = other.waiting !== undefined || now - other.grownAt < ARRIVING_MS;
     if (isArriving && !hasWaited) return false;
-    const rest = this.#rest(hold, bytesOf(hold));
-    const wanted = this.#levelWith(hold, rest);
+    const rest = this.#rest(reservation, bytesOf(reservation));
+    const wanted = this.#levelWith(reservation, rest);
     const level = this.#levelWith(other, 0);
     if (level !== wanted || level === 0) return level > wanted;
     const hadItsTurn = now - other.openedAt >= TURN_MS;
-    return other.key.held > hold.key.held + rest || (hasWaited && hadItsTurn);
+    return other.key.held > reservation.key.held + rest || (hasWaited && hadItsTurn);
   }
 
   /** From now on the bytes of the request do not count for its key; they are free when it releases them. */
-  #refuse(hold: Hold): void {
-    const { waiting, end } = hold;
-    this.#leave(hold);
+  #refuse(reservation: Reservation): void {
+    const { waiting, end } = reservation;
+    this.#leave(reservation);
     waiting?.reject(full());
     end?.(full());
   }
 
-  #leave(hold: Hold): void {
-    if (hold.state !== 'open') return;
-    hold.state = 'leaving';
-    this.#stopWaiting(hold);
-    hold.end = undefined;
-    this.#leaving += hold.held;
-    for (const party of [hold.key, hold.project, hold.address]) party.held -= hold.held;
+  #leave(reservation: Reservation): void {
+    if (reservation.state !== 'open') return;
+    reservation.state = 'leaving';
+    this.#stopWaiting(reservation);
+    reservation.end = undefined;
+    this.#leaving += reservation.held;
+    for (const party of [reservation.key, reservation.project, reservation.address])
+      party.held -= reservation.held;
   }
 
-  #stopWaiting(hold: Hold): void {
-    hold.waiting?.cancelTimer();
-    hold.waiting = undefined;
-    this.#waiting.delete(hold);
+  #stopWaiting(reservation: Reservation): void {
+    reservation.waiting?.cancelTimer();
+    reservation.waiting = undefined;
+    this.#waiting.delete(reservation);
   }
 
-  release(hold: Hold): void {
-    if (hold.state === 'released') return;
-    hold.waiting?.reject(full());
-    this.#leave(hold);
-    hold.state = 'released';
-    this.#leaving -= hold.held;
-    this.#total -= hold.held;
-    hold.held = 0;
-    this.#holds.delete(hold);
-    this.#keys.leave(hold.client.key);
-    this.#projects.leave(hold.client.project);
-    this.#addresses.leave(hold.client.address);
+  release(reservation: Reservation): void {
+    if (reservation.state === 'released') return;
+    reservation.waiting?.reject(full());
+    this.#leave(reservation);
+    reservation.state = 'released';
+    this.#leaving -= reservation.held;
+    this.#total -= reservation.held;
+    reservation.held = 0;
+    this.#reservations.delete(reservation);
+    this.#keys.leave(reservation.client.key);
+    this.#projects.leave(reservation.client.project);
+    this.#addresses.leave(reservation.client.address);
     this.#serve();
   }
 
@@ -433,11 +437,11 @@ class Budget {
    */
   #endStandstill(): void {
     let held = 0;
-    for (const hold of this.#waiting) held += hold.held;
+    for (const reservation of this.#waiting) held += reservation.held;
     if (held < this.#total) return;
-    const isUnknown = ({ expected }: Hold): number => (expected === undefined ? 1 : 0);
+    const isUnknown = ({ expected }: Reservation): number => (expected === undefined ? 1 : 0);
     const [last] = [...this.#waiting]
-      .filter((hold) => hold.held > 0)
+      .filter((reservation) => reservation.held > 0)
       .reverse()
       .sort(
         (a, b) =>
@@ -451,14 +455,17 @@ class Budget {
   /** Gives free bytes to the waiting requests: first to those in progress, then to new ones in their order. */
   #serve(): void {
     if (this.#waiting.size === 0) return;
-    const passed = new Set<Hold>();
+    const passed = new Set<Reservation>();
     const passedKeys = new Set<Party>();
-    const isNext = (hold: Hold): boolean =>
-      !passed.has(hold) && (!passedKeys.has(hold.key) || this.#needsOneGrant(hold, bytesOf(hold)));
+    const isNext = (reservation: Reservation): boolean =>
+      !passed.has(reservation) &&
+      (!passedKeys.has(reservation.key) || this.#needsOneGrant(reservation, bytesOf(reservation)));
     while (this.#waiting.size > 0 && this.#total < this.#settings.limit) {
       const next =
-        this.#firstWaiting((hold) => hold.held > 0 && this.#canFinish(hold, bytesOf(hold))) ??
-        this.#firstWaiting((hold) => hold.held === 0 && isNext(hold));
+        this.#firstWaiting(
+          (reservation) =>
+            reservation.held > 0 && this.#canFinish(reservation, bytesOf(reservation)),
+        ) ?? this.#firstWaiting((reservation) => reservation.held === 0 && isNext(reservation));
       if (next?.waiting === undefined) break;
       const { bytes, resolve } = next.waiting;
       if (this.#canFinish(next, bytes)) {
@@ -474,20 +481,20 @@ class Budget {
     this.#endStandstill();
   }
 
-  #firstWaiting(isEligible: (hold: Hold) => boolean): Hold | undefined {
-    let first: Hold | undefined;
+  #firstWaiting(isEligible: (reservation: Reservation) => boolean): Reservation | undefined {
+    let first: Reservation | undefined;
     let least = Infinity;
-    for (const hold of this.#waiting) {
-      const order = this.#orderOf(hold);
-      if (order >= least || !isEligible(hold)) continue;
-      first = hold;
+    for (const reservation of this.#waiting) {
+      const order = this.#orderOf(reservation);
+      if (order >= least || !isEligible(reservation)) continue;
+      first = reservation;
       least = order;
     }
     return first;
   }
 }
 
-function bytesOf({ waiting }: Hold): number {
+function bytesOf({ waiting }: Reservation): number {
   return waiting?.bytes ?? 0;
 }
 
