@@ -44,6 +44,20 @@ export function checkDeclaredSize(declaredBytes: number | undefined, maxBytes: n
 }
 
 /**
+ * Reserves memory for the first bytes of a body before any of it is read. Undefined: reserved at once. Throws a `Refusal` (413) if the
+ * declared size is above the limit; rejects with one (503) if no room becomes free.
+ */
+export function reserveFirst(
+  reservation: ByteReservation,
+  declaredBytes: number | undefined,
+  encoding: SentEncoding,
+): Promise<void> | undefined {
+  checkDeclaredSize(declaredBytes, largestBody(reservation));
+  if (declaredBytes !== undefined) expectBody(reservation, declaredBytes, encoding);
+  return reservation.obtain(Math.min(declaredBytes ?? FIRST_BYTES, FIRST_BYTES) * COPIES);
+}
+
+/**
  * The only reader of request bodies. Resolves with the transferred bytes in a Buffer that owns its ArrayBuffer,
  * so that a thread can take it over. Reserves bytes as they arrive, and does not read while it waits for them. Rejects
  * with a `Refusal` one byte past the limit (413), if the bytes in flight leave no room (503) or if the body

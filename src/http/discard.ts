@@ -3,14 +3,7 @@ import type { SentEncoding } from '../model/batch.ts';
 import { Refusal, refusalOf } from '../model/errors.ts';
 import { SMALL_BODY_BYTES } from '../model/formats.ts';
 import { InflateError, inflateSync } from '../model/inflate.ts';
-import {
-  ClientGone,
-  COPIES,
-  checkDeclaredSize,
-  expectBody,
-  FIRST_BYTES,
-  largestBody,
-} from './body.ts';
+import { ClientGone, reserveFirst } from './body.ts';
 import { clientOf } from './bytes-in-flight.ts';
 import type { Answer } from './exchange.ts';
 import type { Incoming, Ingestion } from './ingest.ts';
@@ -41,11 +34,7 @@ export async function discardRequest(
     const named = protocol.checkHead(head);
     const reservation = bytesInFlight.open(clientOf(head, admission.tenant, fallback));
     ends.push(() => reservation.release());
-    const { declaredBytes } = head;
-    checkDeclaredSize(declaredBytes, largestBody(reservation));
-    if (declaredBytes !== undefined) expectBody(reservation, declaredBytes, named.encoding);
-    const first = reservation.obtain(Math.min(declaredBytes ?? FIRST_BYTES, FIRST_BYTES) * COPIES);
-    if (first !== undefined) await first;
+    await reserveFirst(reservation, head.declaredBytes, named.encoding);
     const { body, encoding } = await incoming.read(reservation, named.encoding);
     incoming.answer(protocol.render(head, smallBody(body, encoding)));
   } catch (error) {

@@ -1,5 +1,4 @@
-import { hash } from 'node:crypto';
-import { findOffer, findOffers } from '../component/capability.ts';
+import { findOffer } from '../component/capability.ts';
 import type {
   Admission,
   Clock,
@@ -11,43 +10,35 @@ import type {
 import type { AttachmentLimits } from '../model/attachments.ts';
 import type { Format, ReceivedBatch, SealedBatch, SentEncoding, Tenant } from '../model/batch.ts';
 import type { BatchIndex } from '../model/batch-index.ts';
-import { Refusal, RepeatedRequest, refusalOf, sameInProgress } from '../model/errors.ts';
+import { Refusal, RepeatedRequest, refusalOf } from '../model/errors.ts';
 import { endRequest, freeInflated, MAX_BODY_BYTES } from '../model/formats.ts';
 import { inflatedSizeHint } from '../model/inflate.ts';
-import type { AnswerClaim, StoredAnswer } from '../model/request-context.ts';
-import {
-  feedbackKey,
-  implicitKey,
-  requestContext,
-  wholeAnswer,
-  wholeBatchOf,
-} from '../model/request-context.ts';
+import type { StoredAnswer } from '../model/request-context.ts';
+import { requestContext, wholeAnswer, wholeBatchOf } from '../model/request-context.ts';
 import { seal } from '../model/seal.ts';
 import { ulid } from '../model/ulid.ts';
 import { reject } from '../model/verbs.ts';
-import { SCORE_EDITOR } from '../store/scores.ts';
 import type { Store } from '../store/store.ts';
 import { STORE } from '../store/store.ts';
-import type { RequestAttachments } from './attachments.ts';
-import { requestAttachments } from './attachments.ts';
-import {
-  ClientGone,
-  COPIES,
-  checkDeclaredSize,
-  expectBody,
-  FIRST_BYTES,
-  largestBody,
-} from './body.ts';
+import type { Beside } from './beside.ts';
+import { besideOf } from './beside.ts';
+import { ClientGone, reserveFirst } from './body.ts';
 import type { ByteReservation, BytesInFlight } from './bytes-in-flight.ts';
 import { clientOf } from './bytes-in-flight.ts';
 import type { Answer } from './exchange.ts';
 import type { FaultLog } from './fault-log.ts';
-import type { FeedbackIntake, RequestFeedback } from './feedback.ts';
-import { requestFeedback } from './feedback.ts';
+import type { FeedbackIntake } from './feedback.ts';
 import type { Preparation, Prepared } from './prepare.ts';
 import { logRefusal, logRejections } from './rejection-log.ts';
 import type { Repeats } from './repeats.ts';
-import { requestTypeOf, tagOf } from './repeats.ts';
+import type { RequestClaim } from './request-claim.ts';
+import {
+  claimKey,
+  claimWithFeedback,
+  explicitClaim,
+  idempotencyKey,
+  implicitClaim,
+} from './request-claim.ts';
 import type { RequestDeadline } from './request-deadline.ts';
 import { requestDeadline } from './request-deadline.ts';
 import type { Scanner } from './scan-pool.ts';
@@ -87,8 +78,8 @@ export type Incoming = {
   /** Decoded parts of the path. */
   readonly params: Readonly<Record<string, string>>;
   /**
-   * Reads the body into a Buffer that owns its memory, and reserves its bytes as they arrive. `encoding` is that of the head; a gRPC message may be uncompressed all the same. Rejects with a
-   * `Refusal`, or with `ClientGone`.
+   * Reads the body into a Buffer that owns its memory, and reserves its bytes as they arrive. `encoding` is that of the head; a gRPC message
+   * may be uncompressed all the same. Rejects with a `Refusal`, or with `ClientGone`.
    */
   read(reservation: ByteReservation, encoding: SentEncoding): Promise<ReceivedBody>;
   /** Both answer once. Later calls, and calls after the client has disconnected, have no effect. */
@@ -201,17 +192,14 @@ async function take(work: RequestInProgress): Promise<Outcome> {
     clientOf(head, admission.tenant, ingestion.fallback),
   );
   work.reservation = reservation;
-  const { declaredBytes } = head;
-  checkDeclaredSize(declaredBytes, largestBody(reservation));
-  if (declaredBytes !== undefined) expectBody(reservation, declaredBytes, named.encoding);
-  const first = reservation.obtain(Math.min(declaredBytes ?? FIRST_BYTES, FIRST_BYTES) * COPIES);
-  if (first !== undefined) await first;
+  const reserving = reserveFirst(reservation, head.declaredBytes, named.encoding);
+  if (reserving !== undefined) await reserving;
   const { body, encoding } = await incoming.read(reservation, named.encoding);
 
-  let claim: KeyClaim | undefined =
+  let claim: RequestClaim | undefined =
     key === undefined
       ? implicitClaim(ingestion, admission.tenant, head, body)
-      : { key, requestHash: hashRequest(head, hash('sha256', body, 'hex')) };
+      : explicitClaim(key, head, body);
   let earlier = await earlierAnswer(work, admission.tenant, claim);
   if (earlier !== undefined && wholeBatchOf(earlier) === undefined) return { answer: earlier };
 
@@ -224,10 +212,9 @@ async function take(work: RequestInProgress): Promise<Outcome> {
   stopIfPassed(deadline);
   const beside = besideOf(ingestion, store, admission.tenant, prepared);
   if (earlier === undefined && claim?.keptFor !== undefined && beside.feedback !== undefined) {
-    // Feedback is stored before the batch is appended, where a request without a claim is recognized.
     work.releaseClaim?.();
     work.releaseClaim = undefined;
-    claim = { ...claim, key: feedbackKey(claim.key), isUnclaimed: false };
+    claim = claimWithFeedback(claim);
     earlier = await earlierAnswer(work, admission.tenant, claim);
   }
   if (earlier !== undefined) return { answer: answerAgain(work, earlier, prepared) };
@@ -240,7 +227,7 @@ async function take(work: RequestInProgress): Promise<Outcome> {
   for (const { item, code, reason, path } of prepared.faults ?? []) {
     reject(batch, item, code, reason, path);
   }
-  const outcome = await accept(work, batch, claim, { beside, logs: prepared.logs });
+  const outcome = await accept(work, { batch, claim, beside, logs: prepared.logs });
   noteLeftOut(protocol, prepared, beside);
   return outcome;
 }
@@ -270,37 +257,6 @@ const NO_STORE_OF_FEEDBACK =
 
 /** The answer to a request that has feedback, and no runs. */
 const ONLY_FEEDBACK: Answer = { status: 202, contentType: 'application/json', body: '{}' };
-
-/** The parts of a request that are no items. Each is undefined if the request has none of them, or they have no store. */
-type Beside = {
-  readonly attachments: RequestAttachments | undefined;
-  readonly feedback: RequestFeedback | undefined;
-};
-
-function besideOf(
-  { pipeline, feedback: intake, clock, logger }: Ingestion,
-  store: Store | undefined,
-  tenant: Tenant,
-  { attachments = [], feedback = [] }: Prepared,
-): Beside {
-  return {
-    attachments:
-      store === undefined || attachments.length === 0
-        ? undefined
-        : requestAttachments(store.attachments, attachments, logger),
-    feedback:
-      store === undefined || intake === undefined || feedback.length === 0
-        ? undefined
-        : requestFeedback(
-            intake,
-            {
-              ...{ tenant, store, now: clock.now() },
-              scoreEditors: findOffers(pipeline.offers, SCORE_EDITOR),
-            },
-            feedback,
-          ),
-  };
-}
 
 function noteLeftOut(
   protocol: Protocol,
@@ -338,6 +294,13 @@ function receivedBatch(
   };
 }
 
+type ToAccept = {
+  readonly batch: ReceivedBatch;
+  readonly claim: RequestClaim | undefined;
+  readonly beside: Beside;
+  readonly logs: Prepared['logs'];
+};
+
 /** Passes the batch on and renders its answer once: the answer that is kept is the one that is sent. */
 async function accept(
   {
@@ -346,12 +309,7 @@ async function accept(
     deadline,
     reservation,
   }: RequestInProgress,
-  batch: ReceivedBatch,
-  claim: KeyClaim | undefined,
-  {
-    beside: { attachments, feedback },
-    logs,
-  }: { readonly beside: Beside; readonly logs: Prepared['logs'] },
+  { batch, claim, beside: { attachments, feedback }, logs }: ToAccept,
 ): Promise<Outcome> {
   let rendered: Answer | undefined;
   let ownSeal: SealedBatch | undefined;
@@ -398,57 +356,18 @@ async function accept(
   }
 }
 
-/**
- * The key that a request has without an `Idempotency-Key`. A single exporter looks for the key when it appends the batch;
- * several would each take the batch before one of them looks.
- */
-function implicitClaim(
-  { pipeline, repeats }: Ingestion,
-  { projectId }: Tenant,
-  head: RequestHead,
-  body: Buffer,
-): KeyClaim | undefined {
-  if (pipeline.idempotency === undefined) return undefined;
-  if (!repeats?.admit(projectId, head.receivedAt)) return undefined;
-  return {
-    key: implicitKey(tagOf(requestTypeOf(head), body)),
-    requestHash: IMPLICIT_HASH,
-    keptFor: repeats.window,
-    isUnclaimed: pipeline.branches.length === 1,
-  };
-}
-
-/** Undefined if the request has no such header. */
-function idempotencyKey(head: RequestHead, pipeline: Pipeline): string | undefined {
-  const values = head.headers.get('idempotency-key');
-  if (values === undefined) return undefined;
-  const key = values[0] ?? '';
-  if (values.length > 1 || key.length === 0 || key.length > 255) {
-    throw new Refusal('invalid_request', 'Idempotency-Key takes one value of 1 to 255 characters.');
-  }
-  if (pipeline.idempotency === undefined) {
-    throw new Refusal(
-      'invalid_request',
-      'Idempotency-Key is not supported here: no component behind this endpoint keeps answers.',
-    );
-  }
-  return key;
-}
-
-/** The key alone tells requests apart. */
-const IMPLICIT_HASH = Buffer.alloc(16);
-
-type KeyClaim = Omit<AnswerClaim, 'render'>;
-
-/** The answer to the request that this one repeats; undefined if this is the first one with its key, or does not claim the key. */
+/** The answer to the request that this one repeats; undefined if this is the first one with its key, or leaves the key to the store. */
 async function earlierAnswer(
   work: RequestInProgress,
   tenant: Tenant,
-  claim: KeyClaim | undefined,
+  claim: RequestClaim | undefined,
 ): Promise<StoredAnswer | undefined> {
   if (claim === undefined || claim.isUnclaimed === true) return undefined;
-  const earlier = await work.deadline.wait(claimKey(work, tenant, claim));
-  stopIfPassed(work.deadline);
+  const { deadline, ingestion } = work;
+  const claiming = claimKey(ingestion.pipeline.idempotency, tenant, claim);
+  const { earlier, release } = await deadline.wait(claiming);
+  work.releaseClaim = release;
+  stopIfPassed(deadline);
   return earlier;
 }
 
@@ -463,47 +382,6 @@ function answerAgain(
   const batch = receivedBatch(head, admission.tenant, prepared);
   const sealed = { ...seal(batch, requestContext()), id };
   return protocol.renderAccepted(sealed, batch.index, head, prepared.logs);
-}
-
-/** The answer to give at once; undefined if this request is the first with its key. */
-async function claimKey(
-  work: RequestInProgress,
-  tenant: Tenant,
-  { key, requestHash, keptFor }: KeyClaim,
-): Promise<StoredAnswer | undefined> {
-  const claimed = await work.ingestion.pipeline.idempotency?.claim(
-    tenant,
-    key,
-    requestHash,
-    keptFor,
-  );
-  switch (claimed?.state) {
-    case 'new':
-      work.releaseClaim = () => claimed.release();
-      return undefined;
-    case 'replay':
-      return claimed.answer;
-    case 'conflict':
-      throw new Refusal(
-        'idempotency_conflict',
-        'This Idempotency-Key was used for another request.',
-      );
-    case 'in_progress':
-      if (keptFor !== undefined) throw sameInProgress();
-      throw new Refusal(
-        'idempotency_in_progress',
-        'A request with this Idempotency-Key is in progress.',
-        { retryAfterMs: 1000 },
-      );
-    default:
-      return undefined;
-  }
-}
-
-/** SHA-256 over route, content type, encoding and the hash of the body, which represents it without a copy. */
-function hashRequest(head: RequestHead, bodyHash: string): Buffer {
-  const { method, path, contentType, encoding } = requestTypeOf(head);
-  return hash('sha256', JSON.stringify([method, path, contentType, encoding, bodyHash]), 'buffer');
 }
 
 /** Reserves the inflated bytes before they exist, as far as their size is known. */

@@ -1,5 +1,5 @@
-import type { ByteReservation } from '../http/bytes-in-flight.ts';
 import { COPIES, checkDeclaredSize, readBody } from '../http/body.ts';
+import type { ByteReservation } from '../http/bytes-in-flight.ts';
 import type { Exchange } from '../http/exchange.ts';
 import { contentEncodingOf, mediaTypeOf } from '../http/media.ts';
 import { Refusal } from '../model/errors.ts';
