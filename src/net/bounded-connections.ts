@@ -1,5 +1,6 @@
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
+import type { Clock } from '../component/component.ts';
 import type { ConnectionBounds } from './connection-places.ts';
 import { ConnectionPlaces } from './connection-places.ts';
 import { cutRequests } from './cut-requests.ts';
@@ -26,7 +27,7 @@ export function boundConnections(
   server: Server,
   bounds: ConnectionBounds,
   proxies: ProxyGate,
-  clock: { now(): number },
+  clock: Pick<Clock, 'now'>,
 ): void {
   const places = new ConnectionPlaces(bounds, clock);
   server.prependListener('connection', (socket: Socket) => {

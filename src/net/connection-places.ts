@@ -1,8 +1,10 @@
 import type { Socket } from 'node:net';
+import type { Clock } from '../component/component.ts';
 import type { ConnectionPart } from './connection-key.ts';
-import { connectionKey } from './connection-key.ts';
 import { DESCRIPTORS, type Descriptors } from './descriptors.ts';
 import { clientNetwork } from './network.ts';
+import type { OfNetwork, OpenConnection, OpenRequest } from './open-connections.ts';
+import { OpenConnections, oldestIdle, slowestArriving } from './open-connections.ts';
 
 export type ConnectionBounds = {
   /** Connections of all clients. */
@@ -25,25 +27,6 @@ export type Occupancy = {
   leave(): void;
 };
 
-type Request = { end: (() => void) | undefined };
-
-type Connection = {
-  readonly key: string;
-  readonly socket: Socket;
-  readonly network: string;
-  /** Those without a complete answer. */
-  readonly requests: Set<Request>;
-  /** Milliseconds: when the first of the requests began. */
-  busySince: number;
-  /** Bytes that the connection had brought then. */
-  readBefore: number;
-  /** It has sent a whole head. */
-  isUsed: boolean;
-};
-
-/** Bytes that a request is taken to have brought when it begins, so that a silent one is slower the longer it lasts. */
-const CREDIT_BYTES = 16_384;
-
 /**
  * Connections beside the bound of all clients: those that gave way and still take their answer, and new ones that wait until one gives way.
  * Beyond them no answer is given, and a new one is closed.
@@ -51,31 +34,34 @@ const CREDIT_BYTES = 16_384;
 export const MAX_BESIDE = 64;
 
 /**
- * The connections of a listener. At a bound a new connection replaces an idle one: of its own network, or at the bound
- * of all clients of the network with the most connections; first one that never sent a request, then the one that was
- * idle for the longest time.
+ * The connections of a listener, and which of them makes place for a new one. A request that has arrived is never interrupted.
  *
- * If none is idle there, each network has a share: the bound of all clients, divided by the number of networks, the new one's with them.
- * A new connection within the share of its network replaces one of a network above its share: an idle one, or the one whose requests all
- * still arrive, and do so most slowly. A request that arrived is never interrupted: if there are only such ones, the new connection is one
- * too many until one of them is answered. A new connection beyond the share of its network is closed.
+ *   at                              in this order                                          else the new one
+ *   few descriptors of the process  an idle one, of another listener if there is none      is closed anyway: the client's next attempt
+ *                                                                                          finds a descriptor
+ *   the bound of its network        an idle one of the network                             is closed
+ *   the bound of all clients        an idle one of the largest network;                    is closed
+ *                                   if the new one is within the share of its network,
+ *                                   of one above its share: an idle one, the slowest
+ *                                   whose requests still arrive, or the first that is
+ *                                   answered (until then, one too many is open);
+ *                                   an idle one of its own network
  *
- * If the process is short of file descriptors, the new connection is closed, and an idle one with it, of another listener if this one has
- * none: the next attempt of the client finds a descriptor.
+ * The share of a network is the bound of all clients, divided by the number of networks, with that of the new one. An idle one is one that
+ * never sent a request, else the one that was idle for the longest time.
  */
 export class ConnectionPlaces {
   #bounds: ConnectionBounds;
-  readonly #connections = new Map<string, Connection>();
-  /** The connections of each network, in the order of their last use. */
-  readonly #networks = new Map<string, Set<Connection>>();
+  readonly #open = new OpenConnections();
   readonly #descriptors: Descriptors;
-  readonly #clock: { now(): number };
+  readonly #clock: Pick<Clock, 'now'>;
+  /** Those that gave way and still take their answer. */
   readonly #leaving = new Set<Socket>();
   #isShrinking = false;
-  /** While there are connections. */
+  /** Withdraws the offer of idle connections for their descriptors; set while there are connections. */
   #withdraw: (() => void) | undefined;
 
-  constructor(bounds: ConnectionBounds, clock: { now(): number }, descriptors = DESCRIPTORS) {
+  constructor(bounds: ConnectionBounds, clock: Pick<Clock, 'now'>, descriptors = DESCRIPTORS) {
     this.#bounds = bounds;
     this.#clock = clock;
     this.#descriptors = descriptors;
@@ -92,35 +78,31 @@ export class ConnectionPlaces {
    */
   enter(socket: Socket, address: string): boolean {
     const network = clientNetwork(address);
-    if (!this.#hasDescriptor(socket) || !this.#hasPlace(network, address)) {
+    if (this.#isShortOfDescriptors(socket) || !this.#makePlace(network, address)) {
       socket.destroy();
       return false;
     }
-    const key = connectionKey(socket);
-    const connection: Connection = {
-      ...{ key, socket, network, requests: new Set<Request>() },
-      ...{ busySince: 0, readBefore: 0, isUsed: false },
-    };
-    this.#connections.set(key, connection);
+    const connection = this.#open.add(socket, network);
     // The idle connections of operators stay open for them.
     if (this.#bounds.isForOperators !== true) {
-      this.#withdraw ??= this.#descriptors.offer(() => this.#evictFrom(this.#largestNetwork()));
+      this.#withdraw ??= this.#descriptors.offer(() =>
+        this.#evictIdle(this.#open.largestNetwork()),
+      );
     }
-    this.#setOf(network).add(connection);
     socket.once('close', () => this.#remove(connection));
     return true;
   }
 
   /** A request begins on the connection. */
   occupy(part: ConnectionPart): Occupancy {
-    const connection = this.#connections.get(connectionKey(part));
+    const connection = this.#open.find(part);
     if (connection === undefined) return NO_PLACE;
     const { requests, socket } = connection;
     if (requests.size === 0) {
       connection.busySince = this.#clock.now();
       connection.readBefore = socket.bytesRead;
     }
-    const request: Request = { end: undefined };
+    const request: OpenRequest = { end: undefined };
     requests.add(request);
     connection.isUsed = true;
     return {
@@ -132,8 +114,7 @@ export class ConnectionPlaces {
       },
       leave: () => {
         requests.delete(request);
-        const ofNetwork = this.#networks.get(connection.network);
-        if (ofNetwork?.delete(connection)) ofNetwork.add(connection);
+        this.#open.use(connection);
         this.#shrinkSoon();
       },
     };
@@ -141,84 +122,66 @@ export class ConnectionPlaces {
 
   /** The requests of the connection that have begun and not ended. */
   pendingOf(part: ConnectionPart): number {
-    return this.#connections.get(connectionKey(part))?.requests.size ?? 0;
+    return this.#open.find(part)?.requests.size ?? 0;
   }
 
-  #hasPlace(network: string, address: string): boolean {
+  /** A new connection never takes the place of an idle one here: each of them would keep one of the reserved descriptors. */
+  #isShortOfDescriptors(socket: Socket): boolean {
+    const isForOperators = this.#bounds.isForOperators === true;
+    if (!this.#descriptors.areShortFor(socket, isForOperators)) return false;
+    if (!this.#evictIdle(this.#open.largestNetwork())) this.#descriptors.closeIdle();
+    return true;
+  }
+
+  /** False if the new connection has no place. */
+  #makePlace(network: string, address: string): boolean {
     const { max, maxPerAddress, isShared } = this.#bounds;
-    const own = this.#networks.get(network);
-    const isFull = own !== undefined && own.size >= maxPerAddress && isShared?.(address) !== true;
-    if (isFull && !this.#evictFrom(own)) return false;
+    const own = this.#open.ofNetwork(network);
+    if (own.size >= maxPerAddress && isShared?.(address) !== true && !this.#evictIdle(own)) {
+      return false;
+    }
     return (
-      this.#connections.size < max ||
-      this.#evictFrom(this.#largestNetwork(own)) ||
-      this.#replaceAboveShare(network) ||
-      this.#hasPlaceBeside(network) ||
-      (own !== undefined && this.#evictFrom(own))
+      this.#open.size < max ||
+      this.#evictIdle(this.#open.largestNetwork(own)) ||
+      this.#takeFromAboveShare(own) ||
+      this.#evictIdle(own)
     );
   }
 
-  /** All places are taken: closes a connection of a network above its share, if the new one is within that of its network. */
-  #replaceAboveShare(network: string): boolean {
-    const above = this.#aboveShare(network);
-    return above.some((each) => this.#evictFrom(each) || this.#interruptSlowest(each));
-  }
-
-  /** The requests of the networks above their share have arrived: the new connection is beside the bound until one of them is answered. */
-  #hasPlaceBeside(network: string): boolean {
-    const beside = this.#connections.size - this.#bounds.max + this.#leaving.size;
-    return beside < MAX_BESIDE && this.#aboveShare(network).length > 0;
-  }
-
-  /** The networks that hold more than their share, the largest first; none if a further place is beyond the share of this network. */
-  #aboveShare(network: string): readonly Set<Connection>[] {
-    const held = this.#networks.get(network)?.size ?? 0;
-    const networks = this.#networks.size + (held === 0 ? 1 : 0);
+  /** If the new connection is within the share of its network: replaces one of a network above its share, or is one too many for a while. */
+  #takeFromAboveShare(own: OfNetwork): boolean {
+    const networks = this.#open.networks + (own.size === 0 ? 1 : 0);
     const share = Math.max(1, Math.floor(this.#bounds.max / networks));
-    if (held >= share) return [];
-    const above = [...this.#networks.values()].filter(({ size }) => size > share);
-    return above.sort((a, b) => b.size - a.size);
+    if (own.size >= share) return false;
+    const above = this.#open.networksAbove(share);
+    if (above.some((each) => this.#evictIdle(each) || this.#interruptSlowest(each))) return true;
+    // The requests of the networks above their share have arrived.
+    return above.length > 0 && this.#beside + this.#leaving.size < MAX_BESIDE;
   }
 
-  /** Behind the present turn, so that the answer which ends a request is sent. */
-  #shrinkSoon(): void {
-    if (this.#isShrinking || this.#connections.size <= this.#bounds.max) return;
-    this.#isShrinking = true;
-    setImmediate(() => {
-      this.#isShrinking = false;
-      const share = this.#bounds.max / this.#networks.size;
-      const above = [...this.#networks.values()].filter(({ size }) => size > share);
-      for (const each of above.sort((a, b) => b.size - a.size)) {
-        while (
-          this.#connections.size > this.#bounds.max &&
-          each.size > share &&
-          this.#evictFrom(each)
-        );
-      }
-    });
+  /** Connections above the bound of all clients. */
+  get #beside(): number {
+    return Math.max(0, this.#open.size - this.#bounds.max);
   }
 
-  #interruptSlowest(connections: Iterable<Connection>): boolean {
-    const now = this.#clock.now();
-    let slowest: Connection | undefined;
-    let least = Number.POSITIVE_INFINITY;
-    for (const connection of connections) {
-      if (!isArriving(connection)) continue;
-      const { socket, readBefore, busySince } = connection;
-      const pace = (socket.bytesRead - readBefore + CREDIT_BYTES) / Math.max(1, now - busySince);
-      if (slowest !== undefined && pace >= least) continue;
-      slowest = connection;
-      least = pace;
-    }
+  #evictIdle(connections: OfNetwork): boolean {
+    const idle = oldestIdle(connections);
+    if (idle === undefined) return false;
+    this.#remove(idle);
+    idle.socket.destroy();
+    return true;
+  }
+
+  #interruptSlowest(connections: OfNetwork): boolean {
+    const slowest = slowestArriving(connections, this.#clock.now());
     if (slowest === undefined) return false;
     this.#remove(slowest);
     this.#interrupt(slowest);
     return true;
   }
 
-  #interrupt({ socket, requests }: Connection): void {
-    const beside = Math.max(0, this.#connections.size - this.#bounds.max);
-    if (this.#leaving.size + beside >= MAX_BESIDE) {
+  #interrupt({ socket, requests }: OpenConnection): void {
+    if (this.#beside + this.#leaving.size >= MAX_BESIDE) {
       socket.destroy();
       return;
     }
@@ -227,61 +190,29 @@ export class ConnectionPlaces {
     for (const { end } of [...requests]) end?.();
   }
 
-  /** A new connection never takes the place of an idle one here: each of them would keep one of the reserved descriptors. */
-  #hasDescriptor(socket: Socket): boolean {
-    if (!this.#descriptors.areShortFor(socket, this.#bounds.isForOperators === true)) return true;
-    if (!this.#evictFrom(this.#largestNetwork())) this.#descriptors.closeIdle();
-    return false;
+  /** Behind the present turn, so that the answer which ends a request is sent. */
+  #shrinkSoon(): void {
+    if (this.#isShrinking || this.#beside === 0) return;
+    this.#isShrinking = true;
+    setImmediate(() => {
+      this.#isShrinking = false;
+      this.#shrink();
+    });
   }
 
-  #evictFrom(connections: Iterable<Connection>): boolean {
-    let oldest: Connection | undefined;
-    for (const connection of connections) {
-      if (connection.requests.size > 0) continue;
-      oldest ??= connection;
-      if (connection.isUsed) continue;
-      oldest = connection;
-      break;
+  #shrink(): void {
+    const share = this.#bounds.max / this.#open.networks;
+    for (const each of this.#open.networksAbove(share)) {
+      while (this.#beside > 0 && each.size > share && this.#evictIdle(each));
     }
-    if (oldest === undefined) return false;
-    this.#remove(oldest);
-    oldest.socket.destroy();
-    return true;
   }
 
-  /** Of several, `preferred` if it is one of them. */
-  #largestNetwork(preferred: Set<Connection> = new Set()): Iterable<Connection> {
-    let largest = preferred;
-    for (const each of this.#networks.values()) if (each.size > largest.size) largest = each;
-    return largest;
-  }
-
-  #setOf(network: string): Set<Connection> {
-    const known = this.#networks.get(network);
-    if (known !== undefined) return known;
-    const created = new Set<Connection>();
-    this.#networks.set(network, created);
-    return created;
-  }
-
-  #remove(connection: Connection): void {
-    const { key } = connection;
-    if (this.#connections.get(key) === connection) this.#connections.delete(key);
-    if (this.#connections.size === 0) {
-      this.#withdraw?.();
-      this.#withdraw = undefined;
-    }
-    const ofNetwork = this.#networks.get(connection.network);
-    ofNetwork?.delete(connection);
-    if (ofNetwork?.size === 0) this.#networks.delete(connection.network);
+  #remove(connection: OpenConnection): void {
+    this.#open.remove(connection);
+    if (this.#open.size > 0) return;
+    this.#withdraw?.();
+    this.#withdraw = undefined;
   }
 }
 
 const NO_PLACE: Occupancy = { yields: () => () => {}, leave() {} };
-
-/** The service has no whole request of it. */
-function isArriving({ requests }: Connection): boolean {
-  if (requests.size === 0) return false;
-  for (const { end } of requests) if (end === undefined) return false;
-  return true;
-}

@@ -1,4 +1,5 @@
 import type { Server, Socket } from 'node:net';
+import type { Clock, Logger } from '../component/component.ts';
 import { lineSpacing } from '../component/line-spacing.ts';
 import { trustedPeers } from './client-address.ts';
 import type { ConnectionPart } from './connection-key.ts';
@@ -14,8 +15,8 @@ export type ProxySettings = {
 };
 
 type GateOptions = {
-  readonly clock: { now(): number; after(ms: number, callback: () => void): () => void };
-  readonly logger: { warn(fields: object, message: string): void };
+  readonly clock: Pick<Clock, 'now' | 'after'>;
+  readonly logger: Pick<Logger, 'warn'>;
   /** The address of the listener, for logs. */
   readonly endpoint: string;
 };
@@ -30,7 +31,7 @@ const LOG_INTERVAL_MS = 10_000;
 /**
  * Reads the PROXY protocol in front of a listener, before TLS and before HTTP.
  *
- *   socket ─▶ header of a trusted peer ─▶ (bounds) ─▶ (TLS) ─▶ HTTP
+ *   socket ─▶ header of a trusted peer ─▶ ConnectionPlaces ─▶ (TLS) ─▶ HTTP
  *
  * Only trusted peers have a header; the first byte of another peer is the first one of its request.
  */
