@@ -189,7 +189,7 @@ class Servers {
     const anonymous = parsed.port === 0 ? `#${++this.#anonymous}` : '';
     const key = `${address}:${parsed.port}${anonymous}`;
     const found = this.#shared.get(key);
-    if (found !== undefined) assertSameSettings(found, endpoint, settings, graph);
+    if (found !== undefined) agree(found, endpoint, settings, graph);
     const entry = found ?? this.#create(endpoint, parsed, address, settings, graph);
     this.#shared.set(key, entry);
     const hold = holdOf(entry.holds, graph, entrance, this.#common);
@@ -327,51 +327,36 @@ function keyOf(tls: ServerTls | undefined): string {
   return JSON.stringify(tls ?? null);
 }
 
-const SHARED_NUMBERS = [
-  'readHeaderTimeout',
-  'readTimeout',
-  'writeTimeout',
-  'maxConnections',
-  'maxConnectionsPerAddress',
-] as const;
-
-function assertSameSettings(
-  found: Shared,
-  endpoint: string,
-  settings: ListenerSettings,
-  graph: number,
-): void {
-  if (found.settingsGraph < graph) {
-    found.settings = settings;
-    found.settingsGraph = graph;
+/** Throws if the settings differ from those of another receiver of the same graph. Those of a newer graph replace the former ones. */
+function agree(shared: Shared, endpoint: string, settings: ListenerSettings, graph: number): void {
+  if (shared.settingsGraph < graph) {
+    shared.settings = settings;
+    shared.settingsGraph = graph;
     return;
   }
-  for (const name of SHARED_NUMBERS) {
-    if (found.settings[name] === settings[name]) continue;
-    throw new Error(
-      `receivers that share ${endpoint} must agree on their settings: ` +
-        `${name} is ${found.settings[name]} and ${settings[name]}`,
-    );
-  }
-  if (!isDeepStrictEqual(found.settings.bodyRate, settings.bodyRate)) {
-    throw new Error(
-      `receivers that share ${endpoint} must agree on their settings: ` +
-        'body_min_rate or body_rate_period differs',
-    );
-  }
-  const proxies = ({ trustedProxies = [], proxyProtocol = false }: ListenerSettings): string =>
-    JSON.stringify([trustedProxies, proxyProtocol]);
-  if (proxies(found.settings) !== proxies(settings)) {
-    throw new Error(
-      `receivers that share ${endpoint} must agree on their settings: ` +
-        'trusted_proxies or proxy_protocol differs',
-    );
-  }
-  if (keyOf(found.settings.tls) === keyOf(settings.tls)) return;
+  const differing = Object.entries(FIELDS)
+    .filter(([, read]) => !isDeepStrictEqual(read(shared.settings), read(settings)))
+    .map(([name]) => name);
+  if (differing.length === 0) return;
   throw new Error(
-    `receivers that share ${endpoint} must agree on their settings: tls differs, or one has none`,
+    `receivers that share ${endpoint} have different values of ${differing.join(', ')}: ` +
+      'give them the same, or give each receiver an endpoint of its own',
   );
 }
+
+/** The settings of a listener, by their names in the configuration. */
+const FIELDS: Readonly<Record<string, (settings: ListenerSettings) => unknown>> = {
+  read_header_timeout: ({ readHeaderTimeout }) => readHeaderTimeout,
+  read_timeout: ({ readTimeout }) => readTimeout,
+  write_timeout: ({ writeTimeout }) => writeTimeout,
+  body_min_rate: ({ bodyRate }) => bodyRate.bytesPerSecond,
+  body_rate_period: ({ bodyRate }) => bodyRate.period,
+  max_connections: ({ maxConnections }) => maxConnections,
+  max_connections_per_address: ({ maxConnectionsPerAddress }) => maxConnectionsPerAddress,
+  trusted_proxies: ({ trustedProxies = [] }) => trustedProxies,
+  proxy_protocol: ({ proxyProtocol = false }) => proxyProtocol,
+  tls: ({ tls }) => keyOf(tls),
+};
 
 function urlOf(entry: Shared): string | undefined {
   const address = entry.server.address();
