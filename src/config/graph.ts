@@ -113,7 +113,7 @@ function hasContent(node: ConfigNode | undefined): boolean {
 
 /** From the file, not from the valid components, so that an invalid component is reported only once, at its place. */
 function declaredIds(draft: Draft, section: string): string[] {
-  const node = draft.root.kind === 'map' ? draft.root.entries.get(section)?.value : undefined;
+  const node = nodeAt(draft.root, [section]);
   return node?.kind === 'map' ? [...node.entries.keys()] : [];
 }
 
@@ -289,6 +289,12 @@ function kindBehindProcessors(
 
 function misfit(draft: Draft, part: string, accepts: readonly DataKind[], given: DataKind): string {
   const wanted = accepts.map((kind) => KIND_NAMES[kind]).join(' or ');
+  const mend = mendOf(draft, accepts, given);
+  return `${part} takes ${wanted}, but here the pipeline carries ${KIND_NAMES[given]}${mend}`;
+}
+
+/** `; …`, where to put the part or a processor, or nothing. */
+function mendOf(draft: Draft, accepts: readonly DataKind[], given: DataKind): string {
   const converters = draft.registry
     .filter((factory): factory is ProcessorFactory => factory.kind === 'processor')
     .filter((factory) => factory.data.emits !== 'same');
@@ -296,16 +302,11 @@ function misfit(draft: Draft, part: string, accepts: readonly DataKind[], given:
     ({ data }) =>
       data.accepts.some((kind) => kind === given) && accepts.some((kind) => data.emits === kind),
   );
+  if (towards !== undefined) return `; put the processor ${towards.type} before it`;
   const away = converters.find((factory) => factory.data.emits === given);
-  const mend =
-    towards !== undefined
-      ? `; put the processor ${towards.type} before it`
-      : away !== undefined
-        ? `; put it before the processor ${away.type}`
-        : given === 'raw' && accepts.includes('received')
-          ? '; put it into the pipeline in front of the queue'
-          : '';
-  return `${part} takes ${wanted}, but here the pipeline carries ${KIND_NAMES[given]}${mend}`;
+  if (away !== undefined) return `; put it before the processor ${away.type}`;
+  const isBehindQueue = given === 'raw' && accepts.includes('received');
+  return isBehindQueue ? '; put it into the pipeline in front of the queue' : '';
 }
 
 function processorsOf(draft: Draft, pipeline: PipelineConfig): Declared<ProcessorFactory>[] {

@@ -3,7 +3,7 @@ import type { Draft } from './draft.ts';
 import { isUsed } from './references.ts';
 import { visit } from './shape.ts';
 import type { Path } from './tree.ts';
-import { pathText } from './tree.ts';
+import { nodeAt, pathText } from './tree.ts';
 
 type Claim = {
   readonly path: Path;
@@ -42,49 +42,32 @@ function reasonFor(claim: Claim, rival: Claim): string {
 
 function claimsOf(draft: Draft): Claim[] {
   const claims: Claim[] = [];
-  const add = (
-    path: Path,
-    value: unknown,
-    receiverType: string | undefined,
-    isGrpc: boolean,
-    isDefault: boolean,
-  ) => {
+  const add = (value: unknown, claim: Omit<Claim, 'endpoint' | 'shown'>) => {
     const shown = String(value);
     const endpoint = parseEndpoint(shown);
-    if (endpoint !== undefined && endpoint.port !== 0) {
-      claims.push({ path, endpoint, shown, receiverType, isGrpc, isDefault });
-    }
+    if (endpoint !== undefined && endpoint.port !== 0) claims.push({ ...claim, endpoint, shown });
   };
   for (const section of ['receivers', 'extensions'] as const) {
     for (const { id, factory, config } of draft[section].values()) {
       if (config === undefined || !isUsed(draft, section, id)) continue;
       visit(factory.config, config, (field, value, marks) => {
-        if (marks.listens !== undefined) {
-          add(
-            [section, id, ...field],
-            value,
-            factory.kind === 'receiver' ? factory.type : undefined,
-            marks.listens === 'grpc',
-            false,
-          );
-        }
+        if (marks.listens === undefined) return;
+        add(value, {
+          path: [section, id, ...field],
+          receiverType: factory.kind === 'receiver' ? factory.type : undefined,
+          isGrpc: marks.listens === 'grpc',
+          isDefault: false,
+        });
       });
     }
   }
   const { metrics } = draft.service.telemetry;
   const path: Path = ['service', 'telemetry', 'metrics', 'address'];
   if (metrics.level !== 'none') {
-    add(path, metrics.address, undefined, false, !isWritten(draft));
+    const isDefault = nodeAt(draft.root, path) === undefined;
+    add(metrics.address, { path, receiverType: undefined, isGrpc: false, isDefault });
   }
   return claims;
-}
-
-function isWritten(draft: Draft): boolean {
-  let node: Draft['root'] | undefined = draft.root;
-  for (const step of ['service', 'telemetry', 'metrics', 'address']) {
-    node = node?.kind === 'map' ? node.entries.get(step)?.value : undefined;
-  }
-  return node !== undefined;
 }
 
 const EVERY_INTERFACE = ['0.0.0.0', '::'];

@@ -5,7 +5,7 @@ import type { Declared } from './config.ts';
 import type { Draft } from './draft.ts';
 import { SECTIONS, type SectionName } from './registry.ts';
 import { visit } from './shape.ts';
-import { type Path, pathText } from './tree.ts';
+import { nodeAt, type Path, pathText } from './tree.ts';
 
 /**
  * Checks every reference to an extension (`store: sqlite`): the extension is declared, started, and offers the
@@ -53,9 +53,7 @@ function checkStarted(draft: Draft): readonly string[] {
 
 /** The file declares it; if its type is unknown, that is reported there. */
 function isWritten(draft: Draft, id: string): boolean {
-  const section =
-    draft.root.kind === 'map' ? draft.root.entries.get('extensions')?.value : undefined;
-  return section?.kind === 'map' && section.entries.has(id);
+  return nodeAt(draft.root, ['extensions', id]) !== undefined;
 }
 
 /** Whether a pipeline or `service.extensions` names it, so that it is started. */
