@@ -141,8 +141,7 @@ function createFrame({
   ...given
 }: ServiceOptions): Frame {
   const { telemetry, limits, repeated_requests: repeats } = config.service;
-  const ownLogger = given.logger === undefined ? createLogger(telemetry.logs) : undefined;
-  const root: Logger = given.logger ?? ownLogger ?? createLogger(telemetry.logs);
+  const { root, setLevel, flush } = loggerOf(given.logger, telemetry.logs);
   const logger = withFields(root, { component: 'service' });
   const metrics = createMetrics(clock);
   const health = createHealth(clock);
@@ -175,7 +174,7 @@ function createFrame({
   return {
     createdAt: clock.now(),
     logger,
-    setLogLevel: (next) => ownLogger?.setLevel(next.service.telemetry.logs.level),
+    setLogLevel: (next) => setLevel(next.service.telemetry.logs.level),
     clock,
     metrics,
     servedMetrics: {
@@ -191,7 +190,7 @@ function createFrame({
       await ports.http.close();
       reads.close();
       endReport();
-      await ownLogger?.flush();
+      await flush();
     },
     environmentOf: ({ http, grpc }) => ({
       logger: root,
@@ -203,6 +202,20 @@ function createFrame({
       extensions: new Map<string, Unit<Extension>>(),
     }),
   };
+}
+
+type ServiceLogger = Pick<ReturnType<typeof createLogger>, 'setLevel' | 'flush'> & {
+  readonly root: Logger;
+};
+
+/** A given logger has its own level, and its owner flushes it. */
+function loggerOf(
+  given: Logger | undefined,
+  logs: ServiceConfig['service']['telemetry']['logs'],
+): ServiceLogger {
+  if (given !== undefined) return { root: given, setLevel() {}, async flush() {} };
+  const root = createLogger(logs);
+  return { root, setLevel: (level) => root.setLevel(level), flush: () => root.flush() };
 }
 
 /** A service between two reloads. */
