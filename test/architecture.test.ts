@@ -204,7 +204,6 @@ t.test('every room of src has a README of at most ten lines', async (t) => {
 
 t.test('every file that a page names exists', async (t) => {
   for (const page of [...globSync('docs/*.md'), ...globSync('src/**/README.md')]) {
-    if (page === 'docs/decisions.md') continue;
     const named = readFileSync(page, 'utf8').matchAll(
       /(?<![\w/.])(?:src|receivers|processors|exporters|connectors|extensions|test|bench|scripts)\/[\w/.-]+\.(?:ts|md|mjs)/g,
     );
@@ -214,6 +213,25 @@ t.test('every file that a page names exists', async (t) => {
     }
   }
 });
+
+t.test('the contents of the decisions name each section once', async (t) => {
+  const page = readFileSync('docs/decisions.md', 'utf8');
+  const [, contents = ''] = /^## Contents\n(.*?)^## /ms.exec(page) ?? [];
+  const links = [...contents.matchAll(/\[([^\]]+)\]\(#[^)]+\)/g)].map(([link]) => link);
+  const sections = [...page.matchAll(/^## (.+)$/gm)].map(([, title = '']) => title);
+  const wanted = sections
+    .filter((title) => title !== 'Contents')
+    .map((title) => `[${title}](#${anchorOf(title)})`);
+  t.same(links.sort(), wanted.sort());
+});
+
+/** The anchor that code hosts give a heading. */
+function anchorOf(title: string): string {
+  return title
+    .toLowerCase()
+    .replace(/[^\w\s-]/g, '')
+    .replaceAll(' ', '-');
+}
 
 t.test('every function that the architecture names beside a file is in that file', async (t) => {
   let found = 0;
