@@ -8,6 +8,6 @@ export const factory = defineExtension({
   description: 'Serves the liveness and readiness of the service over HTTP',
   config,
   provides: [],
-  placement: { runsIn: 'watcher' },
+  placement: { runsIn: 'supervisor' },
   create: async (...given) => (await import('./extension.ts')).createExtension(...given),
 });

@@ -11,7 +11,7 @@ import { BrokenReloadError, createService, type Service } from '../engine/servic
 import { createWorkersHandler } from '../supervisor/commands.ts';
 import { healthOfAll } from '../supervisor/health.ts';
 import { mergePages } from '../supervisor/metric-pages.ts';
-import { watcherPart } from '../supervisor/parts.ts';
+import { supervisorPart } from '../supervisor/parts.ts';
 import { addedEndpoints, assertFree, sharedEndpoints } from '../supervisor/ports.ts';
 import { reloadWorkers } from '../supervisor/reload.ts';
 import { createSupervisor, type Supervisor, WorkersFailed } from '../supervisor/supervisor.ts';
@@ -67,8 +67,10 @@ export async function supervise(supervision: Supervision): Promise<number> {
   });
   const alive = setInterval(() => {}, ALIVE_MS);
   try {
-    const service = await watcherService(config, supervisor, metrics, logger);
-    return await new Watcher({ ...supervision, current, service, supervisor, logger }).run(events);
+    const service = await supervisorService(config, supervisor, metrics, logger);
+    return await new SupervisedDaemon({ ...supervision, current, service, supervisor, logger }).run(
+      events,
+    );
   } finally {
     // No worker outlives a failed start.
     supervisor.kill();
@@ -79,7 +81,7 @@ export async function supervise(supervision: Supervision): Promise<number> {
 }
 
 /** The service of the supervisor: the metrics page, and the extensions that run in the supervisor. */
-async function watcherService(
+async function supervisorService(
   config: ServiceConfig,
   supervisor: Supervisor,
   metrics: ServiceMetrics,
@@ -96,7 +98,7 @@ async function watcherService(
     supervisor,
   );
   own = await createService({
-    config: watcherPart(config),
+    config: supervisorPart(config),
     // The label that the supervisor's metrics have beside those of the workers.
     logger: withFields(logger, { worker: SUPERVISOR }),
     version: packageVersion(),
@@ -121,7 +123,7 @@ type Parts = Omit<Supervision, 'config' | 'files'> & {
   readonly logger: ServiceLogger;
 };
 
-class Watcher {
+class SupervisedDaemon {
   readonly #parts: Parts;
   #control: ControlServer | undefined;
   #reloading: Promise<unknown> = Promise.resolve();
@@ -250,14 +252,14 @@ class Watcher {
     const former = { ...current };
     if (next.config.service.workers === 1) throw new ControlError('workers_are_fixed', FOR_ONE);
     await assertFree(addedEndpoints(former.config, next.config));
-    await service.reload(watcherPart(next.config));
+    await service.reload(supervisorPart(next.config));
     // A worker that starts during the reload gets the new configuration.
     Object.assign(current, next);
     try {
       await reloadWorkers(supervisor.workers, next.files, former.files, logger);
     } catch (error) {
       Object.assign(current, former);
-      await service.reload(watcherPart(former.config));
+      await service.reload(supervisorPart(former.config));
       throw error;
     }
   }

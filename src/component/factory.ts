@@ -159,7 +159,7 @@ export type ExtensionFactory<Schema extends z.ZodType = z.ZodType> = FactoryBase
      * With several workers: every worker runs it (if left out), only the first one, or the process that
      * supervises them, which runs no extension that it could refer to.
      */
-    readonly runsIn?: 'first' | 'watcher';
+    readonly runsIn?: 'first' | 'supervisor';
   };
   create(settings: Settings, config: z.output<Schema>): Extension | Promise<Extension>;
 };

@@ -2,7 +2,7 @@ import type { Worker } from '../component/component.ts';
 import type { ServiceConfig } from '../config/config.ts';
 
 /** The part of a configuration that runs in the supervisor: extensions such as health checks, and metrics. */
-export function watcherPart(config: ServiceConfig): ServiceConfig {
+export function supervisorPart(config: ServiceConfig): ServiceConfig {
   return {
     ...config,
     receivers: new Map(),
@@ -11,7 +11,7 @@ export function watcherPart(config: ServiceConfig): ServiceConfig {
     connectors: new Map(),
     service: {
       ...config.service,
-      extensions: config.service.extensions.filter((id) => runsIn(config, id) === 'watcher'),
+      extensions: config.service.extensions.filter((id) => runsIn(config, id) === 'supervisor'),
       pipelines: [],
     },
   };
@@ -35,6 +35,6 @@ export function workerPart(config: ServiceConfig, { index }: Worker): ServiceCon
   };
 }
 
-function runsIn(config: ServiceConfig, id: string): 'each' | 'first' | 'watcher' {
+function runsIn(config: ServiceConfig, id: string): 'each' | 'first' | 'supervisor' {
   return config.extensions.get(id)?.factory.placement?.runsIn ?? 'each';
 }

@@ -1,11 +1,11 @@
 import t from 'tap';
-import { watcherPart, workerPart } from '../../../src/supervisor/parts.ts';
+import { supervisorPart, workerPart } from '../../../src/supervisor/parts.ts';
 import { fakeParts, serviceConfig } from '../../helper/service.ts';
 
 const { receiver, exporter, extension } = fakeParts();
 
 /** An extension that runs in each worker, or where its placement says. */
-function placed(id: string, runsIn?: 'first' | 'watcher') {
+function placed(id: string, runsIn?: 'first' | 'supervisor') {
   const declared = extension(id);
   const { factory } = declared;
   return runsIn === undefined
@@ -17,7 +17,7 @@ const CONFIG = serviceConfig(
   {
     receivers: [receiver('otlp')],
     exporters: [exporter('file')],
-    extensions: [placed('store'), placed('admin', 'first'), placed('health', 'watcher')],
+    extensions: [placed('store'), placed('admin', 'first'), placed('health', 'supervisor')],
   },
   { traces: 'otlp >  > file' },
 );
@@ -31,7 +31,7 @@ t.test('a worker runs the pipelines, and only the first one what runs once', asy
 });
 
 t.test('the supervisor runs no pipeline, and the extensions that watch', async (t) => {
-  const { service, receivers, exporters } = watcherPart(CONFIG);
+  const { service, receivers, exporters } = supervisorPart(CONFIG);
   t.same(service.extensions, ['health']);
   t.same(service.pipelines, []);
   t.equal(receivers.size + exporters.size, 0);
