@@ -1,9 +1,9 @@
 import type { ServerHttp2Stream } from 'node:http2';
 import type { Metadata as MetadataClass, ServerReadableStream, sendUnaryData } from '@grpc/grpc-js';
 import type { Clock, RequestHead } from '../component/component.ts';
-import type { ByteReservation } from '../http/bytes-in-flight.ts';
 import { ClientGone, COPIES, expectBody, largestBody, tooLarge } from '../http/body.ts';
 import { bodyPace } from '../http/body-pace.ts';
+import type { ByteReservation } from '../http/bytes-in-flight.ts';
 import type { Incoming, ReceivedBody } from '../http/ingest.ts';
 import type { SentEncoding } from '../model/batch.ts';
 import { Refusal } from '../model/errors.ts';

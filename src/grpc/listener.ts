@@ -3,10 +3,8 @@ import { createServer, isIP } from 'node:net';
 import type { Server as TlsServer } from 'node:tls';
 import { capability } from '../component/capability.ts';
 import type { Clock, Logger, Metrics } from '../component/component.ts';
-import { addressOf, cannotListen } from '../net/address.ts';
-import { trustedPeers } from '../net/client-address.ts';
-import type { ConnectionBounds } from '../net/connection-places.ts';
-import { ConnectionPlaces } from '../net/connection-places.ts';
+import { addressOf, cannotListen, listenOn } from '../net/address.ts';
+import { ConnectionPlaces, connectionBounds } from '../net/connection-places.ts';
 import { ProxyGate } from '../net/proxy-gate.ts';
 import { parseEndpoint } from '../schema/fields.ts';
 import type { GrpcMethod } from './call.ts';
@@ -109,7 +107,7 @@ export function createGrpcListeners(options: Options): GrpcListeners {
       graph,
       settings,
       sockets: new Set(),
-      places: new ConnectionPlaces(boundsOf(settings.limits), options.clock),
+      places: new ConnectionPlaces(connectionBounds(settings.limits), options.clock),
       proxies: new ProxyGate({ ...options, endpoint }, settings.limits),
       server: undefined,
       isClosed: false,
@@ -172,7 +170,8 @@ async function open(port: Port, hold: Hold, options: Options): Promise<void> {
     peerOf: (peer) => hold.proxies.clientOf(peer),
     occupy: (peer) => hold.places.occupy(peer),
   });
-  port.listening ??= listen(port, reusePort);
+  const { listener, address: host, number } = port;
+  port.listening ??= listenOn(listener, { host, port: number, reusePort });
   try {
     await port.listening;
   } catch (error) {
@@ -184,25 +183,6 @@ async function open(port: Port, hold: Hold, options: Options): Promise<void> {
     server.accept(connection);
   });
   hold.server = server;
-}
-
-function boundsOf({
-  maxConnections,
-  maxConnectionsPerAddress,
-  trustedProxies = [],
-}: GrpcLimits): ConnectionBounds {
-  const isShared = trustedPeers(trustedProxies);
-  return { max: maxConnections, maxPerAddress: maxConnectionsPerAddress, isShared };
-}
-
-function listen({ listener, address, number }: Port, reusePort: boolean): Promise<void> {
-  const { promise, resolve, reject } = Promise.withResolvers<void>();
-  listener.once('error', reject);
-  listener.listen({ host: address, port: number, reusePort }, () => {
-    listener.off('error', reject);
-    resolve();
-  });
-  return promise;
 }
 
 async function close(

@@ -3,9 +3,9 @@ import type { AddressInfo, Socket } from 'node:net';
 import type { Server as TlsServer } from 'node:tls';
 import type { Clock, Logger, RequestHead } from '../component/component.ts';
 import { gaveWay, Refusal } from '../model/errors.ts';
-import { clientAddresses, trustedPeers } from '../net/client-address.ts';
-import type { ConnectionBounds } from '../net/connection-places.ts';
-import { ConnectionPlaces } from '../net/connection-places.ts';
+import { listenOn } from '../net/address.ts';
+import { clientAddresses } from '../net/client-address.ts';
+import { ConnectionPlaces, connectionBounds } from '../net/connection-places.ts';
 import { clientNetwork } from '../net/network.ts';
 import { offersUpgrade } from '../net/offers-upgrade.ts';
 import type { ProxySettings } from '../net/proxy-gate.ts';
@@ -107,7 +107,7 @@ export function createHttpServer(options: ServerOptions): HttpServer {
   });
   // A client may end its side behind its request, and still reads the answer.
   (server as HalfOpenServer).httpAllowHalfOpen = true;
-  const { clock, logger, host, port } = options;
+  const { clock, logger, host, port, sharesPort } = options;
   const proxies = new ProxyGate({ clock, logger, endpoint: `${host}:${port}` });
   const connections = new Connections(options, proxies);
   const gate = tlsGateOf(server, (socket) => connections.track(socket));
@@ -135,7 +135,7 @@ export function createHttpServer(options: ServerOptions): HttpServer {
   };
   limit(options.limits);
   return {
-    listen: () => listen(server, options),
+    listen: () => listenOn(server, { host, port, reusePort: sharesPort }),
     address() {
       const address = server.address();
       return typeof address === 'object' && address !== null ? address : undefined;
@@ -175,7 +175,7 @@ class Connections {
     this.#options = options;
     this.#proxies = proxies;
     this.#bodyRate = options.limits.bodyRate;
-    this.places = new ConnectionPlaces(boundsOf(options.limits), options.clock);
+    this.places = new ConnectionPlaces(connectionBounds(options.limits), options.clock);
   }
 
   get count(): number {
@@ -185,7 +185,7 @@ class Connections {
   limit(limits: ServerLimits): void {
     this.#clientOf = clientAddresses(limits.trustedProxies ?? []);
     this.#bodyRate = limits.bodyRate;
-    this.places.limit(boundsOf(limits));
+    this.places.limit(connectionBounds(limits));
   }
 
   track(socket: Socket): void {
@@ -324,25 +324,6 @@ function headTimeout({ readHeaderTimeout: head, readTimeout: whole }: ServerLimi
 export function checkInterval(limits: ServerLimits): number {
   const fifth = (headTimeout(limits) || Infinity) / 5;
   return Math.min(MOST_INTERVAL_MS, Math.max(LEAST_INTERVAL_MS, fifth));
-}
-
-function boundsOf({
-  maxConnections,
-  maxConnectionsPerAddress,
-  trustedProxies = [],
-}: ServerLimits): ConnectionBounds {
-  const isShared = trustedPeers(trustedProxies);
-  return { max: maxConnections, maxPerAddress: maxConnectionsPerAddress, isShared };
-}
-
-function listen(server: Server, { host, port, sharesPort }: ServerOptions): Promise<void> {
-  const { promise, resolve, reject } = Promise.withResolvers<void>();
-  server.once('error', reject);
-  server.listen({ host, port, reusePort: sharesPort }, () => {
-    server.off('error', reject);
-    resolve();
-  });
-  return promise;
 }
 
 function headOf(

@@ -1,5 +1,5 @@
 import { lookup } from 'node:dns/promises';
-import { type AddressInfo, isIP, type Server } from 'node:net';
+import { type AddressInfo, isIP, type ListenOptions, type Server } from 'node:net';
 
 /** The address of a host name. An unknown name is returned as it is: opening it fails with a clear message. */
 export async function addressOf(host: string): Promise<string> {
@@ -9,6 +9,20 @@ export async function addressOf(host: string): Promise<string> {
   } catch {
     return host.toLowerCase();
   }
+}
+
+/** Binds a server to an address. Rejects with the error of the system, for `cannotListen`. */
+export function listenOn(
+  server: Server,
+  address: Pick<ListenOptions, 'host' | 'port' | 'reusePort'>,
+): Promise<void> {
+  const { promise, resolve, reject } = Promise.withResolvers<void>();
+  server.once('error', reject);
+  server.listen(address, () => {
+    server.off('error', reject);
+    resolve();
+  });
+  return promise;
 }
 
 /** `host:port` of a server that listens on TCP, as URLs have it. */

@@ -1,10 +1,12 @@
 import type { Socket } from 'node:net';
 import type { Clock } from '../component/component.ts';
+import { trustedPeers } from './client-address.ts';
 import type { ConnectionPart } from './connection-key.ts';
 import { DESCRIPTORS, type Descriptors } from './descriptors.ts';
 import { clientNetwork } from './network.ts';
 import type { OfNetwork, OpenConnection, OpenRequest } from './open-connections.ts';
 import { OpenConnections, oldestIdle, slowestArriving } from './open-connections.ts';
+import type { ProxySettings } from './proxy-gate.ts';
 
 export type ConnectionBounds = {
   /** Connections of all clients. */
@@ -15,6 +17,21 @@ export type ConnectionBounds = {
   readonly isShared?: (address: string) => boolean;
   /** They reach the process while those of clients have taken the file descriptors. */
   readonly isForOperators?: boolean;
+};
+
+/** The bounds of the connections of clients. The addresses of trusted proxies are shared by many. */
+export function connectionBounds({
+  maxConnections,
+  maxConnectionsPerAddress,
+  trustedProxies = [],
+}: ConnectionLimits): ConnectionBounds {
+  const isShared = trustedPeers(trustedProxies);
+  return { max: maxConnections, maxPerAddress: maxConnectionsPerAddress, isShared };
+}
+
+type ConnectionLimits = Pick<ProxySettings, 'trustedProxies'> & {
+  readonly maxConnections: number;
+  readonly maxConnectionsPerAddress: number;
 };
 
 /** A request in progress, in the place of its connection. */

@@ -1,6 +1,6 @@
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { Clock, Logger } from '../component/component.ts';
-import { boundAddress } from '../net/address.ts';
+import { boundAddress, listenOn } from '../net/address.ts';
 import { boundConnections } from '../net/bounded-connections.ts';
 import { hasManyHosts, ownHostCheck } from '../net/own-host.ts';
 import type { ProxySettings } from '../net/proxy-gate.ts';
@@ -71,7 +71,7 @@ export async function startMetricsServer(options: MetricsServerOptions): Promise
   const proxies = new ProxyGate(parts, options.proxies);
   boundConnections(server, BOUNDS, proxies, clock);
   try {
-    await listen(server, host, port);
+    await listenOn(server, { host, port });
   } catch (error) {
     unsecure();
     if (options.isConfigured) {
@@ -123,16 +123,6 @@ function refuse(
   const length = Buffer.byteLength(reason);
   response.writeHead(status, { ...headers, 'content-length': length, connection: 'close' });
   response.end(reason);
-}
-
-function listen(server: Server, host: string, port: number): Promise<void> {
-  return new Promise((resolve, reject) => {
-    server.once('error', reject);
-    server.listen({ host, port }, () => {
-      server.off('error', reject);
-      resolve();
-    });
-  });
 }
 
 function close(server: Server): Promise<void> {
