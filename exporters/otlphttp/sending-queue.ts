@@ -1,3 +1,4 @@
+import { pause } from '../../src/component/clock.ts';
 import type { IdempotencyLedger, Settings } from '../../src/component/component.ts';
 import type { SealedBatch } from '../../src/model/batch.ts';
 import { itemsOf } from '../../src/model/batch.ts';
@@ -118,9 +119,7 @@ export class DurableSendingQueue {
     }
     while (!this.#hasRoom(queue, units)) {
       if (!this.#parts.config.block_on_overflow || this.#isStopped) throw full();
-      await new Promise<void>((resolve) => {
-        this.#parts.settings.clock.after(ROOM_INTERVAL_MS, resolve);
-      });
+      await pause(this.#parts.settings.clock, ROOM_INTERVAL_MS);
     }
     this.#room -= units;
     this.#appending.requests++;

@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import type { Steps } from '../../src/component/background.ts';
+import { pause } from '../../src/component/clock.ts';
 import type { Clock, Logger } from '../../src/component/component.ts';
 import type { WorkLease } from '../../src/queue/shared-queue.ts';
 import { DATABASE_NOW } from './connection/database-clock.ts';
@@ -186,7 +187,7 @@ export function leasedSteps(
       const lease = await leases.acquire(name, isWaiting ? 'resting' : 'rested');
       if (lease !== undefined) return { lease, steps: work(lease.database) };
       if (!isWaiting) return undefined;
-      await new Promise<void>((resolve) => clock.after(WAIT_MS, resolve));
+      await pause(clock, WAIT_MS);
     }
   }
 

@@ -11,6 +11,13 @@ export const systemClock: Clock = {
   after,
 };
 
+/** Resolves after `ms`. */
+export function pause(clock: Pick<Clock, 'after'>, ms: number): Promise<void> {
+  const { promise, resolve } = Promise.withResolvers<void>();
+  clock.after(ms, resolve);
+  return promise;
+}
+
 function after(ms: number, callback: () => void): () => void {
   if (ms > LONGEST_MS) return afterLong(ms, callback);
   const timer = setTimeout(callback, ms);

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { pause } from '../component/clock.ts';
 import type { Clock } from '../component/component.ts';
 import type { PricedPlace, PricedStep } from '../store/pricing.ts';
 import { priceWithRetries } from '../store/pricing.ts';
@@ -123,13 +124,7 @@ async function recompute(
         cost_after: progress.cost_after + step.costAfter,
       };
       place = step.next;
-      await pause(clock);
+      await pause(clock, PAUSE_MS);
     } while (place !== null);
   }
-}
-
-function pause(clock: Clock): Promise<void> {
-  return new Promise((resolve) => {
-    clock.after(PAUSE_MS, resolve);
-  });
 }

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import type { Clock } from '../component/component.ts';
+import { pause } from '../component/clock.ts';
 import { erasureRequest, queryMistake } from '../read/erasure-request.ts';
 import type { Erasure, ErasureState } from '../store/erasures.ts';
 import { moment } from './moment.ts';
@@ -113,14 +113,8 @@ async function wait({ store, clock }: StoreWork, args: unknown): Promise<ShownEr
     const erasure = await store.erasures.get(project, id);
     if (erasure === undefined) throw new ControlError('not_found', `no erasure ${id}`);
     if (erasure.state !== 'running' || clock.now() - begun >= most) return shownErasure(erasure);
-    await pause(clock);
+    await pause(clock, LOOK_MS);
   }
-}
-
-function pause(clock: Clock): Promise<void> {
-  return new Promise((resolve) => {
-    clock.after(LOOK_MS, resolve);
-  });
 }
 
 async function list({ store }: StoreWork, args: unknown): Promise<ShownErasure[]> {

@@ -1,3 +1,4 @@
+import { pause } from '../component/clock.ts';
 import type { Clock } from '../component/component.ts';
 import type { Exchange } from '../http/exchange.ts';
 import type { Query } from '../query/query.ts';
@@ -169,10 +170,4 @@ export class Gathered {
     this.#wake = undefined;
     cancel();
   }
-}
-
-async function pause(clock: Clock, ms: number): Promise<void> {
-  const { promise, resolve } = Promise.withResolvers<void>();
-  clock.after(ms, resolve);
-  await promise;
 }

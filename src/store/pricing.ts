@@ -1,4 +1,5 @@
 import { backoff } from '../component/backoff.ts';
+import { pause } from '../component/clock.ts';
 import type { Clock } from '../component/component.ts';
 import type { Cost } from '../model/details.ts';
 import { RetryableError } from '../model/errors.ts';
@@ -95,9 +96,7 @@ export async function priceWithRetries(
     } catch (error) {
       if (!(error instanceof RetryableError) || failures === RETRIES) throw error;
     }
-    await new Promise<void>((resolve) => {
-      clock.after(retryMs(failures), resolve);
-    });
+    await pause(clock, retryMs(failures));
   }
 }
 

@@ -1,3 +1,4 @@
+import { pause } from '../../component/clock.ts';
 import type { Clock, Logger } from '../../component/component.ts';
 import { RetryableError } from '../../model/errors.ts';
 import type { Database } from '../database.ts';
@@ -64,7 +65,7 @@ export class LeaseEnds {
   async #repeat<Result>(first: unknown, write: () => Promise<Result>): Promise<Result> {
     let error = first;
     for (;;) {
-      await new Promise<void>((resolve) => this.#options.clock.after(REWRITE_MS, resolve));
+      await pause(this.#options.clock, REWRITE_MS);
       if (this.#isClosed) throw error;
       try {
         return await write();
