@@ -17,6 +17,9 @@ import { MAX_GROUP_DEPTH, MAX_VALUE_DEPTH, MAX_VARINT_BYTES } from './wire.ts';
  *
  * Unknown fields are skipped, as are known fields with a wrong wire type. The last value of a repeated singular
  * field counts. Repeated singular messages merge; the bytes of the index are the merged request then.
+ *
+ * A tag is the number of a field times 8, plus its wire type. All tags that are named here are of type 2 (messages, texts, bytes), so 74 is
+ * field 9. They are plain numbers, which a comment names.
  */
 export function scanProto(bytes: Buffer, limits: ScanLimits): OtlpIndex {
   const { maxItems } = limits;
@@ -65,6 +68,7 @@ function scanRequest(bytes: Buffer, recorder: Recorder, scanItem: ScanItem): Otl
   hasRepeatedMessages = false;
   while (p < end) {
     const tag = readTag(bytes, p, end);
+    // resource_spans
     if (tag === 10) {
       p = enter(bytes, next, end);
       scanResourceItems(bytes, next, p, recorder, scanItem);
@@ -92,6 +96,7 @@ function scanResourceItems(
   let p = start;
   while (p < end) {
     const tag = readTag(bytes, p, end);
+    // scope_spans, resource
     if (tag === 18) {
       p = enter(bytes, next, end);
       scanScopeItems(bytes, next, p, recorder, scanItem);
@@ -116,6 +121,7 @@ function scanResource(bytes: Buffer, start: number, end: number): number {
   let p = start;
   while (p < end) {
     const tag = readTag(bytes, p, end);
+    // attributes
     if (tag === 10) {
       p = enter(bytes, next, end);
       if (scanKeyValue(bytes, next, p, 0)) flags = OtlpFlag.CUSTOM_FIELDS;
@@ -140,6 +146,7 @@ function scanScopeItems(
   let p = start;
   while (p < end) {
     const tag = readTag(bytes, p, end);
+    // spans or log records, scope
     if (tag === 18) {
       p = enter(bytes, next, end);
       scanItem(bytes, next, p, recorder.addSpan() ? recorder : undefined);
@@ -192,39 +199,40 @@ function scanSpan(bytes: Buffer, start: number, end: number, recorder: Recorder 
     const tag = readTag(bytes, p, end);
     switch (tag) {
       case 74: {
+        // attributes
         const from = next;
         p = enter(bytes, from, end);
         attributeBytes += p - next;
         if (scanKeyValue(bytes, next, p, 0)) flags |= OtlpFlag.CUSTOM_FIELDS;
         break;
       }
-      case 10:
+      case 10: // trace_id
         p = enter(bytes, next, end);
         traceId = isId(bytes, next, p, 16) ? next : 0;
         break;
-      case 18:
+      case 18: // span_id
         p = enter(bytes, next, end);
         spanId = isId(bytes, next, p, 8) ? next : 0;
         break;
-      case 34:
+      case 34: // parent_span_id
         p = enter(bytes, next, end);
         parentId = isId(bytes, next, p, 8) ? next : 0;
         // A root span has no parent id, an empty one or zeros.
         flags &= ~OtlpFlag.BAD_PARENT;
         if (p !== next && p - next !== 8) flags |= OtlpFlag.BAD_PARENT;
         break;
-      case 90:
+      case 90: // events
         p = enter(bytes, next, end);
         eventBytes += p - next;
         events++;
         scanAttributed(bytes, next, p, 26);
         break;
-      case 106:
+      case 106: // links
         p = enter(bytes, next, end);
         links++;
         scanAttributed(bytes, next, p, 34);
         break;
-      case 122:
+      case 122: // status, which has no attributes
         fields++;
         p = enter(bytes, next, end);
         if (statuses++ > 0) hasRepeatedMessages = true;
@@ -262,21 +270,21 @@ function scanLogRecord(
   while (p < end) {
     const tag = readTag(bytes, p, end);
     switch (tag) {
-      case 50:
+      case 50: // attributes
         p = enter(bytes, next, end);
         scanKeyValue(bytes, next, p, 0);
         break;
-      case 42:
+      case 42: // body
         p = enter(bytes, next, end);
         if (hasBody) hasRepeatedMessages = true;
         hasBody = true;
         scanValue(bytes, next, p, 0);
         break;
-      case 74:
+      case 74: // trace_id
         p = enter(bytes, next, end);
         traceId = isId(bytes, next, p, 16) ? next : 0;
         break;
-      case 82:
+      case 82: // span_id
         p = enter(bytes, next, end);
         spanId = isId(bytes, next, p, 8) ? next : 0;
         break;
@@ -360,6 +368,7 @@ function scanValue(bytes: Buffer, start: number, end: number, depth: number): vo
     // The last of several values counts.
     if (p > start) weight++;
     const tag = readTag(bytes, p, end);
+    // array_value, kvlist_value
     if (tag === 42 || tag === 50) {
       p = enter(bytes, next, end);
       if (hasList) hasRepeatedMessages = true;
