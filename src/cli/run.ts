@@ -191,7 +191,7 @@ class Daemon {
       await this.#welcome();
     } else {
       const reload = (files: FileTexts) => this.#reload({ ...options, read: readerOf(files) });
-      channel.serve(service, { reload, control: this.handler() });
+      channel.serve(service, { reload, control: this.handler(), logger });
       this.#isAnnounced = true;
     }
     // A terminal sends SIGHUP to every process; the supervisor reloads its workers in order.

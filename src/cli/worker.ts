@@ -1,5 +1,5 @@
 import { availableParallelism } from 'node:os';
-import type { Worker } from '../component/component.ts';
+import type { Logger, Worker } from '../component/component.ts';
 import type { FileTexts } from '../config/file-texts.ts';
 import { ControlError, type ControlResponse, responseOf } from '../control/protocol.ts';
 import type { ControlHandler } from '../control/server.ts';
@@ -36,6 +36,7 @@ export type WorkerChannel = {
 type WorkerWork = {
   reload(files: FileTexts): Promise<unknown>;
   readonly control: ControlHandler;
+  readonly logger: Logger;
 };
 
 /** The number of worker processes. `auto` is one on platforms without SO_REUSEPORT. */
@@ -85,7 +86,7 @@ function createChannel(worker: Worker): WorkerChannel {
     }),
     serve(service, work) {
       answer = ({ id, question }) => {
-        void responseOf(() => answerTo(question, service, work)).then((response) =>
+        void responseOf(() => answerTo(question, service, work), work.logger).then((response) =>
           tell({ type: 'answer', id, response }),
         );
       };

@@ -1,4 +1,5 @@
 import type { z } from 'zod';
+import type { Logger } from '../component/component.ts';
 import { problemOf } from './issue.ts';
 
 /**
@@ -32,15 +33,28 @@ export class ControlError extends Error {
   }
 }
 
-/** The response to a command: its result, or its error. Never rejects. */
-export async function responseOf(run: () => Promise<unknown>): Promise<ControlResponse> {
+/** The response to a command: its result, or its error. Never rejects. A fault of the program is logged: the caller reads its message alone. */
+export async function responseOf(
+  run: () => Promise<unknown>,
+  logger: Pick<Logger, 'error'>,
+): Promise<ControlResponse> {
   try {
     return { result: (await run()) ?? null };
   } catch (error) {
-    const message = error instanceof Error ? error.message : String(error);
-    const isNamed = error instanceof Error && 'code' in error && typeof error.code === 'string';
-    return { error: { code: isNamed ? String(error.code) : 'internal', message } };
+    if (!isOfCaller(error)) logger.error({ err: error }, 'Control command failed');
+    return failure(error);
   }
+}
+
+export function failure(error: unknown): ControlResponse {
+  const code = isOfCaller(error) ? error.code : 'internal';
+  return { error: { code, message: error instanceof Error ? error.message : String(error) } };
+}
+
+/** The named classes tell the caller about its command. Any other error is a fault of the program. */
+function isOfCaller(error: unknown): error is Error & { code: string } {
+  const named = ['ControlError', 'StoreError', 'RetryableError', 'PermanentError'];
+  return error instanceof Error && named.includes(error.name);
 }
 
 /** Parses the arguments of a command by its schema. Throws a `ControlError`. */

@@ -5,7 +5,9 @@ import {
   ControlError,
   type ControlRequest,
   type ControlResponse,
+  failure,
   MAX_REQUEST_BYTES,
+  responseOf,
 } from './protocol.ts';
 import { chooseSocketPath, forgetSocketPath } from './socket-path.ts';
 
@@ -162,12 +164,8 @@ function serve(socket: Socket, read: Buffer, handle: ControlHandler, logger: Log
     }
     // A command has no limit here; the client has one.
     socket.setTimeout(0);
-    answer(received.toString('utf8', 0, end), handle).then(
-      (response) => respond(socket, response),
-      (error: unknown) => {
-        logger.error({ err: error }, 'Control command failed');
-        respond(socket, failure(error));
-      },
+    void answer(received.toString('utf8', 0, end), handle, logger).then((response) =>
+      respond(socket, response),
     );
   };
   socket.on('data', onData);
@@ -177,7 +175,11 @@ function serve(socket: Socket, read: Buffer, handle: ControlHandler, logger: Log
   onData(read);
 }
 
-async function answer(line: string, handle: ControlHandler): Promise<ControlResponse> {
+async function answer(
+  line: string,
+  handle: ControlHandler,
+  logger: Logger,
+): Promise<ControlResponse> {
   let request: Partial<ControlRequest>;
   try {
     request = JSON.parse(line) as Partial<ControlRequest>;
@@ -187,24 +189,8 @@ async function answer(line: string, handle: ControlHandler): Promise<ControlResp
   if (typeof request?.command !== 'string') {
     return failure(new ControlError('invalid_request', 'the request names no command'));
   }
-  try {
-    const result = await handle({ command: request.command, arguments: request.arguments ?? {} });
-    return { result: result ?? null };
-  } catch (error) {
-    if (isExpected(error)) return failure(error);
-    throw error;
-  }
-}
-
-/** An error with a code is the client's; any other error is internal. */
-function isExpected(error: unknown): error is Error & { code: string } {
-  const named = ['ControlError', 'StoreError', 'RetryableError', 'PermanentError'];
-  return error instanceof Error && named.includes(error.name);
-}
-
-function failure(error: unknown): ControlResponse {
-  const code = isExpected(error) ? error.code : 'internal';
-  return { error: { code, message: error instanceof Error ? error.message : String(error) } };
+  const { command, arguments: args = {} } = request;
+  return responseOf(() => handle({ command, arguments: args }), logger);
 }
 
 /** A client that does not close its side in time is disconnected: its place is free for another one. */

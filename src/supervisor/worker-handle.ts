@@ -168,7 +168,7 @@ export class WorkerHandle {
 
   async #run({ id, request }: Extract<FromWorker, { type: 'command' }>): Promise<void> {
     const asking = this.#process;
-    const response = await responseOf(() => this.#options.onCommand(request));
+    const response = await responseOf(() => this.#options.onCommand(request), this.#options.logger);
     // The answer is for the process that asked.
     if (asking === this.#process) asking?.send({ type: 'answer', id, response });
   }

@@ -1,7 +1,8 @@
 import t from 'tap';
 import { z } from 'zod';
 import { moment } from '../../../src/control/moment.ts';
-import { readArguments } from '../../../src/control/protocol.ts';
+import { ControlError, readArguments, responseOf } from '../../../src/control/protocol.ts';
+import { recordingLogger } from '../../helper/settings.ts';
 
 const schema = z.strictObject({
   plan: z.enum(['free', 'pro']).optional(),
@@ -28,4 +29,19 @@ t.test('an argument that is not valid is named with the rule that it breaks', as
   ] as const) {
     t.throws(() => readArguments(schema, args), { code: 'invalid_request', message });
   }
+});
+
+t.test('an error of the caller keeps its code, and a fault of the program is logged', async (t) => {
+  const logger = recordingLogger();
+  const failing = (error: Error) => () => Promise.reject(error);
+  t.same(await responseOf(failing(new ControlError('busy', 'try later')), logger), {
+    error: { code: 'busy', message: 'try later' },
+  });
+  t.same(logger.lines, []);
+  const fault = Object.assign(new Error('no such file'), { code: 'ENOENT' });
+  t.same(await responseOf(failing(fault), logger), {
+    error: { code: 'internal', message: 'no such file' },
+  });
+  t.match(logger.lines, [{ level: 'error', message: 'Control command failed' }]);
+  t.same(await responseOf(async () => undefined, logger), { result: null });
 });
