@@ -76,7 +76,7 @@ async function erase(query: string, options: EraseOptions, terminal: Terminal): 
     if (terminal.ask === undefined) {
       throw new CommandError(EXIT.usage, 'erase needs --yes if no person can answer');
     }
-    const counted = await run(query, true, options, terminal);
+    const counted = await run({ query, isDryRun: true }, options, terminal);
     if (counted === undefined) return EXIT.failed;
     if (counted.state === 'failed') {
       terminal.err(shownEnd(counted));
@@ -92,20 +92,26 @@ async function erase(query: string, options: EraseOptions, terminal: Terminal): 
       return EXIT.failed;
     }
   }
+  const asked: Asked = { query, isDryRun: options.dryRun === true };
   if (options.wait === false) {
-    const requested = await request(query, options.dryRun === true, options, terminal);
+    const requested = await request(asked, options, terminal);
     print(requested, options, terminal, ({ id }) => `Requested the erasure ${id}.`);
     return EXIT.ok;
   }
-  const ended = await run(query, options.dryRun === true, options, terminal);
+  const ended = await run(asked, options, terminal);
   if (ended === undefined) return EXIT.failed;
   print(ended, options, terminal, shownEnd);
   return ended.state === 'failed' ? EXIT.failed : EXIT.ok;
 }
 
+type Asked = {
+  readonly query: string;
+  /** Only counts what an erasure would remove. */
+  readonly isDryRun: boolean;
+};
+
 async function request(
-  query: string,
-  isDryRun: boolean,
+  { query, isDryRun }: Asked,
   options: EraseOptions,
   terminal: Terminal,
 ): Promise<ShownErasure> {
@@ -120,12 +126,11 @@ async function request(
 
 /** Requests an erasure and waits for its end; undefined if the user stopped the wait. */
 async function run(
-  query: string,
-  isDryRun: boolean,
+  asked: Asked,
   options: EraseOptions,
   terminal: Terminal,
 ): Promise<ShownErasure | undefined> {
-  const { id, project_id: project } = await request(query, isDryRun, options, terminal);
+  const { id, project_id: project } = await request(asked, options, terminal);
   const stop = new Stop(terminal.clock ?? systemClock);
   const ignore = terminal.onInterrupt?.(() => stop.begin('interrupted', 'interrupted'));
   const repeats: CommandRepeats = {
@@ -133,7 +138,7 @@ async function run(
     isComplete: (answer) => {
       const erasure = answer as ShownErasure;
       if (erasure.state !== 'running') return true;
-      if (!isDryRun) terminal.err(progressOf(erasure));
+      if (!asked.isDryRun) terminal.err(progressOf(erasure));
       return stop.reason !== undefined;
     },
   };
