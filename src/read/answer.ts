@@ -25,10 +25,7 @@ export function jsonAnswer(exchange: Exchange, read: Read): JsonAnswer {
   let pending = '';
 
   async function send(): Promise<void> {
-    if (!response.headersSent) {
-      const close = exchange.stopping() ? { connection: 'close' } : {};
-      response.writeHead(200, { 'content-type': JSON_TYPE, ...close });
-    }
+    if (!response.headersSent) beginAnswer(exchange, { 'content-type': JSON_TYPE });
     const text = pending;
     pending = '';
     await write(text);
@@ -75,10 +72,7 @@ export function bytesAnswer(exchange: Exchange, read: Read, contentType: string)
       pending.push(bytes);
       size += bytes.length;
       if (size < CHUNK_CHARACTERS) return;
-      if (!response.headersSent) {
-        const close = exchange.stopping() ? { connection: 'close' } : {};
-        response.writeHead(200, { 'content-type': contentType, ...close });
-      }
+      if (!response.headersSent) beginAnswer(exchange, { 'content-type': contentType });
       const isTaken = response.write(Buffer.concat(pending));
       [pending, size] = [[], 0];
       if (isTaken) await nextTurn();
@@ -109,14 +103,19 @@ export function answerBytes(exchange: Exchange, read: Read, body: Buffer): void 
  * Answers HEAD for an answer that has no length, and returns true; else does nothing. Node sends the head of such an
  * answer with its body, and allows HEAD no trailers.
  */
-export function answerHead(
-  { head, response, stopping }: Exchange,
-  headers: Readonly<Record<string, string>>,
-): boolean {
-  if (head.method !== 'HEAD') return false;
-  response.writeHead(200, { ...headers, ...(stopping() ? { connection: 'close' } : {}) });
-  response.end();
+export function answerHead(exchange: Exchange, headers: Readonly<Record<string, string>>): boolean {
+  if (exchange.head.method !== 'HEAD') return false;
+  beginAnswer(exchange, headers);
+  exchange.response.end();
   return true;
+}
+
+/** Writes the head of an answer of unknown length. */
+export function beginAnswer(
+  { response, stopping }: Exchange,
+  headers: Readonly<Record<string, string>>,
+): void {
+  response.writeHead(200, { ...headers, ...(stopping() ? { connection: 'close' } : {}) });
 }
 
 /** Resolves when the socket takes more, or is closed. */

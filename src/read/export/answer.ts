@@ -1,6 +1,6 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Exchange } from '../../http/exchange.ts';
-import { clientDrained } from '../answer.ts';
+import { beginAnswer, clientDrained } from '../answer.ts';
 import type { Read } from '../reads.ts';
 import type { Piece } from './encoder.ts';
 
@@ -71,11 +71,9 @@ export class ExportAnswer {
   }
 
   #begin(): void {
-    const { response, stopping } = this.#exchange;
-    if (response.headersSent) return;
-    const close = stopping() ? { connection: 'close' } : {};
+    if (this.#exchange.response.headersSent) return;
     const trailer = Object.values(TRAILERS).join(', ');
-    response.writeHead(200, { ...this.#headers, trailer, ...close });
+    beginAnswer(this.#exchange, { ...this.#headers, trailer });
   }
 
   async #sendText(): Promise<void> {
