@@ -80,11 +80,11 @@ export async function readFacet(
       },
     );
     await client.together([named, others]);
-    const deciding = sum.deciding(changes);
-    if (deciding.length > 0) {
-      for (const one of await ownRows(client, project, field, deciding)) sum.addOwn(one);
-    }
     for (const change of changes) sum.addChange(change);
+    const undecided = sum.undecided();
+    if (undecided.length > 0) {
+      for (const one of await ownRows(client, project, field, undecided)) sum.addOwn(one);
+    }
   });
   return sum.part();
 }

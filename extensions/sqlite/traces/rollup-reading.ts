@@ -84,11 +84,11 @@ function facetOperation(db: DatabaseSync) {
           sum.addOthers(...cells);
         }
       }
-      for (const row of sum.deciding(changesOf(project))) {
+      for (const change of changesOf(project)) sum.addChange(change);
+      for (const row of sum.undecided()) {
         const { step, start, value } = row;
         if (own(project, step, field, start, value)) sum.addOwn(row);
       }
-      for (const change of changesOf(project)) sum.addChange(change);
       return { ...sum.part(), spentMs: spent() };
     },
   };

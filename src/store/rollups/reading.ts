@@ -182,7 +182,13 @@ const HOUR_MS = 3_600_000;
 /** A row of a value in a period of a span of a facet. */
 export type FacetRow = { readonly step: number; readonly start: number; readonly value: string };
 
-/** Adds up the traces of values. */
+/** The changes of a value in a period with a row of further values. */
+type Undecided = { readonly row: FacetRow; traces: number };
+
+/**
+ * Adds up the traces of values: first the rows, then the changes, then the rows that decide where undecided changes count. A change of a
+ * value that the fold counts among others belongs there already: alone it might subtract what is not there.
+ */
 export class FacetSum {
   readonly #asked: FacetAsked;
   readonly #field: number;
@@ -190,8 +196,7 @@ export class FacetSum {
   readonly #values = new Map<string, number>();
   /** The beginnings of periods with a row of further values. Those of hours and of days differ: the spans have no hour in common. */
   readonly #full = new Set<number>();
-  /** The values with a row of their own in such a period, of those that changes have there. */
-  readonly #own = new Set<string>();
+  readonly #undecided = new Map<string, Undecided>();
   #others = 0;
   #left = 0;
 
@@ -212,30 +217,36 @@ export class FacetSum {
     if (value === OVERFLOW) this.#full.add(start);
   }
 
-  /** The rows that decide where changes count: those of their values in periods with a row of further values, which were added before. */
-  deciding(changes: Iterable<RollupChange>): FacetRow[] {
-    if (this.#full.size === 0) return [];
-    const rows = new Map<string, FacetRow>();
-    for (const change of changes) {
-      const row = this.#rowOf(change);
-      if (row !== undefined && this.#full.has(row.start)) rows.set(nameOf(row), row);
-    }
-    return [...rows.values()];
-  }
-
-  /** The table has this one of the deciding rows. */
-  addOwn(row: Omit<FacetRow, 'step'>): void {
-    this.#own.add(nameOf(row));
-  }
-
-  /** A change of a value that the fold counts among others belongs there already: alone it might subtract what is not there. */
   addChange(change: RollupChange): void {
     const [, field, value, [traces = 0]] = change;
     const row = this.#rowOf(change);
     if (row === undefined) return;
-    if (field < 0 || (this.#full.has(row.start) && !this.#own.has(nameOf(row)))) {
-      this.#others += traces;
-    } else if (value.startsWith(this.#asked.prefix)) this.add(value, traces);
+    if (field < 0) this.#others += traces;
+    else if (this.#full.has(row.start)) this.#postpone(row, traces);
+    else this.#addMatching(value, traces);
+  }
+
+  #postpone(row: FacetRow, traces: number): void {
+    const name = nameOf(row);
+    const undecided = this.#undecided.get(name);
+    if (undecided === undefined) this.#undecided.set(name, { row, traces });
+    else undecided.traces += traces;
+  }
+
+  #addMatching(value: string, traces: number): void {
+    if (value.startsWith(this.#asked.prefix)) this.add(value, traces);
+  }
+
+  /** The rows of undecided changes: those that the table has are added by `addOwn`. */
+  undecided(): FacetRow[] {
+    return [...this.#undecided.values()].map(({ row }) => row);
+  }
+
+  /** The table has this row: the undecided changes of its value count for the value. */
+  addOwn(row: Omit<FacetRow, 'step'>): void {
+    const name = nameOf(row);
+    this.#addMatching(row.value, this.#undecided.get(name)?.traces ?? 0);
+    this.#undecided.delete(name);
   }
 
   /** Whether the change may count for a value that is asked for. */
@@ -263,7 +274,9 @@ export class FacetSum {
 
   part(): Omit<FacetPart, 'spentMs'> {
     const { most } = this.#asked;
-    const [left, others] = [this.#left, this.#others];
+    const left = this.#left;
+    let others = this.#others;
+    for (const { traces } of this.#undecided.values()) others += traces;
     const values = [...this.#values].filter(([, traces]) => traces > 0);
     if (most === undefined || values.length <= most) return { values, left, others };
     return { values: values.sort(byUse).slice(0, most), left: left + values.length - most, others };
