@@ -1,5 +1,4 @@
 import type { Look, TraceScope } from '../../../src/store/plan/step.ts';
-import { countsOf, stepPlan } from '../../../src/store/plan/step.ts';
 import type {
   CountedField,
   CountedRow,
@@ -17,7 +16,7 @@ import {
 import { takeRows } from '../../../src/store/rows/page.ts';
 import type { PostgresClient } from '../connection/statement.ts';
 import { rows } from '../connection/statement.ts';
-import { countsOfProbe, endOfLook } from './reading.ts';
+import { readStep } from './step-reading.ts';
 import { textOrNull } from './text.ts';
 import type { Reading } from './traces.ts';
 
@@ -32,17 +31,13 @@ type ObservedCell = { readonly trace: number; readonly cell: string };
 
 /** One step of a walk over the values of a field. */
 export async function countValues(
-  { client, dialect, now }: Pick<Reading, 'client' | 'dialect' | 'now'>,
+  { client, dialect }: Pick<Reading, 'client' | 'dialect'>,
   scope: TraceScope,
   field: CountedField,
   look: Look,
-): Promise<CountedStep> {
-  const begun = now();
-  const ways = stepPlan(dialect, scope, look);
-  const plan = ways.by(countsOf(await countsOfProbe(client, ways.probe)));
-  const end = plan.isSearch ? await endOfLook(client, plan.end) : null;
-  const { sql, values } = plan.list(`${countedColumns(field)} AS cell`, end);
-  const found = await rows<Counted>(client, sql, values);
+): Promise<Omit<CountedStep, 'spentMs'>> {
+  const columns = `${countedColumns(field)} AS cell`;
+  const { found, end } = await readStep<Counted>(client, dialect, scope, look, columns);
   const listed = found.map(
     ({ at_ms: ms, at_ns: ns, n, cell }): CountedRow => [
       ...([ms, ns, n] as const),
@@ -53,8 +48,7 @@ export async function countValues(
   const counts = new ValueCounts(field, look);
   if (isObservedField(field)) await countObservations(client, field, traces, counts);
   else for (const [, , , cell] of traces) counts.addTrace(cell);
-  const spentMs = Math.max(0, now() - begun);
-  return { counts: counts.list(), last: lastPlace(traces), hasMore, end, spentMs };
+  return { counts: counts.list(), last: lastPlace(traces), hasMore, end };
 }
 
 async function countObservations(

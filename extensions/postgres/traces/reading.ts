@@ -1,10 +1,9 @@
 /** Queries for readers. Each is limited to a project and to traces with an event since a time. */
 import type { BatchRecord } from '../../../src/queue/record.ts';
 import { RECORD_COLUMNS } from '../../../src/queue/record.ts';
-import type { Dialect, ListStatement } from '../../../src/store/plan/dialect.ts';
+import type { Dialect } from '../../../src/store/plan/dialect.ts';
 import { matchStatement } from '../../../src/store/plan/match.ts';
 import type { Look } from '../../../src/store/plan/step.ts';
-import { countsOf, stepPlan } from '../../../src/store/plan/step.ts';
 import { MARK } from '../../../src/store/rows/event-rank.ts';
 import {
   listedColumn,
@@ -31,6 +30,7 @@ import type { ObservationTableRow } from './rows.ts';
 import { entryOf, OBSERVATION_COLUMNS } from './rows.ts';
 import { LISTED_SCORES } from './scores.ts';
 import type { Entry } from './snapshot.ts';
+import { readStep } from './step-reading.ts';
 import { bytesOfKey, keyOfBytes, textOrNull } from './text.ts';
 
 /** `since`: milliseconds since the epoch. */
@@ -70,36 +70,9 @@ export async function findTraces(
   [project, since]: ScopeValues,
   look: Look,
 ): Promise<Omit<TraceStep, 'spentMs'>> {
-  const ways = stepPlan(dialect, { project, since }, look);
-  const plan = ways.by(countsOf(await countsOfProbe(client, ways.probe)));
-  const end = plan.isSearch ? await endOfLook(client, plan.end) : null;
-  const { sql, values } = plan.list(TRACE_CELLS, end);
-  const found = await rows<ListedTrace>(client, sql, values);
+  const scope = { project, since };
+  const { found, end } = await readStep<ListedTrace>(client, dialect, scope, look, TRACE_CELLS);
   return { ...takeRows(found.map(traceRowOf), look.limit, rowBytes), end };
-}
-
-/** The cells of a probe; none without one. */
-export async function countsOfProbe(
-  client: PostgresClient,
-  probe: ListStatement | undefined,
-): Promise<readonly number[]> {
-  if (probe === undefined) return [];
-  const counts = await row<Readonly<Record<string, number>>>(client, probe.sql, probe.values);
-  return Object.values(counts ?? {});
-}
-
-/** The place of the last trace that one step of a search looks at; null if the range has fewer. */
-export async function endOfLook(
-  client: PostgresClient,
-  { sql, values }: ListStatement,
-): Promise<Place | null> {
-  return placeOfEnd(await rows<EndRow>(client, sql, values));
-}
-
-type EndRow = Pick<ListedTrace, 'at_ms' | 'at_ns' | 'n'>;
-
-export function placeOfEnd([last]: readonly EndRow[]): Place | null {
-  return last === undefined ? null : { ms: last.at_ms, ns: last.at_ns, n: last.n };
 }
 
 /** The traces with these ids that match a query. */

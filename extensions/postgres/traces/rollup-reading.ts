@@ -1,7 +1,6 @@
 /** Reads rollups. A read is a transaction with one snapshot, so it has each change once: in a row, or as a change. */
 import type { Dialect } from '../../../src/store/plan/dialect.ts';
 import type { Look, TraceScope } from '../../../src/store/plan/step.ts';
-import { countsOf, stepPlan } from '../../../src/store/plan/step.ts';
 import { successorOf } from '../../../src/store/plan/successor.ts';
 import type { RollupChange } from '../../../src/store/rollups/contribution.ts';
 import type {
@@ -30,7 +29,7 @@ import type { PostgresClient, Question, Statement } from '../connection/statemen
 import { question, rows } from '../connection/statement.ts';
 import type { PackedRows } from './packed-rows.ts';
 import { eachPacked, packedCells, packedTogether } from './packed-rows.ts';
-import { countsOfProbe, endOfLook } from './reading.ts';
+import { readStep } from './step-reading.ts';
 import { escapeText, textOrNull } from './text.ts';
 
 type Database = Pick<Postgres, 'transaction'>;
@@ -320,11 +319,8 @@ export async function findContributions(
   scope: TraceScope,
   look: Look,
 ): Promise<Omit<ContributionStep, 'spentMs'>> {
-  const ways = stepPlan(dialect, scope, look);
-  const plan = ways.by(countsOf(await countsOfProbe(client, ways.probe)));
-  const end = plan.isSearch ? await endOfLook(client, plan.end) : null;
-  const { sql, values } = plan.list(CONTRIBUTED_COLUMNS, end);
-  const found = await rows<ContributedTableRow>(client, sql, values);
+  const columns = CONTRIBUTED_COLUMNS;
+  const { found, end } = await readStep<ContributedTableRow>(client, dialect, scope, look, columns);
   const listed = found.map(
     ({ at_ms: ms, at_ns: ns, n, rollup }): ContributedRow => [ms, ns, n, rollup],
   );

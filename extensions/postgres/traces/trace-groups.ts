@@ -16,7 +16,7 @@ import type { Place } from '../../../src/store/rows/place.ts';
 import type { Postgres } from '../connection/pool.ts';
 import type { PostgresClient } from '../connection/statement.ts';
 import { question, row, rows } from '../connection/statement.ts';
-import { endOfLook, placeOfEnd } from './reading.ts';
+import { endOfStep, placeOfEnd, timed } from './step-reading.ts';
 import { textOrNull } from './text.ts';
 import type { Reading, RetentionWindows } from './traces.ts';
 
@@ -47,25 +47,16 @@ export function postgresGroups(
 ): GroupStore {
   const scopeOf = (project: string): TraceScope => ({ project, since: retention.since(project) });
   const lookOf = (look: GroupLook): GroupStepLook => ({ ...look, staleBefore: staleBefore() });
-  async function timed<Step>(step: Promise<Step>): Promise<Step & { readonly spentMs: number }> {
-    const begun = now();
-    return { ...(await step), spentMs: Math.max(0, now() - begun) };
-  }
   return {
     findGroups: (projectId, look) =>
-      timed(findGroups(client, dialect, scopeOf(projectId), lookOf(look))),
+      timed(now, () => findGroups(client, dialect, scopeOf(projectId), lookOf(look))),
     sumGroup: (projectId, value, look) =>
-      timed(sumGroup(client, dialect, scopeOf(projectId), value, lookOf(look))),
-    startGroups: (projectId, values, look) =>
-      timed(
-        startGroups(
-          database,
-          values,
-          values.map((value) =>
-            sumPlan(dialect, scopeOf(projectId), value, lookOf({ ...look, after: null })),
-          ),
-        ),
-      ),
+      timed(now, () => sumGroup(client, dialect, scopeOf(projectId), value, lookOf(look))),
+    startGroups(projectId, values, look) {
+      const first = lookOf({ ...look, after: null });
+      const plans = values.map((value) => sumPlan(dialect, scopeOf(projectId), value, first));
+      return timed(now, () => startGroups(database, values, plans));
+    },
   };
 }
 
@@ -84,7 +75,7 @@ export async function findGroups(
   look: GroupStepLook,
 ): Promise<Omit<GroupStep, 'spentMs'>> {
   const plan = groupPlan(dialect, scope, look);
-  const end = await endOfLook(client, plan.end);
+  const end = await endOfStep(client, plan.end);
   const { sql, values } = plan.list(end);
   const found = await rows<WalkedTrace>(client, sql, values);
   const groups = groupsOfRows(
@@ -136,7 +127,7 @@ export async function sumGroup(
   look: GroupStepLook,
 ): Promise<Omit<GroupSumStep, 'spentMs'>> {
   const plan = sumPlan(dialect, scope, value, look);
-  const end = await endOfLook(client, plan.end);
+  const end = await endOfStep(client, plan.end);
   const { sql, values } = plan.list(end);
   return { sums: sumsOf(await row<Sums>(client, sql, values)), next: end };
 }

@@ -8,7 +8,8 @@ import type { RankedTrace, RankStep, RankStore } from '../../../src/store/rankin
 import { traceOf } from '../../../src/store/rows/stored.ts';
 import type { PostgresClient } from '../connection/statement.ts';
 import { rows } from '../connection/statement.ts';
-import { countsOfProbe, endOfLook, findTracesByNumber } from './reading.ts';
+import { findTracesByNumber } from './reading.ts';
+import { countsOfProbe, endOfStep, timed } from './step-reading.ts';
 import type { Reading, RetentionWindows } from './traces.ts';
 
 export function postgresRanks(
@@ -16,11 +17,10 @@ export function postgresRanks(
   { client, dialect, staleBefore, now }: Reading,
 ): RankStore {
   return {
-    async rankTraces(project, look) {
+    rankTraces(project, look) {
       const scope = { project, since: retention.since(project) };
-      const begun = now();
-      const step = await findRanks(client, dialect, scope, { ...look, staleBefore: staleBefore() });
-      return { ...step, spentMs: Math.max(0, now() - begun) };
+      const step = { ...look, staleBefore: staleBefore() };
+      return timed(now, () => findRanks(client, dialect, scope, step));
     },
     async tracesOf(project, numbers) {
       const found = await findTracesByNumber(client, [project, retention.since(project)], numbers);
@@ -45,7 +45,7 @@ async function findRanks(
 ): Promise<Omit<RankStep, 'spentMs'>> {
   const plan = rankPlan(dialect, scope, look);
   const statements = plan.by(countsOf(await countsOfProbe(client, plan.probe)));
-  const next = await endOfLook(client, statements.end);
+  const next = await endOfStep(client, statements.end);
   const { sql, values } = statements.list(next);
   const found = await rows<RankRow>(client, sql, values);
   const traces = found.map(

@@ -20,6 +20,7 @@ import type {
   StoredObservation,
   TraceSource,
   TraceStore,
+  TreePage,
 } from '../../../src/store/store.ts';
 import { releaseStatement } from '../attachments/attachments.ts';
 import type { PostgresClient } from '../connection/statement.ts';
@@ -33,6 +34,7 @@ import type { LineCells } from './packed-reading.ts';
 import { findLines, findTree } from './packed-reading.ts';
 import type { ScopeValues } from './reading.ts';
 import * as queries from './reading.ts';
+import { timed } from './step-reading.ts';
 
 /** Readers find no trace whose newest event is older (milliseconds since the epoch), removed or not. */
 export type RetentionWindows = { since(projectId: string): number };
@@ -80,9 +82,9 @@ export function postgresTraces(
     }),
     async listTraces(projectId, filter) {
       const look = lookOf(filter, staleBefore());
-      const begun = now();
-      const found = await queries.findTraces(reading, dialect, scopeOf(projectId), look);
-      return tracePage({ ...found, spentMs: Math.max(0, now() - begun) }, look.staleBefore);
+      const scope = scopeOf(projectId);
+      const step = await timed(now, () => queries.findTraces(reading, dialect, scope, look));
+      return tracePage(step, look.staleBefore);
     },
     async getTrace(projectId, traceId) {
       const row = await queries.findTrace(reading, scopeOf(projectId), keyOfId(traceId));
@@ -104,12 +106,8 @@ export function postgresTraces(
       const scope = scopeOf(projectId);
       return pageOfSources(await queries.findObservations(reading, scope, keyOfId(traceId), range));
     },
-    async listTree(projectId, traceId, { limit, cursor, hasText }) {
-      const range = { after: placeOfCursor(cursor), limit };
-      const scope = scopeOf(projectId);
-      const found = await findTree(reading, scope, keyOfId(traceId), range);
-      return treePage(packTree(found, traceId, staleBefore(), hasText));
-    },
+    listTree: (projectId, traceId, page) =>
+      listTree(reading, scopeOf(projectId), traceId, page, staleBefore()),
     async listObservationsOf(projectId, traceIds, limit) {
       const keys = traceIds.map(keyOfId);
       return pageOf(await queries.findObservationsOf(reading, scopeOf(projectId), keys, limit));
@@ -124,7 +122,9 @@ export function postgresTraces(
     async countValues(project, field, filter) {
       const scope = { project, since: retention.since(project) };
       const look = lookOf(filter, staleBefore());
-      return countedPage(await countValues({ client: reading, dialect, now }, scope, field, look));
+      return countedPage(
+        await timed(now, () => countValues({ client: reading, dialect }, scope, field, look)),
+      );
     },
     rowCursors: (projectId, traceId, observationId) =>
       rowCursors(reading, scopeOf(projectId), traceId, observationId),
@@ -143,6 +143,18 @@ export function postgresTraces(
     },
     batchStamps: (projectId, ids) => queries.findStamps(reading, scopeOf(projectId), ids),
   };
+}
+
+async function listTree(
+  reading: PostgresClient,
+  scope: ScopeValues,
+  traceId: string,
+  { limit, cursor, hasText }: { limit: number; cursor?: string; hasText: boolean },
+  staleBefore: number,
+): Promise<TreePage> {
+  const range = { after: placeOfCursor(cursor), limit };
+  const found = await findTree(reading, scope, keyOfId(traceId), range);
+  return treePage(packTree(found, traceId, staleBefore, hasText));
 }
 
 async function listLinesOf(

@@ -1,8 +1,6 @@
 /** Finds sessions and users and sums over their traces, in a reading thread. */
 import type { DatabaseSync } from 'node:sqlite';
-import { LruCache } from '../../../src/component/lru.ts';
 import type { Instant } from '../../../src/model/observation.ts';
-import type { RowQuery } from '../../../src/sqlite/rows.ts';
 import type { GroupStep, GroupSumStep } from '../../../src/store/groups.ts';
 import type { GroupStepLook } from '../../../src/store/plan/groups.ts';
 import { groupPlan, groupSumPlan } from '../../../src/store/plan/groups.ts';
@@ -11,8 +9,7 @@ import type { GroupRow, GroupSumCells } from '../../../src/store/rows/group-rows
 import { extremeOf, groupSumsOf, groupsOfRows } from '../../../src/store/rows/group-rows.ts';
 import { workClock } from '../../../src/thread/work-clock.ts';
 import { queryRunner } from '../search/dialect.ts';
-import type { PlaceCells } from './read-operations.ts';
-import { endOfStep, keptTuples } from './read-operations.ts';
+import { endFinding, keptStatements } from './step-reading.ts';
 
 type TimeColumns = readonly [ms: string, ns: string];
 
@@ -57,22 +54,19 @@ function farInstant(text: string | null): Instant | null {
   return { ms, ns: Number(text.slice(MS_DIGITS)) };
 }
 
-/** The statements that a thread keeps; each set of conditions is one. */
-const MAX_KEPT = 64;
-
 export function groupOperations(db: DatabaseSync) {
   const runQuery = queryRunner(db);
-  const ends = new LruCache<string, RowQuery<PlaceCells>>({ maxEntries: MAX_KEPT });
-  const walks = new LruCache<string, RowQuery<GroupRow>>({ maxEntries: MAX_KEPT });
-  const sums = new LruCache<string, RowQuery<SumRow>>({ maxEntries: MAX_KEPT });
+  const endOfStep = endFinding(db);
+  const walk = keptStatements<GroupRow>(db);
+  const sum = keptStatements<SumRow>(db);
   return {
     'groups.find': (scope: TraceScope, look: GroupStepLook): GroupStep =>
       runQuery(look.query, (dialect) => {
         const spent = workClock();
         const plan = groupPlan(dialect, scope, look);
-        const end = endOfStep(db, ends, plan.end);
+        const end = endOfStep(plan.end);
         const { sql, values } = plan.list(end);
-        const groups = groupsOfRows(keptTuples(db, walks, sql).iterate(...values));
+        const groups = groupsOfRows(walk(sql).iterate(...values));
         return { groups, next: end, spentMs: spent() };
       }),
     'groups.sum': (scope: TraceScope, value: string, look: GroupStepLook): GroupSumStep =>
@@ -81,9 +75,9 @@ export function groupOperations(db: DatabaseSync) {
         const sessions = look.by === 'user' ? SESSIONS : 'NULL';
         const columns = `${sessions}, ${FAR_TIMES}, ${SUMS}`;
         const plan = groupSumPlan(dialect, scope, value, look, columns);
-        const end = endOfStep(db, ends, plan.end);
+        const end = endOfStep(plan.end);
         const { sql, values } = plan.list(end);
-        const found = keptTuples(db, sums, sql).get(...values);
+        const found = sum(sql).get(...values);
         if (found === undefined) throw new Error('sums have no row');
         const [ids, farFirst, farLast, ...cells] = found;
         const sumsOfStep = groupSumsOf(cells, ids === null ? [] : (JSON.parse(ids) as string[]));

@@ -1,7 +1,5 @@
 /** Finds the first traces by a value, in a reading thread. */
 import type { DatabaseSync } from 'node:sqlite';
-import { LruCache } from '../../../src/component/lru.ts';
-import type { RowQuery } from '../../../src/sqlite/rows.ts';
 import { tuples } from '../../../src/sqlite/rows.ts';
 import type { RankStepLook } from '../../../src/store/plan/ranking.ts';
 import { rankPlan } from '../../../src/store/plan/ranking.ts';
@@ -12,19 +10,16 @@ import { listedTraceRow } from '../../../src/store/rows/listed.ts';
 import type { TraceRow } from '../../../src/store/rows/stored.ts';
 import { workClock } from '../../../src/thread/work-clock.ts';
 import { queryRunner } from '../search/dialect.ts';
-import type { PlaceCells } from './read-operations.ts';
-import { endOfStep, keptTuples, LISTED_TRACE, probedCounts } from './read-operations.ts';
+import { LISTED_TRACE } from './read-operations.ts';
+import { endFinding, keptStatements, probing } from './step-reading.ts';
 
-type RankCells = [value: number, ...place: PlaceCells];
-
-/** The statements that a thread keeps; each set of conditions is one. */
-const KEPT = 64;
+type RankCells = [value: number, ms: number, ns: number, n: number];
 
 export function rankOperations(db: DatabaseSync) {
   const runQuery = queryRunner(db);
-  const probes = new LruCache<string, RowQuery<number[]>>({ maxEntries: KEPT });
-  const ends = new LruCache<string, RowQuery<PlaceCells>>({ maxEntries: KEPT });
-  const lists = new LruCache<string, RowQuery<RankCells>>({ maxEntries: KEPT });
+  const countsOfProbe = probing(db);
+  const endOfStep = endFinding(db);
+  const statement = keptStatements<RankCells>(db);
   const byNumber = tuples<TraceRow>(
     db,
     `SELECT ${LISTED_TRACE} FROM traces t
@@ -35,10 +30,10 @@ export function rankOperations(db: DatabaseSync) {
       runQuery(look.query, (dialect) => {
         const spent = workClock();
         const plan = rankPlan(dialect, scope, look);
-        const statements = plan.by(countsOf(probedCounts(db, probes, plan.probe)));
-        const next = endOfStep(db, ends, statements.end);
+        const statements = plan.by(countsOf(countsOfProbe(plan.probe)));
+        const next = endOfStep(statements.end);
         const { sql, values } = statements.list(next);
-        const traces = keptTuples(db, lists, sql)
+        const traces = statement(sql)
           .all(...values)
           .map(([value, ms, ns, n]) => ({ value, ms, ns, n }));
         return { traces, next, spentMs: spent() };

@@ -1,14 +1,10 @@
 /** Reads traces, in a reading thread. */
 import type { DatabaseSync } from 'node:sqlite';
-import { LruCache } from '../../../src/component/lru.ts';
 import type { BatchRecord } from '../../../src/queue/record.ts';
 import { bodyReader } from '../../../src/sqlite/queue/body-reading.ts';
-import type { RowQuery } from '../../../src/sqlite/rows.ts';
 import { cell, tuples } from '../../../src/sqlite/rows.ts';
-import type { ListStatement } from '../../../src/store/plan/dialect.ts';
 import { matchStatement } from '../../../src/store/plan/match.ts';
 import type { Look, TraceScope } from '../../../src/store/plan/step.ts';
-import { countsOf, stepPlan } from '../../../src/store/plan/step.ts';
 import { contributionOf } from '../../../src/store/rollups/contribution.ts';
 import { MARK } from '../../../src/store/rows/event-rank.ts';
 import {
@@ -38,6 +34,7 @@ import { queryRunner } from '../search/dialect.ts';
 import { SCORES_OF_TRACE } from './score-operations.ts';
 import type { ObservationCells } from './statements.ts';
 import { OBSERVATION_COLUMN_NAMES, splitRow } from './statements.ts';
+import { keptStatements, stepReading } from './step-reading.ts';
 
 /** The columns of a `TraceRow`, of the table `t`. */
 export const LISTED_TRACE = [
@@ -55,23 +52,14 @@ export type StoredRow = {
   readonly payload: PayloadRefs;
 };
 
-/** Statements of listings that a thread keeps; each set of conditions is one. */
-export const MAX_STATEMENTS = 64;
-
 export function traceReadOperations(db: DatabaseSync) {
   const runQuery = queryRunner(db);
-  const lists = new LruCache<string, RowQuery<TraceRow>>({ maxEntries: MAX_STATEMENTS });
-  const ends = new LruCache<string, RowQuery<PlaceCells>>({ maxEntries: MAX_STATEMENTS });
-  const probes = new LruCache<string, RowQuery<number[]>>({ maxEntries: MAX_STATEMENTS });
+  const readStep = stepReading<TraceRow>(db);
   return {
     'traces.list': (scope: TraceScope, look: Look): TraceStep =>
       runQuery(look.query, (dialect) => {
         const spent = workClock();
-        const ways = stepPlan(dialect, scope, look);
-        const plan = ways.by(countsOf(probedCounts(db, probes, ways.probe)));
-        const end = plan.isSearch ? endOfStep(db, ends, plan.end) : null;
-        const { sql, values } = plan.list(LISTED_TRACE, end);
-        const found = keptTuples(db, lists, sql).iterate(...values);
+        const { found, end } = readStep(dialect, scope, look, LISTED_TRACE);
         const taken = takeRows(listedTraces(found), look.limit, rowBytes);
         return { ...taken, end, spentMs: spent() };
       }),
@@ -88,41 +76,6 @@ function listedOrNull(found: TraceRow | undefined): TraceRow | null {
 
 function* listedTraces(found: Iterable<TraceRow>): Generator<TraceRow> {
   for (const row of found) yield listedTraceRow(row);
-}
-
-/** The cells of a probe; none without one. */
-export function probedCounts(
-  db: DatabaseSync,
-  prepared: LruCache<string, RowQuery<number[]>>,
-  probe: ListStatement | undefined,
-): readonly number[] {
-  if (probe === undefined) return [];
-  return keptTuples(db, prepared, probe.sql).get(...probe.values) ?? [];
-}
-
-export type PlaceCells = [ms: number, ns: number, n: number];
-
-/** The place of the last trace that one step of a search looks at; null if the range has fewer. */
-export function endOfStep(
-  db: DatabaseSync,
-  prepared: LruCache<string, RowQuery<PlaceCells>>,
-  { sql, values }: ListStatement,
-): Place | null {
-  const last = keptTuples(db, prepared, sql).get(...values);
-  if (last === undefined) return null;
-  const [ms, ns, n] = last;
-  return { ms, ns, n };
-}
-
-/** Prepares a statement once: a page runs it in every step. */
-export function keptTuples<Row extends readonly (string | number | Uint8Array | null)[]>(
-  db: DatabaseSync,
-  prepared: LruCache<string, RowQuery<Row>>,
-  sql: string,
-): RowQuery<Row> {
-  const known = prepared.get(sql) ?? tuples<Row>(db, sql);
-  prepared.set(sql, known);
-  return known;
 }
 
 /** An observation with the id of its trace. */
@@ -162,7 +115,7 @@ export const PAGE_OF_TRACE = {
 
 function oneTraceOperations(db: DatabaseSync) {
   const runQuery = queryRunner(db);
-  const matching = new LruCache<string, RowQuery<TraceRow>>({ maxEntries: MAX_STATEMENTS });
+  const matching = keptStatements<TraceRow>(db);
   const trace = tuples<TraceRow>(
     db,
     `SELECT ${LISTED_TRACE} FROM traces t
@@ -186,7 +139,7 @@ function oneTraceOperations(db: DatabaseSync) {
       runQuery(query, (dialect) => {
         const asked = { query, ids, staleBefore };
         const { sql, values } = matchStatement(dialect, scope, asked, LISTED_TRACE);
-        return keptTuples(db, matching, sql)
+        return matching(sql)
           .all(...values)
           .map(listedTraceRow);
       }),

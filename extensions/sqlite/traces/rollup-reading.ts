@@ -1,10 +1,7 @@
 /** Reads rollups, in a reading thread. An operation is a transaction, so it reads each change once: in a row, or as a change. */
 import type { DatabaseSync } from 'node:sqlite';
-import { LruCache } from '../../../src/component/lru.ts';
-import type { RowQuery } from '../../../src/sqlite/rows.ts';
 import { cell, finds, tuples } from '../../../src/sqlite/rows.ts';
 import type { Look, TraceScope } from '../../../src/store/plan/step.ts';
-import { countsOf, stepPlan } from '../../../src/store/plan/step.ts';
 import { successorOf } from '../../../src/store/plan/successor.ts';
 import type { RollupChange } from '../../../src/store/rollups/contribution.ts';
 import type {
@@ -29,8 +26,7 @@ import { FacetSum, StatsSum, spansOf, statsSpans } from '../../../src/store/roll
 import { takeRows } from '../../../src/store/rows/page.ts';
 import { workClock } from '../../../src/thread/work-clock.ts';
 import { queryRunner } from '../search/dialect.ts';
-import type { PlaceCells } from './read-operations.ts';
-import { endOfStep, keptTuples, MAX_STATEMENTS, probedCounts } from './read-operations.ts';
+import { stepReading } from './step-reading.ts';
 
 type StatsCells = readonly [
   start: number,
@@ -173,18 +169,12 @@ function statsRow(field: number, cells: StatsCells): StatsRow {
 
 function contributionOperations(db: DatabaseSync) {
   const runQuery = queryRunner(db);
-  const lists = new LruCache<string, RowQuery<ContributedRow>>({ maxEntries: MAX_STATEMENTS });
-  const ends = new LruCache<string, RowQuery<PlaceCells>>({ maxEntries: MAX_STATEMENTS });
-  const probes = new LruCache<string, RowQuery<number[]>>({ maxEntries: MAX_STATEMENTS });
+  const readStep = stepReading<ContributedRow>(db);
   return {
     'rollups.contributions': (scope: TraceScope, look: Look): ContributionStep =>
       runQuery(look.query, (dialect) => {
         const spent = workClock();
-        const ways = stepPlan(dialect, scope, look);
-        const plan = ways.by(countsOf(probedCounts(db, probes, ways.probe)));
-        const end = plan.isSearch ? endOfStep(db, ends, plan.end) : null;
-        const { sql, values } = plan.list(CONTRIBUTED_COLUMNS, end);
-        const found = keptTuples(db, lists, sql).iterate(...values);
+        const { found, end } = readStep(dialect, scope, look, CONTRIBUTED_COLUMNS);
         const taken = takeRows(found, look.limit, contributedBytes);
         return { ...taken, end, spentMs: spent() };
       }),

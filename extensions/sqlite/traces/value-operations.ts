@@ -1,10 +1,7 @@
 /** Reads the values of fields of observations, in a reading thread. */
 import type { DatabaseSync } from 'node:sqlite';
-import { LruCache } from '../../../src/component/lru.ts';
-import type { RowQuery } from '../../../src/sqlite/rows.ts';
 import { tuples } from '../../../src/sqlite/rows.ts';
 import type { Look, TraceScope } from '../../../src/store/plan/step.ts';
-import { countsOf, stepPlan } from '../../../src/store/plan/step.ts';
 import type {
   CountedField,
   CountedRow,
@@ -21,14 +18,11 @@ import {
 import { takeRows } from '../../../src/store/rows/page.ts';
 import { workClock } from '../../../src/thread/work-clock.ts';
 import { queryRunner } from '../search/dialect.ts';
-import type { PlaceCells } from './read-operations.ts';
-import { endOfStep, keptTuples, MAX_STATEMENTS, probedCounts } from './read-operations.ts';
+import { stepReading } from './step-reading.ts';
 
 export function valueOperations(db: DatabaseSync) {
   const runQuery = queryRunner(db);
-  const lists = new LruCache<string, RowQuery<CountedRow>>({ maxEntries: MAX_STATEMENTS });
-  const ends = new LruCache<string, RowQuery<PlaceCells>>({ maxEntries: MAX_STATEMENTS });
-  const probes = new LruCache<string, RowQuery<number[]>>({ maxEntries: MAX_STATEMENTS });
+  const readStep = stepReading<CountedRow>(db);
   const cells = {
     name: cellsOf(db, 'name'),
     details: cellsOf(db, 'details'),
@@ -38,11 +32,7 @@ export function valueOperations(db: DatabaseSync) {
     'traces.values': (scope: TraceScope, field: CountedField, look: Look): CountedStep =>
       runQuery(look.query, (dialect) => {
         const spent = workClock();
-        const ways = stepPlan(dialect, scope, look);
-        const plan = ways.by(countsOf(probedCounts(db, probes, ways.probe)));
-        const end = plan.isSearch ? endOfStep(db, ends, plan.end) : null;
-        const { sql, values } = plan.list(countedColumns(field), end);
-        const found = keptTuples(db, lists, sql).iterate(...values);
+        const { found, end } = readStep(dialect, scope, look, countedColumns(field));
         const { rows, hasMore } = takeRows(found, look.limit, countedBytes);
         const counts = new ValueCounts(field, look);
         if (isObservedField(field)) {
