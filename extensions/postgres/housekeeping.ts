@@ -29,7 +29,7 @@ import {
   tracePartitions,
 } from './traces/partitions.ts';
 import { retirePartitions } from './traces/retiring.ts';
-import { removeRollupsStep } from './traces/rollups.ts';
+import { removeRollupsStep } from './traces/rollup-folding.ts';
 import { leasedSteps, workLeases } from './work-leases.ts';
 
 /** How often deleted projects and free batches are looked for. */
@@ -96,7 +96,7 @@ export function postgresHousekeeping(parts: PostgresHousekeepingParts): Postgres
     logger,
     everyMs: INTERVAL_MS,
     betweenMs: PAUSE_MS,
-    failure: 'Housekeeping step failed; it is retried',
+    failure: 'Housekeeping failed; retrying',
     step: () => work.step(),
   });
   background.wake();

@@ -35,7 +35,7 @@ import { postgresCosts } from './traces/costs.ts';
 import { postgresDialect } from './traces/dialect.ts';
 import { ensureTracePartitions, partitionDays } from './traces/partitions.ts';
 import { tracesWithoutTerms } from './traces/postings.ts';
-import { postgresRollups } from './traces/rollup-reads.ts';
+import { postgresRollups } from './traces/rollups.ts';
 import { postgresScores } from './traces/scores.ts';
 import { postgresGroups } from './traces/trace-groups.ts';
 import { postgresRanks } from './traces/trace-ranks.ts';
@@ -52,9 +52,9 @@ export type OpenPostgresStore = {
   /** Why no data expires, as a sentence for people; undefined while it does. */
   trouble(): string | undefined;
   close(): Promise<void>;
-  /** Does the whole pending postgresHousekeeping now instead of step by step. */
+  /** Does the pending background work now instead of step by step. */
   finish(): Promise<void>;
-  /** Ends like a crash: writes nothing more. */
+  /** Ends as a crash would, without another write. */
   crash(): Promise<void>;
 };
 

@@ -4,7 +4,7 @@ import type { Clock, Logger } from '../../src/component/component.ts';
 import type { ChangeFeed } from '../../src/store/changes.ts';
 import type { TermMetrics } from '../../src/store/term-metrics.ts';
 import type { Postgres } from './connection/pool.ts';
-import { foldRollups } from './traces/rollups.ts';
+import { foldRollups } from './traces/rollup-folding.ts';
 import { summarizeStale } from './traces/summarizing.ts';
 import { LONGEST_LEASE_REST_MS, leasedSteps, workLeases } from './work-leases.ts';
 

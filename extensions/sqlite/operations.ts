@@ -13,8 +13,8 @@ import { attachmentOperations, attachmentReadOperations } from './attachments/op
 import { purgeOperations, purgeReadOperations } from './batches/purge-operations.ts';
 import { answerOperations } from './erasing/answer-operations.ts';
 import { cleanOperations, cleanReadOperations } from './erasing/clean-operations.ts';
+import { erasureOperations, erasureReadOperations } from './erasing/erasure-operations.ts';
 import { expiredOperations, expiredReadOperations } from './erasing/expired-operations.ts';
-import { erasureOperations, erasureReadOperations } from './erasing/list-operations.ts';
 import { STORE_MIGRATIONS } from './migrations/index.ts';
 import { textChangeOperations, textReadOperations } from './search/change-operations.ts';
 import { logOperations, logReadOperations } from './tenancy/log-operations.ts';

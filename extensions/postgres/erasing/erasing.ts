@@ -18,7 +18,7 @@ import type { PostgresQueues } from '../queue/storage.ts';
 import { leasedSteps, workLeases } from '../work-leases.ts';
 import { cutAllExpired } from './expired.ts';
 import { itemCutter } from './items.ts';
-import { postgresErasing } from './tables.ts';
+import { postgresErasingTables } from './tables.ts';
 import { erasureRequests } from './worklists.ts';
 
 /** How often erasures that another process accepted are looked for. */
@@ -67,7 +67,7 @@ export async function postgresErasures(parts: PostgresErasureParts): Promise<Pos
     cutAt = now;
   };
   const work = leasedSteps(leases, 'erasing', { clock, logger }, (database) => {
-    const leased = postgresErasing({
+    const leased = postgresErasingTables({
       ...{ database, outside: verify, cutter, onRemoved, logger },
       onShrunk: (batchId, entries) => queues.shrunk(batchId, entries),
       now: () => clock.now(),

@@ -16,7 +16,7 @@ import {
 import type { Postgres, PostgresTransaction } from '../connection/pool.ts';
 import { rows } from '../connection/statement.ts';
 import { lockWrites } from '../traces/locking.ts';
-import { foldStep, subtractTraces } from '../traces/rollups.ts';
+import { foldStep, subtractTraces } from '../traces/rollup-folding.ts';
 import { bytesOfKey, escapeText } from '../traces/text.ts';
 import type { CleaningParts } from './cleaning.ts';
 import { clean, erasedItems, noteErased } from './cleaning.ts';
@@ -53,7 +53,7 @@ export type PostgresErasingParts = CleaningParts & {
   readonly logger: Logger;
 };
 
-export function postgresErasing(parts: PostgresErasingParts): ErasingTables {
+export function postgresErasingTables(parts: PostgresErasingParts): ErasingTables {
   const { database } = parts;
   const progress = erasureProgress(database);
   const vacuum = vacuuming(parts);

@@ -19,7 +19,7 @@ import {
   postingChanges,
   textOfTerms,
 } from './postings.ts';
-import { insertDelta } from './rollups.ts';
+import { insertDelta } from './rollup-folding.ts';
 import {
   jsonOfRow,
   SUMMARY_ONLY_COLUMNS,

@@ -18,7 +18,7 @@ import { row, rows } from '../connection/statement.ts';
 import { MARKED_STALE, savePriced, saveSummary } from './changes.ts';
 import type { PostedRow } from './postings.ts';
 import { POSTED_ROW_COLUMNS, postingsOfRow } from './postings.ts';
-import { insertDelta } from './rollups.ts';
+import { insertDelta } from './rollup-folding.ts';
 import type { ObservationTableRow } from './rows.ts';
 import { entryOf, OBSERVATION_COLUMNS } from './rows.ts';
 import type { Entry } from './snapshot.ts';

@@ -12,7 +12,7 @@ import { row, rows } from '../connection/statement.ts';
 import { saveSummary } from './changes.ts';
 import type { PostedRow, PostedTrace } from './postings.ts';
 import { POSTED_ROW_COLUMNS, postingsOfRow } from './postings.ts';
-import { insertDelta } from './rollups.ts';
+import { insertDelta } from './rollup-folding.ts';
 import type { SummarizedTableRow } from './rows.ts';
 import { SUMMARIZED_COLUMNS, summarizedEntryOf } from './rows.ts';
 import { keyOfBytes, textOrNull } from './text.ts';

@@ -28,13 +28,13 @@ import type { StoreDatabase } from '../database.ts';
 import { withoutErased } from '../erasing/in-flight.ts';
 import type { GroupBound } from '../grouping.ts';
 import { postgresDialect } from './dialect.ts';
-import { groupedWrites } from './groups.ts';
-import { countValues } from './observed-reading.ts';
+import { groupedWrites } from './grouped-writes.ts';
 import type { LineCells } from './packed-reading.ts';
 import { findLines, findTree } from './packed-reading.ts';
 import type { ScopeValues } from './reading.ts';
 import * as queries from './reading.ts';
 import { timed } from './step-reading.ts';
+import { countValues } from './value-reading.ts';
 
 /** Readers find no trace whose newest event is older (milliseconds since the epoch), removed or not. */
 export type RetentionWindows = { since(projectId: string): number };

@@ -14,7 +14,7 @@ import type { ProjectStore } from '../../../src/tenancy/contract.ts';
 import type { ClockWatch } from '../clock-watch.ts';
 import { cutExpired } from './expired.ts';
 import type { SqliteErasingParts } from './tables.ts';
-import { sqliteErasing } from './tables.ts';
+import { sqliteErasingTables } from './tables.ts';
 
 /** The pause after a step, for calls that a client waits for. */
 const BETWEEN_MS = 5;
@@ -40,7 +40,7 @@ export function sqliteErasures(
   },
 ): SqliteErasures {
   const { clock, clockWatch, logger, projects, blocks, database } = parts;
-  const tables = sqliteErasing(parts);
+  const tables = sqliteErasingTables(parts);
   const queues: OtherQueues = { all: () => [] };
   const eraser = new Eraser({ ...parts, tables, queues });
   let cutAt: number | undefined;

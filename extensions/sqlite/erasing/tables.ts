@@ -28,8 +28,8 @@ import type { RemovedCounters } from '../removed-counters.ts';
 import type { SqliteSearch } from '../search/search.ts';
 import { foldWaiting } from '../traces/rollup-folding.ts';
 import type { CleanedBatch, CleaningStep } from './clean-operations.ts';
+import type { LargeTrace } from './erasure-operations.ts';
 import { cutExpired } from './expired.ts';
-import type { LargeTrace } from './list-operations.ts';
 
 const NO_BYTES = new Uint8Array(0);
 /** The answers of requests are kept for a day; ids of older items are in none of them. */
@@ -45,7 +45,7 @@ export type SqliteErasingParts = {
   readonly clock: Clock;
 };
 
-export function sqliteErasing(parts: SqliteErasingParts): ErasingTables {
+export function sqliteErasingTables(parts: SqliteErasingParts): ErasingTables {
   const { database } = parts;
   const { write, read, search } = database;
   return {

@@ -16,7 +16,7 @@ import { attachmentReferring } from '../attachments/operations.ts';
 import type { MadeSummary } from './read-operations.ts';
 import { DeltaLog } from './rollup-operations.ts';
 import { Statements, summarySaving } from './statements.ts';
-import { WaitingChildren } from './waiting-runs.ts';
+import { WaitingChildren } from './waiting-children.ts';
 
 export type TraceWrite = Pick<BatchRows, 'traces' | 'updates' | 'children' | 'attachments'> & {
   readonly project: string;

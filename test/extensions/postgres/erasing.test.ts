@@ -4,7 +4,7 @@ import { cutAllExpired } from '../../../extensions/postgres/erasing/expired.ts';
 import type { ItemCutter } from '../../../extensions/postgres/erasing/items.ts';
 import { itemCutter } from '../../../extensions/postgres/erasing/items.ts';
 import type { PostgresErasingParts } from '../../../extensions/postgres/erasing/tables.ts';
-import { postgresErasing } from '../../../extensions/postgres/erasing/tables.ts';
+import { postgresErasingTables } from '../../../extensions/postgres/erasing/tables.ts';
 import type { BatchItem } from '../../../src/store/erasing/items.ts';
 import type { ErasureScope } from '../../../src/store/erasing/tables.ts';
 import { anObservation, aTenant, nativeBatch, nativeEvent } from '../../helper/batches.ts';
@@ -40,7 +40,7 @@ t.test('items are noted as erased behind the writes that may not see the note', 
   const writing = traces.write(batch);
   await until(async () => (await waiting()) === 1);
   const parts = { database, now: () => batch.source.receivedAt };
-  const { noteErased } = postgresErasing(parts as unknown as PostgresErasingParts);
+  const { noteErased } = postgresErasingTables(parts as unknown as PostgresErasingParts);
   const scope = { id: 'era_1', project: projectId } as ErasureScope;
   const named = { position: 1, traceId: 'doomed', id: 'd', copy: null, userId: null };
   const items: BatchItem[] = [{ ...named, bytes: 10, contents: [] }];
@@ -88,7 +88,7 @@ t.test('an erasure removes the batches of its project whose traces have expired'
   const cutter = itemCutter();
   t.teardown(() => cutter.close());
   const parts = { database, onRemoved, cutter };
-  const { removeBatches } = postgresErasing(parts as unknown as PostgresErasingParts);
+  const { removeBatches } = postgresErasingTables(parts as unknown as PostgresErasingParts);
   const scope = { id: 'era_1', project: projectId } as ErasureScope;
   let steps = 0;
   for await (const _ of removeBatches(scope)) steps++;
@@ -149,7 +149,7 @@ t.test('an erasure does not deadlock with housekeeping that removes the same bat
   await postgres.query('DELETE FROM batch_traces');
   await postgres.query('INSERT INTO free_batches SELECT id, 0 FROM batches');
   const parts = { database, onRemoved: () => undefined };
-  const { removeBatches } = postgresErasing(parts as unknown as PostgresErasingParts);
+  const { removeBatches } = postgresErasingTables(parts as unknown as PostgresErasingParts);
   const scope = { id: 'era_1', project: aTenant().projectId } as ErasureScope;
   const erase = async () => {
     for await (const _ of removeBatches(scope));
@@ -172,7 +172,7 @@ t.test('an erasure does not deadlock with housekeeping that removes the same bat
 
 t.test('an erasure waits while expired partitions are removed', async (t) => {
   const { postgres, database } = await traceDatabase(t, await migratedDatabase(server));
-  const { hasUnstored } = postgresErasing({ database } as unknown as PostgresErasingParts);
+  const { hasUnstored } = postgresErasingTables({ database } as unknown as PostgresErasingParts);
   const scope = { id: 'era_1', project: aTenant().projectId, until: 1 } as ErasureScope;
   t.equal(await hasUnstored(scope), false);
   await postgres.query('CREATE TABLE detached_traces_20260115 (LIKE traces)');
@@ -190,7 +190,7 @@ t.test('erasures that end while tables are vacuumed share the next VACUUM', asyn
       return vacuum.promise.then(() => ({ rows: [] }));
     },
   };
-  const { end } = postgresErasing({ database, outside } as unknown as PostgresErasingParts);
+  const { end } = postgresErasingTables({ database, outside } as unknown as PostgresErasingParts);
   const counts = { project: 'p', traces: 0, observations: 0, bytes: 0 };
   const change = {
     ...{ at: 0, actor: 'cli', address: null, action: 'erasure.finish', subject: 'era_1' },

@@ -1,8 +1,8 @@
 import t from 'tap';
 import type { PostgresTransaction } from '../../../extensions/postgres/connection/pool.ts';
 import type { Question } from '../../../extensions/postgres/connection/statement.ts';
+import { foldStep, removeRollupsStep } from '../../../extensions/postgres/traces/rollup-folding.ts';
 import { readFacet, readStats } from '../../../extensions/postgres/traces/rollup-reading.ts';
-import { foldStep, removeRollupsStep } from '../../../extensions/postgres/traces/rollups.ts';
 import { DAY, HOUR } from '../../../src/store/rollups/fold.ts';
 import { anObservation, aTenant } from '../../helper/batches.ts';
 import { migratedDatabase } from '../../helper/migrated-database.ts';

@@ -1,5 +1,5 @@
 import t from 'tap';
-import { foldStep } from '../../../extensions/postgres/traces/rollups.ts';
+import { foldStep } from '../../../extensions/postgres/traces/rollup-folding.ts';
 import type { RollupChange } from '../../../src/store/rollups/contribution.ts';
 import { ROLLUP_FIELDS } from '../../../src/store/rollups/fields.ts';
 import { postgresDatabases } from '../../helper/postgres-server.ts';
