@@ -1,11 +1,11 @@
-import { Background, type Steps } from '../../src/component/background.ts';
+import { Background, repeat, type Steps } from '../../src/component/background.ts';
 import type { Clock, Logger, Metrics } from '../../src/component/component.ts';
-import type { DropReason } from '../../src/queue/queue.ts';
 import { sweepAttachments } from '../../src/store/attachments.ts';
+import type { RemovalCounters } from '../../src/store/removals.ts';
+import { removalCounters } from '../../src/store/removals.ts';
 import type { Retention } from '../../src/tenancy/retention.ts';
 import { attachmentSweep, removeAttachmentsStep } from './attachments/sweep.ts';
 import { walkAllBatches, walkBatches } from './batches/batch-walk.ts';
-import type { OnRemoved } from './batches/batches.ts';
 import { dropOldPartitions, ensurePartitions } from './batches/partitions.ts';
 import type { ExpiryWindow } from './batches/purge.ts';
 import {
@@ -122,7 +122,7 @@ export function postgresHousekeeping(parts: PostgresHousekeepingParts): Postgres
 /** The order of the steps, and when each is due. */
 class Keeper {
   readonly #parts: PostgresHousekeepingParts;
-  readonly #removed: (reason: DropReason) => OnRemoved;
+  readonly #removed: RemovalCounters;
   #expiredAt: number | undefined;
   #partitionedAt: number | undefined;
   #sweptAttachmentsAt: number | undefined;
@@ -297,25 +297,4 @@ async function forgetErasedStep(database: Database, now: number): Promise<boolea
 
 function isDue(last: number | undefined, everyMs: number, now: number): boolean {
   return last === undefined || Math.abs(now - last) >= everyMs;
-}
-
-export function removalCounters(metrics: Metrics): (reason: DropReason) => OnRemoved {
-  const names = {
-    traces: 'Removed traces, by reason: retention, project_deleted, erasure.',
-    observations: 'Observations removed with their traces, by reason.',
-    batches: 'Removed raw batches, by reason.',
-    bytes: 'Bytes of removed bodies, by reason.',
-  };
-  const counters = Object.entries(names).map(([name, description]) => {
-    const counter = metrics.counter(`tracectl_store_removed_${name}_total`, description);
-    return [name as keyof typeof names, counter] as const;
-  });
-  return (reason) => (removed) => {
-    for (const [name, counter] of counters) counter.add(removed[name] ?? 0, { reason });
-  };
-}
-
-/** Repeats a step until nothing is left. */
-async function* repeat(step: () => Promise<boolean>): Steps {
-  while (await step()) yield;
 }

@@ -1,5 +1,5 @@
 import type { Steps } from '../../src/component/background.ts';
-import { Background, inSteps } from '../../src/component/background.ts';
+import { Background, inSteps, repeat } from '../../src/component/background.ts';
 import type { Clock, Logger } from '../../src/component/component.ts';
 import { RetryableError } from '../../src/model/errors.ts';
 import type { DropReason } from '../../src/queue/queue.ts';
@@ -13,13 +13,14 @@ import {
 import type { RemovedBatch, WalkedPage } from '../../src/sqlite/queue/removal-operations.ts';
 import type { SqliteQueueStorage } from '../../src/sqlite/queue/storage.ts';
 import { sweepAttachments } from '../../src/store/attachments.ts';
+import type { RemovalCounters } from '../../src/store/removals.ts';
 import type { Retention } from '../../src/tenancy/retention.ts';
 import { sqliteAttachmentSweep } from './attachments/attachments.ts';
 import type { OrphanedBatch } from './batches/purge-operations.ts';
 import { HIDDEN } from './batches/purge-operations.ts';
+import { reportBatches } from './batches/removed-batches.ts';
 import type { ClockWatch } from './clock-watch.ts';
 import type { StoreOperations } from './operations.ts';
-import type { RemovedCounters } from './removed-counters.ts';
 import type { SqliteSearch } from './search/search.ts';
 
 /** The interval of looking for expired traces. */
@@ -44,7 +45,7 @@ export type SqliteHousekeepingParts = {
   readonly clock: Clock;
   readonly clockWatch: ClockWatch;
   readonly logger: Logger;
-  readonly removed: RemovedCounters;
+  readonly removed: RemovalCounters;
   readonly texts: Pick<SqliteSearch, 'purge'>;
   /** The time in milliseconds that the log of rejections keeps an entry. */
   readonly rejectionsMaxAge: number;
@@ -237,12 +238,12 @@ class Remover {
   }
 
   async *#removeTraces(project: string, since: number, reason: DropReason): Steps {
-    const { database, removed } = this.#parts;
+    const { database } = this.#parts;
+    const onRemoved = this.#parts.removed(reason);
     for (;;) {
       const step = await database.write('purge.traces', [project, since]);
       const { traces, observations, hasMore } = step;
-      removed.add('traces', traces, reason);
-      removed.add('observations', observations, reason);
+      onRemoved({ traces, observations });
       if (traces + observations > 0) this.#isInLog = true;
       if (!hasMore) return;
       yield;
@@ -268,7 +269,7 @@ class Remover {
     if (removed.length === 0) return;
     this.#isInLog = true;
     this.#parts.queues.forget(removed, reason);
-    this.#parts.removed.addBatches(removed, reason);
+    reportBatches(removed, this.#parts.removed(reason));
   }
 }
 
@@ -280,9 +281,4 @@ async function unlessFull<T>(done: Promise<T>): Promise<T | undefined> {
     if (error instanceof RetryableError && error.code === 'disk_full') return undefined;
     throw error;
   }
-}
-
-/** Repeats an operation that resolves with whether more is left. */
-async function* repeat(operation: () => Promise<boolean>): Steps {
-  while (await operation()) yield;
 }

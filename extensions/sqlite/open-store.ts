@@ -9,6 +9,7 @@ import { salvageDatabase } from '../../src/sqlite/salvage-directory.ts';
 import { ChangeFeed } from '../../src/store/changes.ts';
 import { ErasureBlocks } from '../../src/store/erasing/blocks.ts';
 import { ErasedInFlight } from '../../src/store/erasing/in-flight.ts';
+import { removalCounters } from '../../src/store/removals.ts';
 import type { Store } from '../../src/store/store.ts';
 import type { TermMetrics } from '../../src/store/term-metrics.ts';
 import { termMetrics } from '../../src/store/term-metrics.ts';
@@ -27,7 +28,6 @@ import { sqliteErasures } from './erasing/erasing.ts';
 import type { SqliteHousekeeping } from './housekeeping.ts';
 import { sqliteHousekeeping } from './housekeeping.ts';
 import type { StoreOperations } from './operations.ts';
-import { removedCounters } from './removed-counters.ts';
 import type { OpenIndex, SqliteSearch } from './search/search.ts';
 import { indexFailures, openIndex, removeIndex, sqliteSearch } from './search/search.ts';
 import { sqliteRows } from './tenancy/rows.ts';
@@ -136,7 +136,7 @@ function storeIn(
   config: SqliteConfig,
 ): OpenSqliteStore {
   const { retention, projects, keys, organization, usage, rejections, audit } = tenancy;
-  const removed = removedCounters(metrics);
+  const removed = removalCounters(metrics);
   const inFlight = new ErasedInFlight();
   const keeper = sqliteHousekeeping({
     database,

@@ -103,6 +103,11 @@ export class Background {
 /** The work between two `yield`s is one step. */
 export type Steps = AsyncGenerator<undefined, void, undefined>;
 
+/** Repeats a piece of work that resolves with whether more is left. */
+export async function* repeat(work: () => Promise<boolean>): Steps {
+  while (await work()) yield;
+}
+
 /** Starts the work again after it ended or failed; the work finds out what is left to do. */
 export function inSteps(work: () => Steps): () => Promise<boolean> {
   let steps: Steps | undefined;

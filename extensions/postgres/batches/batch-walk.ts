@@ -1,8 +1,8 @@
 import type { Steps } from '../../../src/component/background.ts';
 import type { Clock } from '../../../src/component/component.ts';
+import type { OnRemoved } from '../../../src/store/removals.ts';
 import type { Postgres } from '../connection/pool.ts';
 import { row } from '../connection/statement.ts';
-import type { OnRemoved } from './batches.ts';
 import { removeFreeBatches } from './batches.ts';
 
 type Database = Pick<Postgres, 'query' | 'transaction'>;

@@ -1,6 +1,7 @@
 import type { SealedBatch } from '../../../src/model/batch.ts';
 import type { BatchRecord } from '../../../src/queue/record.ts';
 import { batchOf, RECORD_COLUMNS, recordOf } from '../../../src/queue/record.ts';
+import type { OnRemoved } from '../../../src/store/removals.ts';
 import type { Postgres } from '../connection/pool.ts';
 import type { PostgresClient } from '../connection/statement.ts';
 import { rows } from '../connection/statement.ts';
@@ -116,14 +117,6 @@ export function recordIn(row: BatchRow): BatchRecord {
     row.body,
   ];
 }
-
-/** Reports what a step removed, for the counters. */
-export type OnRemoved = (removed: {
-  readonly traces?: number;
-  readonly observations?: number;
-  readonly batches?: number;
-  readonly bytes?: number;
-}) => void;
 
 /** Whether a queue has an entry of the batch `b`. */
 const WAITS = `EXISTS (

@@ -1,4 +1,5 @@
 import { encodeTime } from '../../../src/model/ulid.ts';
+import type { OnRemoved } from '../../../src/store/removals.ts';
 import type { Postgres } from '../connection/pool.ts';
 import type { PostgresClient } from '../connection/statement.ts';
 import { row } from '../connection/statement.ts';
@@ -10,7 +11,6 @@ import {
   LOCK_TIMEOUT,
   partitionsOf,
 } from '../partitions/partitioned.ts';
-import type { OnRemoved } from './batches.ts';
 
 /**
  * Batches are partitioned by day, by the time in their ids, so that a day without references is dropped at once. A

@@ -1,11 +1,11 @@
 /** Removes expired traces and the traces and batches of deleted projects, in bounded steps. */
+import type { OnRemoved } from '../../../src/store/removals.ts';
 import type { Postgres } from '../connection/pool.ts';
 import type { PostgresClient } from '../connection/statement.ts';
 import { row, rows } from '../connection/statement.ts';
 import { FORGET_GONE } from '../traces/changes.ts';
 import { DELETE_POSTINGS_OF_GONE, GONE_COLUMNS } from '../traces/postings.ts';
 import { removeLoneScores } from '../traces/scores.ts';
-import type { OnRemoved } from './batches.ts';
 import { removeUnreferenced, reportRemoved, withinBytes } from './batches.ts';
 
 type Transactions = Pick<Postgres, 'transaction'>;

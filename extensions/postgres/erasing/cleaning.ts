@@ -1,4 +1,5 @@
 /** Cuts erased items out of batches. */
+
 import type { SealedBatch } from '../../../src/model/batch.ts';
 import { batchOf, RECORD, RECORD_COLUMNS, recordOf } from '../../../src/queue/record.ts';
 import type { BatchItem } from '../../../src/store/erasing/items.ts';
@@ -10,10 +11,11 @@ import type {
   ErasureScope,
   Stepping,
 } from '../../../src/store/erasing/tables.ts';
+import type { OnRemoved } from '../../../src/store/removals.ts';
 import type { Key } from '../../../src/store/rows/observation-row.ts';
 import { keyOfId, nameOfKey } from '../../../src/store/rows/observation-row.ts';
 import { releaseStatement } from '../attachments/attachments.ts';
-import type { BatchRow, OnRemoved } from '../batches/batches.ts';
+import type { BatchRow } from '../batches/batches.ts';
 import { recordIn, withinBytes } from '../batches/batches.ts';
 import type { Postgres, PostgresTransaction } from '../connection/pool.ts';
 import type { PostgresClient } from '../connection/statement.ts';

@@ -9,11 +9,11 @@ import { EXPIRED_MS } from '../../../src/store/erasing/expired.ts';
 import type { OtherQueues } from '../../../src/store/erasing/other-queues.ts';
 import { afterErasures } from '../../../src/store/erasing/precedence.ts';
 import type { ErasureStore } from '../../../src/store/erasures.ts';
+import { removalCounters } from '../../../src/store/removals.ts';
 import type { TraceStore } from '../../../src/store/store.ts';
 import type { ProjectStore } from '../../../src/tenancy/contract.ts';
 import type { Postgres } from '../connection/pool.ts';
 import type { PostgresPools } from '../connection/pools.ts';
-import { removalCounters } from '../housekeeping.ts';
 import type { PostgresQueues } from '../queue/storage.ts';
 import { leasedSteps, workLeases } from '../work-leases.ts';
 import { cutAllExpired } from './expired.ts';
@@ -56,19 +56,18 @@ export async function postgresErasures(parts: PostgresErasureParts): Promise<Pos
   await blocks.renew(() => tables.blocks(clock.now()));
   const cutter = itemCutter();
   const others: OtherQueues = { all: () => [] };
-  const onRemoved = removalCounters(metrics)('erasure');
+  const removed = removalCounters(metrics);
   const leases = workLeases(housekeeping, clock, logger);
-  const onExpired = removalCounters(metrics)('retention');
   let cutAt: number | undefined;
   const cutExpired = async function* (database: Pick<Postgres, 'query' | 'transaction'>): Steps {
     const now = clock.now();
     if (cutAt !== undefined && Math.abs(now - cutAt) < EXPIRED_MS) return;
-    yield* cutAllExpired({ database, cutter, onRemoved: onExpired });
+    yield* cutAllExpired({ database, cutter, onRemoved: removed('retention') });
     cutAt = now;
   };
   const work = leasedSteps(leases, 'erasing', { clock, logger }, (database) => {
     const leased = postgresErasingTables({
-      ...{ database, outside: verify, cutter, onRemoved, logger },
+      ...{ database, outside: verify, cutter, onRemoved: removed('erasure'), logger },
       onShrunk: (batchId, entries) => queues.shrunk(batchId, entries),
       now: () => clock.now(),
     });

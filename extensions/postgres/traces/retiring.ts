@@ -1,6 +1,7 @@
 /** Drops partitions of traces: first detached, so that neither reader nor writer sees them, then cleaned up behind. */
+
 import type { Steps } from '../../../src/component/background.ts';
-import type { OnRemoved } from '../batches/batches.ts';
+import type { OnRemoved } from '../../../src/store/removals.ts';
 import type { Postgres } from '../connection/pool.ts';
 import type { PostgresClient } from '../connection/statement.ts';
 import { row, rows } from '../connection/statement.ts';

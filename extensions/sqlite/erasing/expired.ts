@@ -3,8 +3,8 @@ import { batchOf, RECORD, recordOf } from '../../../src/queue/record.ts';
 import type { Database } from '../../../src/sqlite/database.ts';
 import type { WrittenParts } from '../../../src/sqlite/queue/part-operations.ts';
 import type { SqliteQueueStorage } from '../../../src/sqlite/queue/storage.ts';
+import type { RemovalCounters } from '../../../src/store/removals.ts';
 import type { StoreOperations } from '../operations.ts';
-import type { RemovedCounters } from '../removed-counters.ts';
 import type { ExpiredPart, ExpiredStep } from './expired-operations.ts';
 
 const NO_BYTES = new Uint8Array(0);
@@ -14,7 +14,7 @@ const ATTEMPTS = 3;
 type ExpiredItemsParts = {
   readonly database: Database<StoreOperations>;
   readonly queues: SqliteQueueStorage;
-  readonly removed: RemovedCounters;
+  readonly removed: RemovalCounters;
 };
 
 /**
@@ -56,7 +56,7 @@ async function cut(
     });
     if (shrunk === null) return false;
     queues.shrink(shrunk);
-    removed.add('bytes', part.freed, 'retention');
+    removed('retention')({ bytes: part.freed });
     return true;
   } finally {
     if (written !== null) await largeBodies.end(rest.tenant.projectId, written.numbers);

@@ -1,4 +1,5 @@
 import type { Steps } from '../../../src/component/background.ts';
+import { repeat } from '../../../src/component/background.ts';
 import type { Clock } from '../../../src/component/component.ts';
 import type { SealedBatch } from '../../../src/model/batch.ts';
 import { batchOf, RECORD, recordOf } from '../../../src/queue/record.ts';
@@ -19,12 +20,13 @@ import type {
   ErasureScope,
   Stepping,
 } from '../../../src/store/erasing/tables.ts';
+import type { RemovalCounters } from '../../../src/store/removals.ts';
 import type { Key } from '../../../src/store/rows/observation-row.ts';
 import { keyOfId } from '../../../src/store/rows/observation-row.ts';
 import { sqliteAttachmentSweep } from '../attachments/attachments.ts';
 import { HIDDEN } from '../batches/purge-operations.ts';
+import { reportBatches } from '../batches/removed-batches.ts';
 import type { StoreOperations } from '../operations.ts';
-import type { RemovedCounters } from '../removed-counters.ts';
 import type { SqliteSearch } from '../search/search.ts';
 import { foldWaiting } from '../traces/rollup-folding.ts';
 import type { CleanedBatch, CleaningStep } from './clean-operations.ts';
@@ -40,7 +42,7 @@ export type SqliteErasingParts = {
   readonly database: Database<StoreOperations>;
   readonly queues: SqliteQueueStorage;
   readonly inFlight: ErasedInFlight;
-  readonly removed: RemovedCounters;
+  readonly removed: RemovalCounters;
   readonly texts: Pick<SqliteSearch, 'purge'>;
   readonly clock: Clock;
 };
@@ -191,7 +193,7 @@ async function rewrite(
     );
     if (shrunk === null) return;
     queues.shrink(shrunk);
-    removed.add('bytes', freed, 'erasure');
+    removed('erasure')({ bytes: freed });
   } finally {
     if (written !== null) await largeBodies.end(project, written.numbers);
   }
@@ -205,8 +207,7 @@ async function* removeTraces(
   if (keys.length > 0) await database.write('erasing.removeScores', [project, keys]);
   for (;;) {
     const step = await database.write('erasing.remove', [id, project]);
-    removed.add('traces', step.traces, 'erasure');
-    removed.add('observations', step.observations, 'erasure');
+    removed('erasure')({ traces: step.traces, observations: step.observations });
     yield;
     if (step.needsCleaning) return false;
     if (!step.hasMore) break;
@@ -222,7 +223,7 @@ async function* removeBatches(parts: SqliteErasingParts, { project }: ErasureSco
   yield* repeat(async () => {
     const step = await database.write('purge.batches', []);
     queues.forget(step.removed, 'erasure');
-    removed.addBatches(step.removed, 'erasure');
+    reportBatches(step.removed, removed('erasure'));
     return step.hasMore;
   });
 }
@@ -259,9 +260,4 @@ async function* cleanAnswers(
     from = next;
     yield;
   }
-}
-
-/** Repeats an operation that resolves with whether more is left. */
-async function* repeat(operation: () => Promise<boolean>): Steps {
-  while (await operation()) yield;
 }

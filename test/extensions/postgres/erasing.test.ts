@@ -1,5 +1,4 @@
 import t from 'tap';
-import type { OnRemoved } from '../../../extensions/postgres/batches/batches.ts';
 import { cutAllExpired } from '../../../extensions/postgres/erasing/expired.ts';
 import type { ItemCutter } from '../../../extensions/postgres/erasing/items.ts';
 import { itemCutter } from '../../../extensions/postgres/erasing/items.ts';
@@ -7,6 +6,7 @@ import type { PostgresErasingParts } from '../../../extensions/postgres/erasing/
 import { postgresErasingTables } from '../../../extensions/postgres/erasing/tables.ts';
 import type { BatchItem } from '../../../src/store/erasing/items.ts';
 import type { ErasureScope } from '../../../src/store/erasing/tables.ts';
+import type { OnRemoved } from '../../../src/store/removals.ts';
 import { anObservation, aTenant, nativeBatch, nativeEvent } from '../../helper/batches.ts';
 import { migratedDatabase } from '../../helper/migrated-database.ts';
 import { postgresDatabases } from '../../helper/postgres-server.ts';

@@ -2,8 +2,8 @@ import t from 'tap';
 import { ClockWatch } from '../../../extensions/sqlite/clock-watch.ts';
 import type { SqliteHousekeepingParts } from '../../../extensions/sqlite/housekeeping.ts';
 import { sqliteHousekeeping } from '../../../extensions/sqlite/housekeeping.ts';
-import { removedCounters } from '../../../extensions/sqlite/removed-counters.ts';
 import { RetryableError } from '../../../src/model/errors.ts';
+import { removalCounters } from '../../../src/store/removals.ts';
 import { fakeClock } from '../../helper/clock.ts';
 import { recordingLogger, recordingMetrics } from '../../helper/settings.ts';
 
@@ -39,7 +39,7 @@ t.test('a round ends well if the log and the time can only be written later', as
   const keeper = sqliteHousekeeping({
     ...{ database, clock, logger: recordingLogger(), rejectionsMaxAge: 1 },
     clockWatch: new ClockWatch(clock, recordingLogger(), undefined),
-    removed: removedCounters(recordingMetrics()),
+    removed: removalCounters(recordingMetrics()),
   } as unknown as SqliteHousekeepingParts);
   t.teardown(() => keeper.close());
   await keeper.finish();
