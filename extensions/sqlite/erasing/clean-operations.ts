@@ -2,7 +2,7 @@
 import type { DatabaseSync } from 'node:sqlite';
 import type { BatchRecord } from '../../../src/queue/record.ts';
 import { batchOf, RECORD, recordOf } from '../../../src/queue/record.ts';
-import { bodyReader } from '../../../src/sqlite/queue/body-reading.ts';
+import { bodyReader, MISSING_BODY } from '../../../src/sqlite/queue/body-reading.ts';
 import type { WrittenParts } from '../../../src/sqlite/queue/part-operations.ts';
 import type { ShrunkBatch } from '../../../src/sqlite/queue/removal-operations.ts';
 import { batchReplacing } from '../../../src/sqlite/queue/shrinking.ts';
@@ -100,7 +100,7 @@ function batchLook(db: DatabaseSync, belonging: ReturnType<typeof itemSelection>
   const read = bodyReader(db);
   return (id: string, seq: number, named: NamedValues | null): LookedBatch => {
     const body = read(seq);
-    if ('damage' in body) return body.damage === MISSING ? GONE : UNREADABLE;
+    if ('damage' in body) return body.damage === MISSING_BODY ? GONE : UNREADABLE;
     const project = body.record[RECORD.PROJECT];
     const batch = batchOf(body.record);
     let items: BatchItem[];
@@ -171,9 +171,6 @@ function itemSelection(db: DatabaseSync) {
     return { erased: items.filter(isErased), unstored };
   };
 }
-
-/** The damage that `bodyReader` names for a batch that is not in the file. */
-const MISSING = 'its body is missing';
 
 export function cleanOperations(db: DatabaseSync) {
   const close = db.prepare(

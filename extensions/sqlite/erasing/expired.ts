@@ -1,13 +1,11 @@
 import type { Steps } from '../../../src/component/background.ts';
-import { batchOf, RECORD, recordOf } from '../../../src/queue/record.ts';
+import { batchOf, RECORD } from '../../../src/queue/record.ts';
 import type { Database } from '../../../src/sqlite/database.ts';
-import type { WrittenParts } from '../../../src/sqlite/queue/part-operations.ts';
 import type { SqliteQueueStorage } from '../../../src/sqlite/queue/storage.ts';
 import type { RemovalCounters } from '../../../src/store/removals.ts';
 import type { StoreOperations } from '../operations.ts';
 import type { ExpiredPart, ExpiredStep } from './expired-operations.ts';
 
-const NO_BYTES = new Uint8Array(0);
 /** How often a batch is looked at that changes while it is cut. */
 const ATTEMPTS = 3;
 
@@ -42,23 +40,14 @@ async function cut(
   { database, queues, removed }: ExpiredItemsParts,
   part: ExpiredPart,
 ): Promise<boolean> {
-  const { largeBodies } = queues;
-  const rest = batchOf(part.record);
-  let written: WrittenParts | null = null;
-  try {
-    const isLarge = largeBodies.isLarge(rest);
-    if (isLarge) written = await largeBodies.write(rest);
-    // The project was deleted.
-    if (isLarge && written === null) return true;
-    const record = written === null ? part.record : recordOf(rest, NO_BYTES);
-    const shrunk = await database.write('expired.cut', [{ ...part, record }, written], {
-      weight: record[RECORD.BODY].byteLength,
-    });
+  const isCut = await queues.largeBodies.store(batchOf(part.record), async (record, parts) => {
+    const weight = record[RECORD.BODY].byteLength;
+    const shrunk = await database.write('expired.cut', [{ ...part, record }, parts], { weight });
     if (shrunk === null) return false;
     queues.shrink(shrunk);
     removed('retention')({ bytes: part.freed });
     return true;
-  } finally {
-    if (written !== null) await largeBodies.end(rest.tenant.projectId, written.numbers);
-  }
+  });
+  // Of a deleted project nothing is left to cut.
+  return isCut ?? true;
 }

@@ -2,9 +2,8 @@ import type { Steps } from '../../../src/component/background.ts';
 import { repeat } from '../../../src/component/background.ts';
 import type { Clock } from '../../../src/component/component.ts';
 import type { SealedBatch } from '../../../src/model/batch.ts';
-import { batchOf, RECORD, recordOf } from '../../../src/queue/record.ts';
+import { batchOf, RECORD } from '../../../src/queue/record.ts';
 import type { Database } from '../../../src/sqlite/database.ts';
-import type { WrittenParts } from '../../../src/sqlite/queue/part-operations.ts';
 import { sweepParts } from '../../../src/sqlite/queue/project-removal.ts';
 import type { WalkedPage } from '../../../src/sqlite/queue/removal-operations.ts';
 import type { WaitingPage, WaitingPlace } from '../../../src/sqlite/queue/shrinking.ts';
@@ -33,7 +32,6 @@ import type { CleanedBatch, CleaningStep } from './clean-operations.ts';
 import type { LargeTrace } from './erasure-operations.ts';
 import { cutExpired } from './expired.ts';
 
-const NO_BYTES = new Uint8Array(0);
 /** The answers of requests are kept for a day; ids of older items are in none of them. */
 const ANSWERS_MS = 25 * 3_600_000;
 const EVERYTHING = Number.MAX_SAFE_INTEGER;
@@ -167,36 +165,23 @@ async function* clean(parts: SqliteErasingParts, scope: ErasureScope): Stepping<
 
 async function rewrite(
   { database, queues, inFlight, removed, clock }: SqliteErasingParts,
-  { id, project }: ErasureScope,
+  { id }: ErasureScope,
   { seq, record, batchId, indexes, ids, contents, bytes, freed }: CleanedBatch,
 ): Promise<void> {
-  const { largeBodies } = queues;
   const rest = batchOf(record);
   if (ids.length > 0 && clock.now() - rest.receivedAt < ANSWERS_MS) {
     await database.write('erasing.addItems', [id, ids]);
   }
   // First, so that no delivery under way stores the items again.
   inFlight.add(batchId, indexes);
-  let written: WrittenParts | null = null;
-  try {
-    const isLarge = largeBodies.isLarge(rest);
-    if (isLarge) written = await largeBodies.write(rest);
-    // The project was deleted.
-    if (isLarge && written === null) return;
-    const stored = written === null ? record : recordOf(rest, NO_BYTES);
-    const shrunk = await database.write(
-      'erasing.rewrite',
-      [id, seq, stored, written, { bytes, contents }],
-      {
-        weight: stored[RECORD.BODY].byteLength,
-      },
-    );
+  await queues.largeBodies.store(rest, async (stored, parts) => {
+    const weight = stored[RECORD.BODY].byteLength;
+    const args = [id, seq, stored, parts, { bytes, contents }] as const;
+    const shrunk = await database.write('erasing.rewrite', [...args], { weight });
     if (shrunk === null) return;
     queues.shrink(shrunk);
     removed('erasure')({ bytes: freed });
-  } finally {
-    if (written !== null) await largeBodies.end(project, written.numbers);
-  }
+  });
 }
 
 async function* removeTraces(

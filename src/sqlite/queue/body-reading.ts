@@ -9,6 +9,9 @@ import { partReader } from './part-operations.ts';
 /** A batch that was read: its record, or why it cannot be used. */
 export type ReadBody = { readonly record: BatchRecord } | { readonly damage: string };
 
+/** The damage of a batch that is not in the file. */
+export const MISSING_BODY = 'its body is missing';
+
 /** Returns a function that reads a batch, with its body from the parts if it is large, and checks it. */
 export function bodyReader(db: DatabaseSync): (seq: number) => ReadBody {
   const find = tuples<[crc: number, ...record: BatchRecord]>(
@@ -19,7 +22,7 @@ export function bodyReader(db: DatabaseSync): (seq: number) => ReadBody {
   return (seq) => {
     try {
       const row = find.get(seq);
-      if (row === undefined) return { damage: 'its body is missing' };
+      if (row === undefined) return { damage: MISSING_BODY };
       const [crc, ...record] = row;
       if (record[RECORD.BODY].byteLength === 0) {
         record[RECORD.BODY] = inParts(seq) ?? record[RECORD.BODY];

@@ -1,15 +1,12 @@
 import type { Steps } from '../../component/background.ts';
 import type { ItemErasing } from '../../queue/queue.ts';
-import { batchOf, RECORD, recordOf } from '../../queue/record.ts';
+import { batchOf, RECORD } from '../../queue/record.ts';
 import type { Database } from '../database.ts';
 import type { LargeBodies } from './large-bodies.ts';
 import type { QueueOperations } from './operations.ts';
-import type { WrittenParts } from './part-operations.ts';
 import { sweepParts } from './project-removal.ts';
 import type { ShrunkBatch } from './removal-operations.ts';
 import type { WaitingPage, WaitingPlace } from './shrinking.ts';
-
-const NO_BYTES = new Uint8Array(0);
 
 export type ErasingFile = {
   readonly database: Database<QueueOperations>;
@@ -51,14 +48,9 @@ async function eraseIn(
   if (read === undefined || 'damage' in read) return;
   const rest = await erasing.rest(batchOf(read.record));
   if (rest === undefined) return;
-  let parts: WrittenParts | null = null;
-  try {
-    if (largeBodies.isLarge(rest)) parts = await largeBodies.write(rest);
-    const record = parts === null ? recordOf(rest) : recordOf(rest, NO_BYTES);
+  await largeBodies.store(rest, async (record, parts) => {
     const weight = record[RECORD.BODY].byteLength;
     const shrunk = await database.write('queue.rewrite', [seq, record, parts], { weight });
     if (shrunk !== null) shrink(shrunk);
-  } finally {
-    if (parts !== null) await largeBodies.end(erasing.projectId, parts.numbers);
-  }
+  });
 }

@@ -1,6 +1,8 @@
 import { Background } from '../../component/background.ts';
 import type { Clock, Logger } from '../../component/component.ts';
 import type { SealedBatch } from '../../model/batch.ts';
+import type { BatchRecord } from '../../queue/record.ts';
+import { recordOf } from '../../queue/record.ts';
 import type { Database } from '../database.ts';
 import type { QueueOperations } from './operations.ts';
 import type { WrittenParts } from './part-operations.ts';
@@ -11,6 +13,7 @@ export const WHOLE_BYTES = 2 * 1024 * 1024;
 export const PART_BYTES = 1024 * 1024;
 /** The pause between two parts that are deleted. */
 const SWEEP_MS = 50;
+const NO_BYTES = new Uint8Array(0);
 
 /**
  * Writes large bodies part by part, each in a group of its own, so that no other request waits for all of them:
@@ -42,6 +45,21 @@ export class LargeBodies {
 
   isLarge(batch: SealedBatch): boolean {
     return batch.body.byteLength > WHOLE_BYTES;
+  }
+
+  /** Stores a batch whose body may be large. Resolves with null, and stores nothing, if its project was deleted. */
+  async store<Result>(
+    batch: SealedBatch,
+    store: (record: BatchRecord, parts: WrittenParts | null) => Promise<Result>,
+  ): Promise<Result | null> {
+    if (!this.isLarge(batch)) return store(recordOf(batch), null);
+    const parts = await this.write(batch);
+    if (parts === null) return null;
+    try {
+      return await store(recordOf(batch, NO_BYTES), parts);
+    } finally {
+      await this.end(batch.tenant.projectId, parts.numbers);
+    }
   }
 
   /**
