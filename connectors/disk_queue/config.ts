@@ -15,7 +15,9 @@ export const config = z
       .string()
       .min(1)
       .optional()
-      .describe('A directory for this queue only, instead of `store` or `storage`.'),
+      .describe(
+        'A directory for this queue only, instead of `store` or `storage`. Its free space and its reserve are those that `file_storage` has by default.',
+      ),
     max_bytes: byteSize('10GiB').describe(
       'Limit of the bodies that wait. At the limit new requests are refused (503); nothing is dropped.',
     ),

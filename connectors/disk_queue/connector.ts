@@ -18,8 +18,8 @@ import type { DirectoryStorage } from '../../src/sqlite/queue/directory-storage.
 import { openDirectoryStorage } from '../../src/sqlite/queue/directory-storage.ts';
 import type { DiskQueueConfig } from './config.ts';
 
-/** The defaults of `file_storage`. */
-const OWN_DIRECTORY = { minFreeBytes: 64 * 1024 * 1024, reserveBytes: 16 * 1024 * 1024 };
+/** The room on the disk for a directory of its own: the defaults of `file_storage`. */
+const ROOM = { minFreeBytes: 64 * 1024 * 1024, reserveBytes: 32 * 1024 * 1024 };
 
 /**
  *   accept pipeline ──consume──▶ append, synced ──▶ answer
@@ -120,7 +120,7 @@ async function openStorage(
   return openDirectoryStorage({
     directory,
     createDirectory: true,
-    ...OWN_DIRECTORY,
+    ...ROOM,
     worker,
     clock,
     logger,

@@ -1,7 +1,10 @@
+import { statSync } from 'node:fs';
+import { join } from 'node:path';
 import type { Test } from 'tap';
 import t from 'tap';
 import { config } from '../../../connectors/disk_queue/config.ts';
 import { createConnector as diskQueue } from '../../../connectors/disk_queue/connector.ts';
+import { config as fileStorage } from '../../../extensions/file_storage/config.ts';
 import { offer } from '../../../src/component/capability.ts';
 import { createHealth, HEALTH_REGISTRY } from '../../../src/component/health.ts';
 import { createQueues, QUEUE_REGISTRY } from '../../../src/queue/registry.ts';
@@ -9,6 +12,7 @@ import { nativeBatch } from '../../helper/batches.ts';
 import { fakeClock } from '../../helper/clock.ts';
 import { fakeHost, testSettings } from '../../helper/settings.ts';
 import { createSink, sinkPipeline } from '../../helper/sink.ts';
+import { until } from '../../helper/until.ts';
 
 const NEVER = new AbortController().signal;
 
@@ -60,6 +64,15 @@ t.test('delivers from a directory of its own, and reports the backlog', async (t
   gate.resolve();
   await sink.holds(1);
   t.same(sink.ids(), [batch.id]);
+});
+
+t.test('a directory of its own has the reserve of a file_storage', async (t) => {
+  const directory = t.testdir({});
+  const { connector } = await running(t, { directory });
+  await connector.start();
+  const size = () => statSync(join(directory, 'queue.reserve'), { throwIfNoEntry: false })?.size;
+  await until(() => size() !== undefined);
+  t.equal(size(), fileStorage.parse({}).reserve_bytes);
 });
 
 t.test('refuses a batch above max_bytes with queue_full', async (t) => {
