@@ -1,4 +1,4 @@
-import { Background, repeat, type Steps } from '../../src/component/background.ts';
+import { Background, isDue, repeat, type Steps } from '../../src/component/background.ts';
 import type { Clock, Logger, Metrics } from '../../src/component/component.ts';
 import { sweepAttachments } from '../../src/store/attachments.ts';
 import type { RemovalCounters } from '../../src/store/removals.ts';
@@ -293,8 +293,4 @@ async function forgetErasedStep(database: Database, now: number): Promise<boolea
     [now - FREE_MS],
   );
   return removed.length === STEP;
-}
-
-function isDue(last: number | undefined, everyMs: number, now: number): boolean {
-  return last === undefined || Math.abs(now - last) >= everyMs;
 }

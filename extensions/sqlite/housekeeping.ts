@@ -1,5 +1,5 @@
 import type { Steps } from '../../src/component/background.ts';
-import { Background, inSteps, repeat } from '../../src/component/background.ts';
+import { Background, inSteps, isDue, repeat } from '../../src/component/background.ts';
 import type { Clock, Logger } from '../../src/component/component.ts';
 import { RetryableError } from '../../src/model/errors.ts';
 import type { DropReason } from '../../src/queue/queue.ts';
@@ -186,8 +186,7 @@ class Remover {
   async #truncateLog(): Promise<void> {
     const { database, clock } = this.#parts;
     const now = clock.now();
-    const last = this.#truncatedAt;
-    if (!this.#isInLog || (last !== undefined && Math.abs(now - last) < TRUNCATE_MS)) return;
+    if (!this.#isInLog || !isDue(this.#truncatedAt, TRUNCATE_MS, now)) return;
     if ((await unlessFull(database.truncateLog())) !== true) return;
     this.#isInLog = false;
     this.#truncatedAt = now;
@@ -196,9 +195,7 @@ class Remover {
   async *#expireOthers(): Steps {
     const { database, clock, clockWatch, rejectionsMaxAge } = this.#parts;
     const now = clock.now();
-    const last = this.#lookedForOrphansAt;
-    if (last !== undefined && Math.abs(now - last) < ORPHANS_MS) return;
-    if (!clockWatch.isRight()) return;
+    if (!isDue(this.#lookedForOrphansAt, ORPHANS_MS, now) || !clockWatch.isRight()) return;
     yield* this.#findOrphans();
     const { updates, rejections } = await database.search('purge.others', []);
     for (const project of updates) {
@@ -215,8 +212,7 @@ class Remover {
   async *#removeAttachments(): Steps {
     const { database, clock, clockWatch } = this.#parts;
     const now = clock.now();
-    const last = this.#sweptAttachmentsAt;
-    if (last !== undefined && Math.abs(now - last) < ATTACHMENTS_MS) return;
+    if (!isDue(this.#sweptAttachmentsAt, ATTACHMENTS_MS, now)) return;
     yield* sweepAttachments(sqliteAttachmentSweep(database), clockWatch.isRight() ? now : null);
     this.#sweptAttachmentsAt = now;
   }

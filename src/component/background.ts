@@ -103,6 +103,11 @@ export class Background {
 /** The work between two `yield`s is one step. */
 export type Steps = AsyncGenerator<undefined, void, undefined>;
 
+/** Whether work that is done at an interval is due. A clock that is set far back or ahead makes it due, too. */
+export function isDue(last: number | undefined, everyMs: number, now: number): boolean {
+  return last === undefined || Math.abs(now - last) >= everyMs;
+}
+
 /** Repeats a piece of work that resolves with whether more is left. */
 export async function* repeat(work: () => Promise<boolean>): Steps {
   while (await work()) yield;

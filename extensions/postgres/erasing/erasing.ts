@@ -1,5 +1,5 @@
 import type { Steps } from '../../../src/component/background.ts';
-import { Background } from '../../../src/component/background.ts';
+import { Background, isDue } from '../../../src/component/background.ts';
 import type { Clock, Logger, Metrics } from '../../../src/component/component.ts';
 import type { ChangeFeed } from '../../../src/store/changes.ts';
 import type { ErasureBlocks } from '../../../src/store/erasing/blocks.ts';
@@ -61,7 +61,7 @@ export async function postgresErasures(parts: PostgresErasureParts): Promise<Pos
   let cutAt: number | undefined;
   const cutExpired = async function* (database: Pick<Postgres, 'query' | 'transaction'>): Steps {
     const now = clock.now();
-    if (cutAt !== undefined && Math.abs(now - cutAt) < EXPIRED_MS) return;
+    if (!isDue(cutAt, EXPIRED_MS, now)) return;
     yield* cutAllExpired({ database, cutter, onRemoved: removed('retention') });
     cutAt = now;
   };

@@ -1,5 +1,5 @@
 import type { Steps } from '../../../src/component/background.ts';
-import { Background, inSteps } from '../../../src/component/background.ts';
+import { Background, inSteps, isDue } from '../../../src/component/background.ts';
 import type { Logger } from '../../../src/component/component.ts';
 import type { ChangeFeed } from '../../../src/store/changes.ts';
 import type { ErasureBlocks } from '../../../src/store/erasing/blocks.ts';
@@ -46,7 +46,7 @@ export function sqliteErasures(
   let cutAt: number | undefined;
   const cutDaily = async function* (): Steps {
     const now = clock.now();
-    if (cutAt !== undefined && Math.abs(now - cutAt) < EXPIRED_MS) return;
+    if (!isDue(cutAt, EXPIRED_MS, now)) return;
     yield* cutExpired(parts, null);
     cutAt = now;
   };
