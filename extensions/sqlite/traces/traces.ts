@@ -232,92 +232,101 @@ async function write(parts: SqliteTracesParts, batch: ObservationBatch): Promise
 
 /** Resolves with false, and has written nothing, if items were cut out of the stored batch. */
 async function writeRows(
-  {
-    database,
-    queues,
-    retention,
-    summaries,
-    terms,
-    rollups,
-    postings,
-    changes,
-    texts,
-    inFlight,
-  }: SqliteTracesParts,
+  parts: SqliteTracesParts,
   source: SealedBatch,
   rows: BatchRows,
 ): Promise<boolean> {
-  const { usage, largeBodies } = queues;
-  const { id: batchId, receivedAt, tenant } = source;
-  const project = tenant.projectId;
-  let parts: WrittenParts | null = null;
-  const call = async (record: BatchRecord | null, usageAt: number): Promise<WrittenTraces> => {
-    const { traces, updates, children, attachments, count } = rows;
-    const written = await database.write(
-      'traces.write',
-      [
-        {
-          project,
-          keyId: tenant.keyId,
-          batchId,
-          receivedAt,
-          traces,
-          updates,
-          children,
-          attachments,
-          usageAt,
-          parts,
-          namesTraces: changes.isWatched(project),
-          since: retention.since(project),
-          gaps: source.gaps ?? [],
-        },
-        record,
-      ],
-      { weight: count * ROW_WEIGHT + (record?.[RECORD.BODY].byteLength ?? 0) },
-    );
-    if (written.state === 'project deleted') throw projectDeleted(project);
-    if (written.state !== 'written') return written;
-    if (!written.isSummarized) summaries.wake();
-    terms.leftOut(written.unindexedTerms);
-    changes.publish(project, written.traceIds);
-    rollups.wake();
-    postings.wake();
-    texts.wake();
-    return written;
-  };
   // Without the record first: if the batch comes from the store's own queue, the store has it.
-  const first = await call(null, receivedAt);
-  if (first.state === 'written') return true;
-  if (first.state === 'cut') {
+  const known = { record: null, usageAt: source.receivedAt, bodyParts: null };
+  const written = await writeCall(parts, source, rows, known);
+  if (written.state === 'written') return true;
+  if (written.state === 'cut') {
     // A copy that waited elsewhere, such as a dead letter of days ago.
-    inFlight.add(batchId, cutIndexes(source, first.gaps));
+    parts.inFlight.add(source.id, cutIndexes(source, written.gaps));
     return false;
   }
+  return writeWithBatch(parts, source, rows);
+}
+
+/** The same for a batch that the store does not have: stores it, with its usage. */
+async function writeWithBatch(
+  parts: SqliteTracesParts,
+  source: SealedBatch,
+  rows: BatchRows,
+): Promise<boolean> {
+  const { inFlight, queues } = parts;
+  const { usage, largeBodies } = queues;
   const usageAt = usage.entering(source);
+  let bodyParts: WrittenParts | null = null;
   try {
     if (largeBodies.isLarge(source)) {
-      parts = await largeBodies.write(source);
-      if (parts === null) throw projectDeleted(project);
+      bodyParts = await largeBodies.write(source);
+      if (bodyParts === null) throw projectDeleted(source.tenant.projectId);
     }
     // The record has the items that an erasure has cut out since.
     if (inFlight.isCut(source)) {
-      usage.entered(batchId, 'failed');
+      usage.entered(source.id, 'failed');
       return false;
     }
-    const written = await call(
-      parts === null ? recordOf(source) : recordOf(source, NO_BYTES),
-      usageAt,
-    );
+    const record = bodyParts === null ? recordOf(source) : recordOf(source, NO_BYTES);
+    const written = await writeCall(parts, source, rows, { record, usageAt, bodyParts });
     const isCounted = written.state === 'written' && written.isCounted;
-    usage.entered(batchId, isCounted ? 'written' : 'known');
+    usage.entered(source.id, isCounted ? 'written' : 'known');
     // False if another delivery has stored the batch in between, and it was cut: the caller begins again.
     return written.state === 'written';
   } catch (error) {
-    usage.entered(batchId, 'failed');
+    usage.entered(source.id, 'failed');
     throw error;
   } finally {
-    if (parts !== null) await largeBodies.end(project, parts.numbers);
+    if (bodyParts !== null) await largeBodies.end(source.tenant.projectId, bodyParts.numbers);
   }
+}
+
+type StoredWith = {
+  /** Null if the store should have the batch. */
+  readonly record: BatchRecord | null;
+  readonly usageAt: number;
+  readonly bodyParts: WrittenParts | null;
+};
+
+async function writeCall(
+  { database, retention, summaries, terms, rollups, postings, changes, texts }: SqliteTracesParts,
+  source: SealedBatch,
+  { traces, updates, children, attachments, count }: BatchRows,
+  { record, usageAt, bodyParts }: StoredWith,
+): Promise<WrittenTraces> {
+  const project = source.tenant.projectId;
+  const written = await database.write(
+    'traces.write',
+    [
+      {
+        project,
+        keyId: source.tenant.keyId,
+        batchId: source.id,
+        receivedAt: source.receivedAt,
+        traces,
+        updates,
+        children,
+        attachments,
+        usageAt,
+        parts: bodyParts,
+        namesTraces: changes.isWatched(project),
+        since: retention.since(project),
+        gaps: source.gaps ?? [],
+      },
+      record,
+    ],
+    { weight: count * ROW_WEIGHT + (record?.[RECORD.BODY].byteLength ?? 0) },
+  );
+  if (written.state === 'project deleted') throw projectDeleted(project);
+  if (written.state !== 'written') return written;
+  if (!written.isSummarized) summaries.wake();
+  terms.leftOut(written.unindexedTerms);
+  changes.publish(project, written.traceIds);
+  rollups.wake();
+  postings.wake();
+  texts.wake();
+  return written;
 }
 
 function projectDeleted(projectId: string): PermanentError {
