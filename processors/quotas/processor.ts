@@ -24,7 +24,7 @@ export function createProcessor(settings: Settings, config: QuotasConfig): Reque
   const opening = openingOf(settings, config);
 
   function admitTenant(verdict: QuotaVerdict, tenant: Tenant) {
-    if (!verdict.admitted) throw refuse.quota(verdict, true);
+    if (!verdict.admitted) throw refuse.usedUp(verdict);
     return admitKey(tenant);
   }
 
@@ -39,7 +39,7 @@ export function createProcessor(settings: Settings, config: QuotasConfig): Reque
   }
 
   function take(verdict: QuotaVerdict, { usage }: Reservation, request: RequestContext): undefined {
-    if (!verdict.admitted) throw refuse.quota(verdict, false);
+    if (!verdict.admitted) throw refuse.noRoom(verdict);
     const { at, epoch } = verdict;
     request.reserved = { ...usage, at, ...(epoch === undefined ? {} : { epoch }) };
     return undefined;

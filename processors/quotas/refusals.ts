@@ -19,10 +19,21 @@ type Limited = Extract<KeyVerdict, { admitted: false }>;
 
 /** Makes the refusals of requests over a limit, and counts them by limit. */
 export type Refusals = {
-  /** `isWhole`: the limit is used up; else it has no room for this request. */
-  quota(verdict: Exhausted, isWhole: boolean): Refusal;
+  /** The limit of a window is used up, whatever the request has. */
+  usedUp(verdict: Exhausted): Refusal;
+  /** The limit of a window has no room for the request. */
+  noRoom(verdict: Exhausted): Refusal;
   key(verdict: Limited): Refusal;
   address(retryAfterMs: number): Refusal;
+};
+
+const USED_UP = {
+  events: 'The events of this month are used up',
+  bytes: 'The bytes of this hour are used up',
+};
+const NO_ROOM = {
+  events: 'This request has more events than are left this month',
+  bytes: 'This request has more bytes than are left this hour',
 };
 
 /** Retry-After is at least 1 s even if the clock jumps. */
@@ -36,27 +47,20 @@ export function refusals(metrics: Metrics, clock: Clock): Refusals {
   const labels = Object.fromEntries(LIMITS.map((limit) => [limit, { limit }]));
   const count = (limit: Limit): void => counter.add(1, labels[limit] as Labels);
 
-  function quota({ code, resetsAt, scope }: Exhausted, isWhole: boolean): Refusal {
+  function quota({ code, resetsAt, scope }: Exhausted, reason: typeof USED_UP): Refusal {
     const ofProject = scope === undefined ? '' : ' for this project';
     const retryAfterMs = Math.max(MIN_RETRY_MS, resetsAt - clock.now());
     const resets = new Date(resetsAt).toISOString();
     switch (code) {
       case 'monthly_limit': {
         count('monthly_events');
-        const what = isWhole
-          ? `The events of this month are used up${ofProject}`
-          : `This request has more events than are left this month${ofProject}`;
-        return new Refusal(code, `${what}; the next month begins ${resets}.`, { retryAfterMs });
+        const message = `${reason.events}${ofProject}; the next month begins ${resets}.`;
+        return new Refusal(code, message, { retryAfterMs });
       }
       case 'hourly_limit': {
         count('hourly_bytes');
-        const what = isWhole
-          ? `The bytes of this hour are used up${ofProject}`
-          : `This request has more bytes than are left this hour${ofProject}`;
-        return new Refusal(code, `${what}; the next hour begins ${resets}.`, {
-          retryAfterMs,
-          hourlyIngestResetAt: resets,
-        });
+        const message = `${reason.bytes}${ofProject}; the next hour begins ${resets}.`;
+        return new Refusal(code, message, { retryAfterMs, hourlyIngestResetAt: resets });
       }
       case 'exceeds_hourly_limit':
         count('request_bytes');
@@ -68,7 +72,8 @@ export function refusals(metrics: Metrics, clock: Clock): Refusals {
   }
 
   return {
-    quota,
+    usedUp: (verdict) => quota(verdict, USED_UP),
+    noRoom: (verdict) => quota(verdict, NO_ROOM),
     key({ limit, retryAfterMs }) {
       count(limit);
       const message =
