@@ -35,7 +35,7 @@ import type {
 import type { TermMetrics } from '../../../src/store/term-metrics.ts';
 import type { Retention } from '../../../src/tenancy/retention.ts';
 import type { StoreOperations } from '../operations.ts';
-import type { Posting } from './posting.ts';
+import type { Posting } from './posting-rounds.ts';
 import type { SourceRow, StoredRow } from './read-operations.ts';
 import type { RollupFolding } from './rollup-folding.ts';
 import type { Summarizing } from './summarizing.ts';
