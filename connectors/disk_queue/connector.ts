@@ -56,7 +56,9 @@ export function createConnector(
       const names = branches.map(({ name }) => name);
       queue = await storage.openQueue({ name: id, branches: names, maxBytes: config.max_bytes });
       if (config.max_backlog_age > 0 && queue.untriedSince === undefined) {
-        throw new Error(`${id}: max_backlog_age needs a queue on disk; remove it with this store`);
+        throw new Error(
+          `${id}: max_backlog_age needs a queue on disk, which this store has not. Remove the field.`,
+        );
       }
       removers = [
         queueGauges(settings.metrics, clock, { connector: id }, queue),

@@ -61,10 +61,8 @@ function refuseWhenEvicting(redis: RedisConnection): void {
   if (maxmemoryPolicy === undefined || maxmemoryPolicy === 'noeviction') return;
   throw new RetryableError(
     'redis_evicts',
-    'Redis may evict jobs: its maxmemory-policy is not noeviction',
-    {
-      retryAfterMs: RETRY_AFTER_MS,
-    },
+    'Redis may evict jobs: its maxmemory-policy is not noeviction. Set it.',
+    { retryAfterMs: RETRY_AFTER_MS },
   );
 }
 

@@ -19,7 +19,7 @@ export async function openForAppend(config: FileConfig): Promise<FileHandle> {
   const stats = await file.stat();
   if (stats.isFile()) return file;
   await file.close();
-  throw new Error(`${config.path} is not a regular file`);
+  throw new Error(`${config.path} is not a regular file. Remove it, or set another path.`);
 }
 
 /** Paths of files that this process writes. */

@@ -33,7 +33,11 @@ async function readToken(file: string): Promise<string | undefined> {
   }
   try {
     const found = await handle.stat();
-    if (!found.isFile()) throw new Error(`the admin token ${file} is not a regular file`);
+    if (!found.isFile()) {
+      throw new Error(
+        `the admin token ${file} is not a regular file. Remove it: the next start makes one.`,
+      );
+    }
     const { mode } = found;
     // A copy of the directory may have lost the mode: restore it.
     if ((mode & 0o077) !== 0) await handle.chmod(0o600);

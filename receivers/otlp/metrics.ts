@@ -11,7 +11,7 @@ export const METRICS_EXPORT_PATH =
   '/opentelemetry.proto.collector.metrics.v1.MetricsService/Export';
 
 const MESSAGE =
-  'Metrics are not stored: this service takes traces. Set OTEL_METRICS_EXPORTER=none to stop sending them.';
+  'Metrics are not stored: this service takes traces and logs about LLM calls. Set OTEL_METRICS_EXPORTER=none to stop sending them.';
 const JSON_TYPE = 'application/json';
 
 /**

@@ -160,11 +160,7 @@ async function writePid(file: string): Promise<void> {
 }
 
 async function ensureFile(file: string): Promise<void> {
-  const exists = await lstat(file).then(
-    () => true,
-    () => false,
-  );
-  if (exists) return;
+  if (await exists(file)) return;
   try {
     // `x` follows no link.
     const handle = await open(file, 'ax', 0o600);
@@ -176,13 +172,16 @@ async function ensureFile(file: string): Promise<void> {
   }
 }
 
-/** Synced, and with a time for people. A file that exists stays as it is. */
-export async function markFilled(file: string, clock: Clock): Promise<void> {
-  const exists = await lstat(file).then(
+function exists(file: string): Promise<boolean> {
+  return lstat(file).then(
     () => true,
     () => false,
   );
-  if (exists) return;
+}
+
+/** Synced, and with a time for people. A file that exists stays as it is. */
+export async function markFilled(file: string, clock: Clock): Promise<void> {
+  if (await exists(file)) return;
   const handle = await open(file, 'wx', 0o600);
   try {
     await handle.writeFile(`${new Date(clock.now()).toISOString()}\n`);

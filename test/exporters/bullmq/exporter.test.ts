@@ -72,7 +72,10 @@ t.test('is not ready and refuses requests while Redis may evict keys', async (t)
   const redis = await redisServer(t, ['--maxmemory-policy', 'allkeys-lru']);
   const one = await processOn(t, redis);
   const { exporter } = await one.gateway();
-  await t.rejects(exporter.consume(nativeBatch(1)), { code: 'redis_evicts' });
+  await t.rejects(exporter.consume(nativeBatch(1)), {
+    code: 'redis_evicts',
+    message: /maxmemory-policy is not noeviction\. Set it\.$/,
+  });
   t.match(
     one.health.report(true).components.find(({ id }) => id === 'bullmq'),
     {

@@ -390,7 +390,7 @@ t.test('refuses to start on a file with other content', async (t) => {
   await t.rejects(start('elsewhere', { compression: 'zstd' }), /does not hold zstd frames/);
   await t.rejects(start('one'), /does not hold JSON lines/);
   await t.rejects(start('link'), { code: 'ELOOP' });
-  await t.rejects(start('pipe'), /is not a regular file/);
+  await t.rejects(start('pipe'), /is not a regular file\. Remove it, or set another path\.$/);
   await t.rejects(start('folder'), { code: 'EISDIR' });
   await t.rejects(start('no/such/folder/file', { create_directory: false }), { code: 'ENOENT' });
   t.equal(readFileSync(join(directory, 'notes'), 'utf8'), 'dear diary\n');

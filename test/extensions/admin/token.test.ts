@@ -89,6 +89,6 @@ t.test('validate warns that the API is not served without a token', async (t) =>
 t.test('names what is in the place of the token and no file', async (t) => {
   const directory = t.testdir({ 'admin-token': {} });
   await t.rejects(serving(t, { config: { token: '' }, directory }), {
-    message: /admin-token is not a regular file$/,
+    message: /admin-token is not a regular file\. Remove it: the next start makes one\.$/,
   });
 });
