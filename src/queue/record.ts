@@ -8,6 +8,9 @@ import type { Rejection } from '../model/rejection.ts';
 const FORMATS: readonly Format[] = ['native', 'runs', 'otlp_proto', 'otlp_json'];
 const ENCODINGS: readonly Encoding[] = ['identity', 'gzip', 'zstd'];
 
+/** The damage of a batch that the store does not have. */
+export const MISSING_BODY = 'its body is missing';
+
 /** A batch as a flat list, as it crosses to the database thread and as a row of `raw_batches`. */
 export type BatchRecord = readonly [
   id: string,

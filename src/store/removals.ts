@@ -9,26 +9,32 @@ export type OnRemoved = (removed: {
   readonly bytes?: number;
 }) => void;
 
-const DESCRIPTIONS = {
-  traces: 'Traces that were removed, by reason: retention, project_deleted, erasure.',
-  observations: 'Observations that were removed with their traces, by reason.',
-  batches: 'Raw batches that were removed, by reason.',
-  bytes: 'Bytes of bodies that were removed, by reason.',
-} as const;
-
 /** The counters of what left a store, for each reason. */
 export type RemovalCounters = (reason: DropReason) => OnRemoved;
 
 export function removalCounters(metrics: Metrics): RemovalCounters {
-  const names = Object.keys(DESCRIPTIONS) as (keyof typeof DESCRIPTIONS)[];
-  const counters = names.map((name) => {
-    const counter = metrics.counter(`tracectl_store_removed_${name}_total`, DESCRIPTIONS[name]);
-    return [name, counter] as const;
-  });
+  const counters = {
+    traces: metrics.counter(
+      'tracectl_store_removed_traces_total',
+      'Traces that were removed, by reason: retention, project_deleted, erasure.',
+    ),
+    observations: metrics.counter(
+      'tracectl_store_removed_observations_total',
+      'Observations that were removed with their traces, by reason.',
+    ),
+    batches: metrics.counter(
+      'tracectl_store_removed_batches_total',
+      'Raw batches that were removed, by reason.',
+    ),
+    bytes: metrics.counter(
+      'tracectl_store_removed_bytes_total',
+      'Bytes of bodies that were removed, by reason.',
+    ),
+  };
   return (reason) => (removed) => {
-    for (const [name, counter] of counters) {
+    for (const name of ['traces', 'observations', 'batches', 'bytes'] as const) {
       const count = removed[name] ?? 0;
-      if (count > 0) counter.add(count, { reason });
+      if (count > 0) counters[name].add(count, { reason });
     }
   };
 }

@@ -1,4 +1,5 @@
 import type { DropReason } from '../../../src/queue/queue.ts';
+import { MISSING_BODY } from '../../../src/queue/record.ts';
 import type { PostgresClient } from '../connection/statement.ts';
 import { rows } from '../connection/statement.ts';
 import type { StoreDatabase } from '../database.ts';
@@ -157,6 +158,3 @@ export async function verifyQueue(
     after = ids.at(-1) ?? '';
   }
 }
-
-/** The reason in `queue_quarantined`. */
-export const MISSING_BODY = 'its body is missing';

@@ -13,6 +13,7 @@ import type {
   QueueOptions,
   QueueStats,
 } from '../../../src/queue/queue.ts';
+import { MISSING_BODY } from '../../../src/queue/record.ts';
 import type { SharedQueue } from '../../../src/queue/shared-queue.ts';
 import { ask, row, rows, rowsIn } from '../connection/statement.ts';
 import type { StoreDatabase } from '../database.ts';
@@ -28,7 +29,7 @@ import type { AnswerToKeep, PostgresIdempotency } from './idempotency.ts';
 import { keptAnswer } from './idempotency.ts';
 import type { Leased, LeasedRow } from './leases.ts';
 import { HeldLeases, leasedOf, leaseOf } from './leases.ts';
-import { MISSING_BODY, verifyQueue } from './maintenance.ts';
+import { verifyQueue } from './maintenance.ts';
 import * as sql from './statements.ts';
 
 const FULL_RETRY_MS = 2000;

@@ -1,8 +1,8 @@
 /** Cuts erased items out of batches, and removes erased traces, in the database threads. */
 import type { DatabaseSync } from 'node:sqlite';
 import type { BatchRecord } from '../../../src/queue/record.ts';
-import { batchOf, RECORD, recordOf } from '../../../src/queue/record.ts';
-import { bodyReader, MISSING_BODY } from '../../../src/sqlite/queue/body-reading.ts';
+import { batchOf, MISSING_BODY, RECORD, recordOf } from '../../../src/queue/record.ts';
+import { bodyReader } from '../../../src/sqlite/queue/body-reading.ts';
 import type { WrittenParts } from '../../../src/sqlite/queue/part-operations.ts';
 import type { ShrunkBatch } from '../../../src/sqlite/queue/removal-operations.ts';
 import { batchReplacing } from '../../../src/sqlite/queue/shrinking.ts';

@@ -1,16 +1,13 @@
 import type { DatabaseSync } from 'node:sqlite';
 import { crc32 } from 'node:zlib';
 import type { BatchRecord } from '../../queue/record.ts';
-import { batchOf, RECORD, RECORD_COLUMNS } from '../../queue/record.ts';
+import { batchOf, MISSING_BODY, RECORD, RECORD_COLUMNS } from '../../queue/record.ts';
 import { errcodeOf, isDamage } from '../result-code.ts';
 import { tuples } from '../rows.ts';
 import { partReader } from './part-operations.ts';
 
 /** A batch that was read: its record, or why it cannot be used. */
 export type ReadBody = { readonly record: BatchRecord } | { readonly damage: string };
-
-/** The damage of a batch that is not in the file. */
-export const MISSING_BODY = 'its body is missing';
 
 /** Returns a function that reads a batch, with its body from the parts if it is large, and checks it. */
 export function bodyReader(db: DatabaseSync): (seq: number) => ReadBody {
