@@ -1,4 +1,3 @@
-import type { Test } from 'tap';
 import { config } from '../../extensions/postgres/config.ts';
 import { migrate } from '../../extensions/postgres/connection/migrate.ts';
 import type { Postgres } from '../../extensions/postgres/connection/pool.ts';
@@ -18,7 +17,7 @@ export type OpenPostgresPlace = OpenPostgresStore & {
 };
 
 /** A store in a database of its own. A test opens it, closes or crashes it, and opens it again, also in parallel. */
-export async function postgresPlace(_t: Test, server: PostgresDatabases, written: object = {}) {
+export async function postgresPlace(server: PostgresDatabases, written: object = {}) {
   const url = await migratedDatabase(server);
   const clock = fakeClock();
   const logger = recordingLogger();

@@ -11,7 +11,7 @@ import { postgresDatabases } from '../../helper/postgres-server.ts';
 const server = await postgresDatabases(t);
 
 async function opened(t: Test) {
-  const place = await postgresPlace(t, server);
+  const place = await postgresPlace(server);
   const open = await place.open();
   t.teardown(() => open.close());
   const now = place.clock.now();

@@ -462,7 +462,7 @@ t.test('a role that does not own the tables removes rows of old partitions', asy
 });
 
 t.test('the store creates partitions of its projects, and drops them', async (t) => {
-  const place = await postgresPlace(t, server);
+  const place = await postgresPlace(server);
   // By the clock of the database no time of this test is in the future.
   place.clock.set(place.clock.now() - 1000 * DAY);
   const { store, finish, close, postgres } = await place.open();

@@ -1,5 +1,4 @@
 import pg from 'pg';
-import type { Test } from 'tap';
 import t from 'tap';
 import { MIGRATIONS } from '../../../extensions/postgres/migrations/index.ts';
 import { anObservation, aTenant, nativeBatch } from '../../helper/batches.ts';
@@ -24,8 +23,8 @@ async function query(url: string, text: string): Promise<unknown[]> {
 }
 
 /** A database with the dump of a release, opened at the time of the dump. */
-async function restored(t: Test, { sql, now }: StoredPostgres) {
-  const place = await postgresPlace(t, empty);
+async function restored({ sql, now }: StoredPostgres) {
+  const place = await postgresPlace(empty);
   await query(place.url, sql);
   place.clock.set(now);
   return place;
@@ -64,7 +63,7 @@ for (const release of storedPostgres()) {
   const { name, now, queues, snapshot } = release;
 
   t.test(`reads a store of release ${name} back as the release did`, async (t) => {
-    const place = await restored(t, release);
+    const place = await restored(release);
     const { store, postgres, close } = await place.open();
     t.teardown(close);
     t.hasStrict(await storeSnapshot(store, now, queues), snapshot);
@@ -77,7 +76,7 @@ for (const release of storedPostgres()) {
   });
 
   t.test(`delivers the queues of a store of release ${name}, and writes on`, async (t) => {
-    const place = await restored(t, release);
+    const place = await restored(release);
     const opened = await place.open();
     t.ok((await deliverAll(opened.store, queues)) > 10, 'entries and dead letters are delivered');
     const [project] = await opened.store.projects.list();
@@ -99,9 +98,9 @@ for (const release of storedPostgres()) {
   });
 
   t.test(`migrates a store of release ${name} to the tables of a new one`, async (t) => {
-    const migrated = await restored(t, release);
+    const migrated = await restored(release);
     await (await migrated.open()).close();
-    const created = await postgresPlace(t, server);
+    const created = await postgresPlace(server);
     await (await created.open()).close();
     const expected = await schemaOf(created.url);
     t.ok(expected.length > 100, 'the query finds definitions');

@@ -303,7 +303,7 @@ async function fill(
 }
 
 t.test('removes all data of a deleted project, and no other', async (t) => {
-  const place = await postgresPlace(t, server);
+  const place = await postgresPlace(server);
   const { store, finish, close, postgres } = await place.open();
   t.teardown(close);
   const kept = await store.projects.create('kept');
@@ -333,7 +333,7 @@ t.test('removes all data of a deleted project, and no other', async (t) => {
 });
 
 t.test('removes data past its retention, and whole partitions of batches', async (t) => {
-  const place = await postgresPlace(t, server);
+  const place = await postgresPlace(server);
   // By the clock of the database no time of this test is in the future.
   place.clock.set(place.clock.now() - 1000 * DAY);
   const { store, finish, close, postgres } = await place.open();
@@ -390,7 +390,7 @@ t.test(
 t.test(
   'removes nothing that is old by a clock that is ahead of that of the database',
   async (t) => {
-    const place = await postgresPlace(t, server);
+    const place = await postgresPlace(server);
     const { clock, logger } = place;
     const now = Date.now();
     clock.set(now);

@@ -21,7 +21,7 @@ const UNLIMITED = { eventsPerMonth: null, bytesPerHour: null };
 
 /** A store whose counters hold reservations of 3 events, with the functions of the transactions that meet. */
 async function opened(t: Test) {
-  const place = await postgresPlace(t, server);
+  const place = await postgresPlace(server);
   const open = await place.open();
   t.teardown(() => open.close());
   const { store, pools } = open;

@@ -15,7 +15,7 @@ const HOURS = { from: T0 / HOUR_MS - 24, to: T0 / HOUR_MS + 24 };
 t.test(
   'rollups of several writers equal a recount, while changes are added to the rows',
   async (t) => {
-    const place = await postgresPlace(t, server);
+    const place = await postgresPlace(server);
     const stores = [await place.open(), await place.open()];
     t.teardown(() => Promise.all(stores.map((store) => store.close())));
     const [first] = stores;

@@ -13,7 +13,7 @@ const QUEUE = { name: 'q', branches: ['a'], maxBytes: 1e9 };
 
 /** A store with a queue, and batches of its first project whose usage was reserved in counters outside. */
 async function opened(t: Test) {
-  const place = await postgresPlace(t, server);
+  const place = await postgresPlace(server);
   const open = await place.open();
   t.teardown(() => open.close());
   const { store, ledger, postgres } = open;
@@ -172,7 +172,7 @@ t.test(
 );
 
 t.test('shows changes of one process to the others, even if the notice is lost', async (t) => {
-  const place = await postgresPlace(t, server);
+  const place = await postgresPlace(server);
   const [one, other] = [await place.open(), await place.open()];
   t.teardown(() => Promise.all([one.close(), other.close()]));
   const by = { actor: 'test', address: null };

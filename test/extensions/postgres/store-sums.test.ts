@@ -6,4 +6,4 @@ import { postgresDatabases } from '../../helper/postgres-server.ts';
 t.setTimeout(600_000);
 const server = await postgresDatabases(t);
 
-storeContract(t, 'sums', (t) => postgresPlace(t, server));
+storeContract(t, 'sums', () => postgresPlace(server));

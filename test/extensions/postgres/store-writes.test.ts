@@ -6,4 +6,4 @@ import { postgresDatabases } from '../../helper/postgres-server.ts';
 t.setTimeout(600_000);
 const server = await postgresDatabases(t);
 
-storeContract(t, 'writes', (t) => postgresPlace(t, server));
+storeContract(t, 'writes', () => postgresPlace(server));

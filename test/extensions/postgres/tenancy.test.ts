@@ -5,4 +5,4 @@ import { postgresDatabases } from '../../helper/postgres-server.ts';
 
 const server = await postgresDatabases(t);
 
-tenancyContract(t, (t) => postgresPlace(t, server));
+tenancyContract(t, () => postgresPlace(server));

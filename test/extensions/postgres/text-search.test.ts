@@ -24,4 +24,4 @@ t.test('a write that has begun without the search holds it up until its end', as
   t.equal(await count('text_changes'), 1, 'the next write notes its changes');
 });
 
-textSearch(t, (t) => postgresPlace(t, server));
+textSearch(t, () => postgresPlace(server));

@@ -16,7 +16,7 @@ import { until } from '../../helper/until.ts';
 const server = await postgresDatabases(t);
 
 t.test('a large trace gets its summary while housekeeping removes other data', async (t) => {
-  const place = await postgresPlace(t, server);
+  const place = await postgresPlace(server);
   const open = await place.open();
   t.teardown(() => open.close());
   const { traces, projects } = open.store;

@@ -9,7 +9,7 @@ const server = await postgresDatabases(t);
 const P = 'proj_test';
 
 t.test('a process hears of the traces that another one writes, while it watches', async (t) => {
-  const place = await postgresPlace(t, server);
+  const place = await postgresPlace(server);
   const reader = await place.open();
   const writer = await place.open();
   t.teardown(async () => {

@@ -11,7 +11,7 @@ const server = await postgresDatabases(t);
 const UNLIMITED = { eventsPerMonth: null, bytesPerHour: null };
 
 async function opened(t: Test) {
-  const place = await postgresPlace(t, server);
+  const place = await postgresPlace(server);
   const open = await place.open();
   t.teardown(() => open.close());
   const [project] = await open.store.projects.list();
