@@ -6,7 +6,7 @@ import { row, rows } from '../connection/statement.ts';
 import { FORGET_GONE } from '../traces/changes.ts';
 import { DELETE_POSTINGS_OF_GONE, GONE_COLUMNS } from '../traces/postings.ts';
 import { removeLoneScores } from '../traces/scores.ts';
-import { removeUnreferenced, reportRemoved, withinBytes } from './batches.ts';
+import { IS_USED, removeUnreferenced, reportRemoved, withinBytes } from './batches.ts';
 
 type Transactions = Pick<Postgres, 'transaction'>;
 
@@ -128,10 +128,12 @@ export async function removeFreeBatchesStep(
     const bytes = new Map(sizes.map((size) => [size.id, size.bytes]));
     const some = withinBytes(noted.map(({ id }) => ({ id, bytes: bytes.get(id) ?? 0 })));
     await removeUnreferenced(client, some, onRemoved);
-    // Other traces keep it. Erasures cut the items of the traces that are gone out of it (erasing/expired.ts).
+    // Other traces keep it, and erasures cut the items of the traces that are gone out of it (erasing/expired.ts). Or a queue keeps it, and a
+    // further delivery begins none of the traces that are gone (traces/write.ts).
     await client.query(
       `INSERT INTO partly_expired SELECT id FROM batches b
-       WHERE id = ANY ($1) AND EXISTS (SELECT 1 FROM batch_traces p WHERE p.batch = b.id)
+       WHERE id = ANY ($1)
+         AND (${IS_USED} OR EXISTS (SELECT 1 FROM batch_traces p WHERE p.batch = b.id))
        ORDER BY id ON CONFLICT DO NOTHING`,
       [some],
     );

@@ -1,8 +1,8 @@
 import type { ObservationBatch } from '../../../src/model/batch.ts';
 import { PermanentError } from '../../../src/model/errors.ts';
-import type { StoreDatabase } from '../database.ts';
 import type { GroupBound } from '../grouping.ts';
 import { Failed, grouped } from '../grouping.ts';
+import type { WriteParts } from './write.ts';
 import { MAX_ROWS, writeBatch, writeTogether } from './write.ts';
 
 /** While Postgres works on one group, this process prepares the next. */
@@ -22,7 +22,7 @@ type Outcome = 'written' | Failed;
  * fails alone.
  */
 export function groupedWrites(
-  database: StoreDatabase,
+  to: WriteParts,
   timeout: Omit<GroupBound, 'name'>,
 ): (batch: ObservationBatch) => Promise<void> {
   const bound = { ...timeout, name: 'write of observations', ms: TIMEOUTS * timeout.ms };
@@ -31,7 +31,7 @@ export function groupedWrites(
     write: grouped<ObservationBatch, 'written'>(
       { count: MAX_BATCHES, weight: MAX_ROWS, bound },
       ({ observations }) => observations.length,
-      (batches, abandoned) => writeGroup(database, batches, abandoned),
+      (batches, abandoned) => writeGroup(to, batches, abandoned),
     ),
   }));
   let turn: { readonly lane: (typeof lanes)[number]; rows: number } | undefined;
@@ -48,7 +48,7 @@ export function groupedWrites(
   return async (batch) => {
     const rows = batch.observations.length;
     // Takes several transactions.
-    if (rows > MAX_ROWS) return writeBatch(database, batch);
+    if (rows > MAX_ROWS) return writeBatch(to, batch);
     const lane = laneFor(rows);
     lane.inFlight++;
     try {
@@ -60,7 +60,7 @@ export function groupedWrites(
 }
 
 async function writeGroup(
-  database: StoreDatabase,
+  to: WriteParts,
   batches: readonly ObservationBatch[],
   abandoned: AbortSignal,
 ): Promise<readonly Outcome[]> {
@@ -69,9 +69,9 @@ async function writeGroup(
   for (const group of byProject.values()) {
     // The deliveries of the remaining batches are retried already.
     abandoned.throwIfAborted();
-    const together = await outcomeOf(() => writeTogether(database, group));
+    const together = await outcomeOf(() => writeTogether(to, group));
     for (const batch of group) {
-      outcomes.set(batch, together === 'singly' ? await writeSingly(database, batch) : together);
+      outcomes.set(batch, together === 'singly' ? await writeSingly(to, batch) : together);
     }
   }
   return batches.map((batch) => outcomes.get(batch) ?? 'written');
@@ -86,9 +86,9 @@ async function outcomeOf(write: () => Promise<boolean>): Promise<Outcome | 'sing
   }
 }
 
-async function writeSingly(database: StoreDatabase, batch: ObservationBatch): Promise<Outcome> {
+async function writeSingly(to: WriteParts, batch: ObservationBatch): Promise<Outcome> {
   try {
-    await writeBatch(database, batch);
+    await writeBatch(to, batch);
     return 'written';
   } catch (failure) {
     return new Failed(failure);

@@ -3,7 +3,7 @@ import type { Key } from '../../../src/store/rows/observation-row.ts';
 import { nameOfKey } from '../../../src/store/rows/observation-row.ts';
 import type { PostgresTransaction } from '../connection/pool.ts';
 import type { PostgresClient, Question } from '../connection/statement.ts';
-import { question, row, rows } from '../connection/statement.ts';
+import { ask, question, row, rows } from '../connection/statement.ts';
 import { IS_SEARCHED } from '../search/marks.ts';
 import type { Column } from './columns.ts';
 import { columnParameter, columnParameters, namesOf, unnest } from './columns.ts';
@@ -219,6 +219,44 @@ function forgetKeys(project: string, keys: readonly Key[]): Question<void> {
     ],
     () => {},
   );
+}
+
+/** Takes back the keys of those of the traces that this transaction would begin. */
+export async function forgetEmpty(
+  client: PostgresTransaction,
+  project: string,
+  keys: readonly Key[],
+  { numbers, empty }: Snapshot,
+): Promise<void> {
+  const begun = keys.filter((key) => empty.has(numbers.get(nameOfKey(key)) ?? 0));
+  if (begun.length === 0) return;
+  await ask(client, forgetKeys(project, begun));
+  for (const key of begun) {
+    empty.delete(numbers.get(nameOfKey(key)) ?? 0);
+    numbers.set(nameOfKey(key), null);
+  }
+}
+
+/**
+ * Those of the batches of which a trace was removed. A trace that is being removed has left its project (batches/purge.ts), or its partition
+ * is detached (retiring.ts), before the batch is noted.
+ */
+export async function expiredBatches(
+  client: PostgresClient,
+  project: string,
+  batchIds: readonly string[],
+): Promise<ReadonlySet<string>> {
+  if (batchIds.length === 0) return new Set();
+  const found = await rows<{ id: string }>(
+    client,
+    `SELECT id FROM unnest($2::text[]) AS g (id)
+     WHERE EXISTS (SELECT 1 FROM free_batches f WHERE f.id = g.id)
+       OR EXISTS (SELECT 1 FROM partly_expired e WHERE e.id = g.id)
+       OR EXISTS (SELECT 1 FROM batch_traces p WHERE p.batch = g.id
+         AND NOT EXISTS (SELECT 1 FROM traces t WHERE t.n = p.trace AND t.project = $1))`,
+    [project, batchIds],
+  );
+  return new Set(found.map(({ id }) => id));
 }
 
 type LockedRow = TraceTableRow & { readonly key: Buffer };

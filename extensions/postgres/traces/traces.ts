@@ -59,6 +59,7 @@ export function postgresTraces(
   },
   blocks = new ErasureBlocks(() => 0),
 ): TraceStore {
+  const writes = groupedWrites({ database, retention }, groups);
   const scopeOf = (projectId: string): ScopeValues => [projectId, retention.since(projectId)];
   const pageOf = (found: FoundRows<queries.FoundObservation>): Page<StoredObservation> => {
     const before = staleBefore();
@@ -77,9 +78,7 @@ export function postgresTraces(
     );
   };
   return {
-    write: withoutErased(groupedWrites(database, groups), blocks, async (...released) => {
-      await database.query(...releaseStatement(...released));
-    }),
+    write: withoutErased(writes, blocks, (...released) => release(database, ...released)),
     async listTraces(projectId, filter) {
       const look = lookOf(filter, staleBefore());
       const scope = scopeOf(projectId);
@@ -143,6 +142,13 @@ export function postgresTraces(
     },
     batchStamps: (projectId, ids) => queries.findStamps(reading, scopeOf(projectId), ids),
   };
+}
+
+async function release(
+  client: PostgresClient,
+  ...released: Parameters<typeof releaseStatement>
+): Promise<void> {
+  await client.query(...releaseStatement(...released));
 }
 
 async function listTree(

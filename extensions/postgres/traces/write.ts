@@ -17,7 +17,16 @@ import { cutItemsOf, erasedItemsOf, refuseErased } from '../erasing/in-flight.ts
 import { changesOf } from './changes.ts';
 import { load } from './loading.ts';
 import type { Begun } from './locking.ts';
-import { begin, hasWaiting, isWaitedFor, lockTraces, numberTraces, TraceGone } from './locking.ts';
+import {
+  begin,
+  expiredBatches,
+  forgetEmpty,
+  hasWaiting,
+  isWaitedFor,
+  lockTraces,
+  numberTraces,
+  TraceGone,
+} from './locking.ts';
 import { traceIds } from './reading.ts';
 import type { Snapshot, TraceName } from './snapshot.ts';
 import { emptySnapshot, ReadSet } from './snapshot.ts';
@@ -29,6 +38,14 @@ const ATTEMPTS = 6;
 /** Merges of one write: as many as generations of runs that wait for each other. */
 const MAX_MERGES = 1000;
 
+export type WriteParts = {
+  readonly database: StoreDatabase;
+  readonly retention: Retention;
+};
+
+/** Traces of a project whose newest event is older (milliseconds since the epoch) are expired. */
+type Retention = { since(projectId: string): number };
+
 /**
  * One transaction:
  *
@@ -39,14 +56,16 @@ const MAX_MERGES = 1000;
  * observations name no trace, or are sent as runs and as spans, the project lock is exclusive. A large batch takes several transactions; repeating one
  * that was committed changes nothing.
  */
-export async function writeBatch(database: StoreDatabase, batch: ObservationBatch): Promise<void> {
+export async function writeBatch(to: WriteParts, batch: ObservationBatch): Promise<void> {
   const { source, observations } = batch;
   const positions = positionsOf(source);
+  let expired: ExpiredBatches | undefined;
   for (let at = 0; at < observations.length; at += MAX_ROWS) {
     const rows = rowsOf(source, observations.slice(at, at + MAX_ROWS), positions);
     const part = { source, rows };
-    const isWritten = isPlaced(part) && (await writeShared(database, [part]));
-    if (!isWritten) await write(database, [part], true);
+    const shared = isPlaced(part) ? await writeShared(to, [part], expired) : undefined;
+    // Asked before the first part only: retention may remove the traces of a late part before the next one is written.
+    expired = shared ?? (await write(to, [part], true, expired));
   }
 }
 
@@ -55,43 +74,53 @@ export async function writeBatch(database: StoreDatabase, batch: ObservationBatc
  * nothing, if runs without a trace take part.
  */
 export async function writeTogether(
-  database: StoreDatabase,
+  to: WriteParts,
   batches: readonly ObservationBatch[],
 ): Promise<boolean> {
   const parts = batches.map(({ source, observations }) => ({
     source,
     rows: rowsOf(source, observations, positionsOf(source)),
   }));
-  return parts.every(isPlaced) && writeShared(database, parts);
+  return parts.every(isPlaced) && (await writeShared(to, parts)) !== undefined;
 }
 
 /** Rows of a raw batch. */
 type Part = { readonly source: SealedBatch; readonly rows: BatchRows };
+
+/** The ids of those batches of a write that were written before, and of which retention has removed traces since. */
+type ExpiredBatches = ReadonlySet<string>;
 
 /** Whether every observation names its trace, and none is a run and a span. */
 function isPlaced({ rows }: Part): boolean {
   return rows.updates.length === 0 && rows.children.length === 0 && !rows.hasCopies;
 }
 
-async function writeShared(database: StoreDatabase, parts: readonly Part[]): Promise<boolean> {
+/** Resolves with undefined, and writes nothing, if the parts need the exclusive lock. */
+async function writeShared(
+  to: WriteParts,
+  parts: readonly Part[],
+  expired?: ExpiredBatches,
+): Promise<ExpiredBatches | undefined> {
   try {
-    await write(database, parts, false);
-    return true;
+    return await write(to, parts, false, expired);
   } catch (error) {
-    if (error instanceof NeedsExclusiveLock) return false;
+    if (error instanceof NeedsExclusiveLock) return undefined;
     throw error;
   }
 }
 
+/** Resolves with the batches that were expired before; `expired` has them if it is known. */
 async function write(
-  database: StoreDatabase,
+  to: WriteParts,
   parts: readonly Part[],
   isExclusive: boolean,
-): Promise<void> {
-  await repeated(ATTEMPTS, mayPass, async () => {
-    const attempted = new Write(database, parts, isExclusive);
-    await database.transaction((client) => attempted.run(client));
+  expired: ExpiredBatches | undefined,
+): Promise<ExpiredBatches> {
+  return repeated(ATTEMPTS, mayPass, async () => {
+    const attempted = new Write(to, parts, isExclusive, expired);
+    const found = await to.database.transaction((client) => attempted.run(client));
     await attempted.publish();
+    return found;
   });
 }
 
@@ -106,18 +135,27 @@ class Write {
   readonly #project: string;
   readonly #parts: readonly Part[];
   readonly #isExclusive: boolean;
+  readonly #retention: Retention;
+  #expired: ExpiredBatches | undefined;
   readonly #snapshot: Snapshot = emptySnapshot();
   /** The numbers of the traces that were written. */
   #changed: readonly number[] = [];
 
-  constructor(database: StoreDatabase, parts: readonly Part[], isExclusive: boolean) {
+  constructor(
+    { database, retention }: WriteParts,
+    parts: readonly Part[],
+    isExclusive: boolean,
+    expired: ExpiredBatches | undefined,
+  ) {
     this.#database = database;
+    this.#retention = retention;
+    this.#expired = expired;
     this.#project = parts[0]?.source.tenant.projectId ?? '';
     this.#parts = parts;
     this.#isExclusive = isExclusive;
   }
 
-  async run(client: PostgresTransaction): Promise<void> {
+  async run(client: PostgresTransaction): Promise<ExpiredBatches> {
     const project = this.#project;
     const names = this.#names();
     const sources = this.#sources();
@@ -142,14 +180,35 @@ class Write {
       throw new NeedsExclusiveLock();
     }
     await lockTraces(client, project, names, this.#snapshot);
+    const expired = await this.#leaveExpired(client);
     await load(client, project, this.#firstReads(), this.#snapshot);
-    const set = await this.#merged(client, begun);
+    const set = await this.#merged(client, begun, expired);
     const missing = sources.filter(({ id }) => !begun.batches.has(id));
     if (missing.length > 0) await this.#database.storeDelivered(client, missing);
     const statements = changesOf(project, set, begun.isSearched);
     await client.commit([...statements, ...this.#attachments()]);
     this.#changed = set.changedTraces(set.changes()).map(({ n }) => n);
     this.#database.terms.leftOut(set.unindexedTerms);
+    return expired;
+  }
+
+  /**
+   * Finds the expired batches, and forgets the keys of traces that only these would begin. Behind the locks of the traces: a trace that
+   * is gone by then has left its note.
+   */
+  async #leaveExpired(client: PostgresTransaction): Promise<ExpiredBatches> {
+    const since = this.#retention.since(this.#project);
+    const old = this.#sources().filter(({ receivedAt }) => receivedAt < since);
+    const ids = old.map(({ id }) => id);
+    this.#expired ??= await expiredBatches(client, this.#project, ids);
+    const expired = this.#expired;
+    if (expired.size === 0) return expired;
+    const others = this.#parts.filter(({ source }) => !expired.has(source.id));
+    const begun = new Set(namesOf(others).map(({ key }) => nameOfKey(key)));
+    const left = this.#names().filter(({ key }) => !begun.has(nameOfKey(key)));
+    const keys = left.map(({ key }) => key);
+    await forgetEmpty(client, this.#project, keys, this.#snapshot);
+    return expired;
   }
 
   /** Reports the changed traces to the streams of the project. An error has no effect on the write, which has succeeded. */
@@ -164,9 +223,13 @@ class Write {
   }
 
   /** Merges until a run misses no row. */
-  async #merged(client: PostgresTransaction, begun: Begun): Promise<WorkingSet> {
+  async #merged(
+    client: PostgresTransaction,
+    begun: Begun,
+    expired: ExpiredBatches,
+  ): Promise<WorkingSet> {
     for (let run = 0; run < MAX_MERGES; run++) {
-      const set = this.#merge(begun);
+      const set = this.#merge(begun, expired);
       if (set.missing.isEmpty) return set;
       await load(client, this.#project, set.missing, this.#snapshot);
     }
@@ -192,16 +255,8 @@ class Write {
     return this.#parts.reduce((sum, part) => sum + count(part), 0);
   }
 
-  /** Each trace once, with the times of the first batch that has events of it. */
   #names(): TraceName[] {
-    const names = new Map<string, TraceName>();
-    for (const { source, rows } of this.#parts) {
-      for (const { key, longId } of rows.traces) {
-        const name = nameOfKey(key);
-        if (!names.has(name)) names.set(name, { key, longId, at: source.receivedAt });
-      }
-    }
-    return [...names.values()];
+    return namesOf(this.#parts);
   }
 
   /** The rows that the merge certainly asks for. */
@@ -234,7 +289,7 @@ class Write {
     }
   }
 
-  #merge({ numbers, traceNumbers }: Begun): WorkingSet {
+  #merge({ numbers, traceNumbers }: Begun, expired: ExpiredBatches): WorkingSet {
     const set = new WorkingSet(this.#snapshot, this.#isExclusive, numbers, traceNumbers);
     try {
       for (const { source, rows } of this.#parts) {
@@ -245,6 +300,7 @@ class Write {
           receivedAt: source.receivedAt,
           pricing: this.#database.prices.pricing,
           rollups: set.rollups,
+          isExpired: expired.has(source.id),
         });
         for (const ofTrace of rows.traces) merge.writeTrace(ofTrace);
         merge.writeChildren(rows.children);
@@ -256,6 +312,18 @@ class Write {
     }
     return set;
   }
+}
+
+/** Each trace once, with the times of the first batch that has events of it. */
+function namesOf(parts: readonly Part[]): TraceName[] {
+  const names = new Map<string, TraceName>();
+  for (const { source, rows } of parts) {
+    for (const { key, longId } of rows.traces) {
+      const name = nameOfKey(key);
+      if (!names.has(name)) names.set(name, { key, longId, at: source.receivedAt });
+    }
+  }
+  return [...names.values()];
 }
 
 function addRun(reads: ReadSet, key: Key): void {

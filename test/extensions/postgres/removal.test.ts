@@ -106,6 +106,22 @@ t.test(
   },
 );
 
+t.test('begins no trace again while its rows are being removed', async (t) => {
+  const place = await traceDatabase(t, await migratedDatabase(server));
+  const { traces, database, count } = place;
+  const many = Array.from({ length: 1100 }, (_, i) => anObservation({ id: `o${i}` }));
+  const batch = batchWith(many, at(T0));
+  await traces.write(batch);
+  place.since.set(P, T0 + 1);
+  t.ok(await expireTracesStep(database, P, T0 + 1, T0));
+  t.equal(await count('free_batches'), 0, 'the batch is noted when the last rows go');
+  await traces.write(batch);
+  t.equal(await count('traces'), 1, 'the one that is hidden');
+  t.equal(await count('trace_keys'), 0);
+  await all(() => expireTracesStep(database, P, T0 + 1, T0));
+  t.same(await Promise.all(TABLES.map(count)), [0, 0, 0, 0, 0]);
+});
+
 t.test('keeps or recreates a trace that is written to while it expires', async (t) => {
   const { traces, database } = await traceDatabase(t, await migratedDatabase(server));
   for (let round = 0; round < 20; round++) {
