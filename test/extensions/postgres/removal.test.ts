@@ -15,6 +15,7 @@ import {
 import type { Postgres } from '../../../extensions/postgres/connection/pool.ts';
 import { openPostgres } from '../../../extensions/postgres/connection/pool.ts';
 import { openQueues } from '../../../extensions/postgres/queue/storage.ts';
+import { writeBatch } from '../../../extensions/postgres/traces/write.ts';
 import { systemClock } from '../../../src/component/clock.ts';
 import type { Observation } from '../../../src/model/observation.ts';
 import { encodeTime } from '../../../src/model/ulid.ts';
@@ -120,6 +121,23 @@ t.test('begins no trace again while its rows are being removed', async (t) => {
   t.equal(await count('trace_keys'), 0);
   await all(() => expireTracesStep(database, P, T0 + 1, T0));
   t.same(await Promise.all(TABLES.map(count)), [0, 0, 0, 0, 0]);
+});
+
+t.test('writes all of a late batch if retention removes its first part in between', async (t) => {
+  const { database, count } = await traceDatabase(t, await migratedDatabase(server));
+  const list = Array.from({ length: 501 }, (_, i) =>
+    anObservation({ id: `o${i}`, traceId: i < 500 ? 'first' : 'last' }),
+  );
+  let transactions = 0;
+  const transaction: typeof database.transaction = async (work) => {
+    const result = await database.transaction(work);
+    if (transactions++ === 0) await all(() => expireTracesStep(database, P, T0 + 1, T0));
+    return result;
+  };
+  const retention = { since: () => T0 + 1 };
+  await writeBatch({ database: { ...database, transaction }, retention }, batchWith(list, at(T0)));
+  t.equal(await count('free_batches'), 1, 'the batch is noted before its last part');
+  t.equal(await count('traces'), 1);
 });
 
 t.test('keeps or recreates a trace that is written to while it expires', async (t) => {
