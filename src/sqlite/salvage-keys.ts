@@ -44,20 +44,25 @@ export function copyByKey(
   copy: (cells: Cells) => boolean,
 ): boolean {
   const { key } = table;
-  let isCopied = true;
+  let isSound = true;
   const bounds = new Bounds(key);
   const read: Reading = (direction, range) => {
     let last: Key | undefined;
     try {
-      // A statement that has met damage fails once more when it begins again.
-      const query = tuples<SQLOutputValue[]>(old, textOf(table, direction, range !== undefined));
-      const values = range === undefined ? [] : [...range.low, ...range.high];
-      for (const cells of query.iterate(...values)) {
-        isCopied = copy(cells.slice(key.length)) && isCopied;
-        last = key.map(({ type }, i) =>
+      for (const cells of readable(old, table, direction, range)) {
+        // A row that is refused is none, and nothing follows from its key.
+        if (!copy(cells.slice(key.length))) {
+          isSound = false;
+          continue;
+        }
+        const next = key.map(({ type }, i) =>
           type === 'INTEGER' ? Number(cells[i]) : bytesOf(cells[i]),
         );
-        bounds.add(last);
+        if (range !== undefined && isBehind(next, range, direction)) break;
+        // Another page has the place of one of the table.
+        if (last !== undefined && !isInOrder(last, next, direction)) isSound = false;
+        last = next;
+        bounds.add(next);
       }
       return { last, isWhole: true };
     } catch {
@@ -65,29 +70,53 @@ export function copyByKey(
     }
   };
   const first = read('ASC');
-  if (first.isWhole) return isCopied;
+  if (first.isWhole) return isSound;
   const { last: end } = read('DESC');
-  const { low, high } = bounds.outer();
-  const gap = { low: first.last ?? low, high: end ?? high };
+  const gap = gapBetween(first.last, end, bounds.outer());
   readGaps(cutByPrefixes(gap, bounds.inner()), bounds, read);
   return false;
 }
 
-function textOf(
+/** The range that two scans left. Keys of rows in wrong places may say that it is empty: then the gap is anywhere. */
+function gapBetween(first: Key | undefined, last: Key | undefined, outer: Range): Range {
+  const gap = { low: first ?? outer.low, high: last ?? outer.high };
+  return compare(gap.low, gap.high) < 0 ? gap : outer;
+}
+
+function isInOrder(a: Key, b: Key, direction: Direction): boolean {
+  return direction === 'ASC' ? compare(a, b) < 0 : compare(a, b) > 0;
+}
+
+function isBehind(key: Key, { low, high }: Range, direction: Direction): boolean {
+  return direction === 'ASC' ? compare(key, high) >= 0 : compare(key, low) < 0;
+}
+
+/**
+ * The rows from the beginning of the range on; in descending order from its end. A damaged page has rows with any key, so SQLite does not
+ * decide where the range is over.
+ */
+function readable(
+  old: DatabaseSync,
   { name, key, columns }: KeyedTable,
   direction: Direction,
-  isRange: boolean,
-): string {
+  range: Range | undefined,
+): Iterable<SQLOutputValue[]> {
   // Not every number is a safe integer, and not all bytes are a JavaScript string. With the `+` SQLite seeks by every column of the key.
   const parts = key.map((column) => {
     return `CAST(${column.name} AS ${column.type === 'INTEGER' ? 'TEXT' : 'BLOB'})`;
   });
   const names = key.map((column) => column.name);
   const places = key.map(({ type }) => (type === 'TEXT' ? '+CAST(? AS TEXT)' : '?')).join(', ');
-  const within = ['>=', '<'].map((than) => `(${names.join(', ')}) ${than} (${places})`);
-  return `SELECT ${[...parts, ...columns].join(', ')} FROM ${name} NOT INDEXED
-    ${isRange ? `WHERE ${within.join(' AND ')}` : ''}
-    ORDER BY ${names.map((column) => `${column} ${direction}`).join(', ')}`;
+  const from = `(${names.join(', ')}) ${direction === 'ASC' ? '>=' : '<'} (${places})`;
+  // A statement that has met damage fails once more when it begins again.
+  const query = tuples<SQLOutputValue[]>(
+    old,
+    `SELECT ${[...parts, ...columns].join(', ')} FROM ${name} NOT INDEXED
+     ${range === undefined ? '' : `WHERE ${from}`}
+     ORDER BY ${names.map((column) => `${column} ${direction}`).join(', ')}`,
+  );
+  if (range === undefined) return query.iterate();
+  return query.iterate(...(direction === 'ASC' ? range.low : range.high));
 }
 
 function bytesOf(cell: SQLOutputValue | undefined): Uint8Array {

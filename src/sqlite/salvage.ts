@@ -220,12 +220,7 @@ function copyTable(fresh: DatabaseSync, damaged: string, table: string): boolean
       const known = columnsOf(old, table);
       const columns = columnsOf(fresh, table).filter((column) => known.includes(column));
       if (columns.length === 0) return false;
-      const places = columns.map(() => '?').join(', ');
-      // A row that a migration made gives way to that of the damaged file.
-      const isEmpty = !finds(fresh, `SELECT 1 FROM ${table} LIMIT 1`)();
-      const insert = fresh.prepare(
-        `INSERT OR ${isEmpty ? 'IGNORE' : 'REPLACE'} INTO ${table} (${columns.join(', ')}) VALUES (${places})`,
-      );
+      const insert = insertionInto(fresh, table, columns);
       const copy = (cells: readonly SQLOutputValue[]) => copyRow(insert, cells);
       if (copyByKey(old, { name: table, key: keyOf(old, table), columns }, copy)) return true;
       const sources = coveringIndexes(old, table, columns);
@@ -237,6 +232,20 @@ function copyTable(fresh: DatabaseSync, damaged: string, table: string): boolean
     fresh.exec('COMMIT');
   }
   return isComplete;
+}
+
+/**
+ * A row that was copied before stays, and one that a migration made gives way. Of a damaged page SQLite reads rows without values too: the
+ * statement fails for them, where `OR IGNORE` would pass over them.
+ */
+function insertionInto(fresh: DatabaseSync, table: string, columns: readonly string[]) {
+  const values = `(${columns.join(', ')}) VALUES (${columns.map(() => '?').join(', ')})`;
+  const isEmpty = !finds(fresh, `SELECT 1 FROM ${table} LIMIT 1`)();
+  return fresh.prepare(
+    isEmpty
+      ? `INSERT INTO ${table} ${values} ON CONFLICT DO NOTHING`
+      : `INSERT OR REPLACE INTO ${table} ${values}`,
+  );
 }
 
 /** Returns whether every row was read and copied. */

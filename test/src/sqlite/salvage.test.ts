@@ -238,6 +238,75 @@ function childrenOf(content: Buffer, root: number): number[] {
   return children;
 }
 
+/** 900 rows of 100 bytes and more, without an index. */
+const NOTES = `PRAGMA page_size = ${PAGE};
+  CREATE TABLE notes (n INTEGER PRIMARY KEY, note TEXT NOT NULL) STRICT`;
+
+/** A file with such a table; `spoil` gets its leaves. Returns the file and the rows of each leaf. */
+function damagedNotes(
+  t: Test,
+  spoil: (content: Buffer, leaves: readonly number[]) => void,
+): { readonly file: string; readonly rowsOf: readonly number[] } {
+  const file = join(t.testdir({}), 'a.db');
+  createNotes(file);
+  const db = new DatabaseSync(file);
+  const insert = db.prepare('INSERT INTO notes VALUES (?, ?)');
+  db.exec('BEGIN');
+  for (let i = 1; i <= 900; i++) insert.run(i, 'n'.repeat(100));
+  db.exec('COMMIT');
+  const root = Number(db.prepare('SELECT rootpage FROM sqlite_schema').get()?.rootpage);
+  db.close();
+  const content = readFileSync(file);
+  const leaves = childrenOf(content, root);
+  const rowsOf = leaves.map((page) => content.readUInt16BE((page - 1) * PAGE + 3));
+  spoil(content, leaves);
+  writeFileSync(file, content);
+  return { file, rowsOf };
+}
+
+function createNotes(file: string): void {
+  const db = new DatabaseSync(file);
+  db.exec(NOTES);
+  db.close();
+}
+
+/** The head of a page and its list of cells stay; the cells read as rows without values, with the number 0. */
+function zeroCells(content: Buffer, page: number): void {
+  const at = (page - 1) * PAGE;
+  const head = 8 + 2 * content.readUInt16BE(at + 3);
+  content.fill(0, at + head, at + PAGE);
+}
+
+t.test('a table with a page whose cells are zero is incomplete', async (t) => {
+  const { file, rowsOf } = damagedNotes(t, (content, leaves) => {
+    zeroCells(content, leaves[4] ?? 0);
+  });
+  t.throws(() => salvage({ file, create: createNotes, essential: ['notes'] }), {
+    name: 'DamagedDataError',
+  });
+  const { tables } = salvage({ file, create: createNotes, essential: [] });
+  t.match(tables, [{ name: 'notes', rows: 900 - (rowsOf[4] ?? 0), isComplete: false }]);
+});
+
+t.test('rows before a page whose cells are zero are copied', async (t) => {
+  const { file, rowsOf } = damagedNotes(t, (content, leaves) => {
+    for (const at of [3, 15]) zeroPage(content, leaves[at] ?? 0);
+    zeroCells(content, leaves[9] ?? 0);
+  });
+  const { tables } = salvage({ file, create: createNotes, essential: [] });
+  const lost = [3, 9, 15].reduce((sum, at) => sum + (rowsOf[at] ?? 0), 0);
+  t.match(tables, [{ name: 'notes', rows: 900 - lost, isComplete: false }]);
+});
+
+t.test('a table that has one page twice is incomplete', async (t) => {
+  const { file, rowsOf } = damagedNotes(t, (content, leaves) => {
+    const [from = 0, to = 0] = [leaves[2], leaves[11]];
+    content.copy(content, (to - 1) * PAGE, (from - 1) * PAGE, from * PAGE);
+  });
+  const { tables } = salvage({ file, create: createNotes, essential: [] });
+  t.match(tables, [{ name: 'notes', rows: 900 - (rowsOf[11] ?? 0), isComplete: false }]);
+});
+
 t.test('an empty essential table is as good as an unreadable one', async (t) => {
   const file = join(t.testdir({}), 'a.db');
   create(file);
