@@ -5,12 +5,20 @@ import { tuples } from './rows.ts';
 const MOST_PROBES = 10_000;
 /** The numbers behind the largest readable one at which further rows are looked for. */
 const BEHIND_END = 1 << 20;
+/** The size of the first range beyond a damaged end. */
+const LEAST_DISTANCE = 64;
 const NO_BYTES = new Uint8Array(0);
 /** No text begins with this byte. */
 const LAST_BYTES = Uint8Array.of(0xff);
 
 type Cells = readonly SQLOutputValue[];
-export type KeyColumn = { readonly name: string; readonly type: 'INTEGER' | 'TEXT' | 'BLOB' };
+export type KeyColumn = {
+  readonly name: string;
+  /** `ANY` is a text or a BLOB. */
+  readonly type: 'INTEGER' | 'TEXT' | 'BLOB' | 'ANY';
+};
+/** A part of the keys that a column of the key has; a column of any type has two. */
+type KeyPart = { readonly cell: string; readonly isNumber: boolean };
 /** The bytes of a text or BLOB. */
 type Part = number | Uint8Array;
 type Key = readonly Part[];
@@ -43,20 +51,20 @@ export function copyByKey(
   table: KeyedTable,
   copy: (cells: Cells) => boolean,
 ): boolean {
-  const { key } = table;
+  const parts = table.key.flatMap(partsOf);
   let isSound = true;
-  const bounds = new Bounds(key);
+  const bounds = new Bounds(parts);
   const read: Reading = (direction, range) => {
     let last: Key | undefined;
     try {
       for (const cells of readable(old, table, direction, range)) {
         // A row that is refused is none, and nothing follows from its key.
-        if (!copy(cells.slice(key.length))) {
+        if (!copy(cells.slice(parts.length))) {
           isSound = false;
           continue;
         }
-        const next = key.map(({ type }, i) =>
-          type === 'INTEGER' ? Number(cells[i]) : bytesOf(cells[i]),
+        const next = parts.map(({ isNumber }, i) =>
+          isNumber ? Number(cells[i]) : bytesOf(cells[i]),
         );
         if (range !== undefined && isBehind(next, range, direction)) break;
         // Another page has the place of one of the table.
@@ -73,7 +81,8 @@ export function copyByKey(
   if (first.isWhole) return isSound;
   const { last: end } = read('DESC');
   const gap = gapBetween(first.last, end, bounds.outer());
-  readGaps(cutByPrefixes(gap, bounds.inner()), bounds, read);
+  const cuts = [...cutsByPrefixes(bounds.inner()), ...cutsByDistance(first.last, end, bounds)];
+  readGaps(cutAt(cuts, gap), bounds, read);
   return false;
 }
 
@@ -101,22 +110,33 @@ function readable(
   direction: Direction,
   range: Range | undefined,
 ): Iterable<SQLOutputValue[]> {
-  // Not every number is a safe integer, and not all bytes are a JavaScript string. With the `+` SQLite seeks by every column of the key.
-  const parts = key.map((column) => {
-    return `CAST(${column.name} AS ${column.type === 'INTEGER' ? 'TEXT' : 'BLOB'})`;
-  });
-  const names = key.map((column) => column.name);
-  const places = key.map(({ type }) => (type === 'TEXT' ? '+CAST(? AS TEXT)' : '?')).join(', ');
-  const from = `(${names.join(', ')}) ${direction === 'ASC' ? '>=' : '<'} (${places})`;
+  const start = range && placesOf(key, direction === 'ASC' ? range.low : range.high);
+  const names = key.map((column) => column.name).join(', ');
+  const from = `(${names}) ${direction === 'ASC' ? '>=' : '<'} (${start?.map(({ place }) => place)})`;
   // A statement that has met damage fails once more when it begins again.
   const query = tuples<SQLOutputValue[]>(
     old,
-    `SELECT ${[...parts, ...columns].join(', ')} FROM ${name} NOT INDEXED
-     ${range === undefined ? '' : `WHERE ${from}`}
-     ORDER BY ${names.map((column) => `${column} ${direction}`).join(', ')}`,
+    `SELECT ${[...key.flatMap(partsOf).map(({ cell }) => cell), ...columns].join(', ')}
+     FROM ${name} NOT INDEXED ${start === undefined ? '' : `WHERE ${from}`}
+     ORDER BY ${key.map((column) => `${column.name} ${direction}`).join(', ')}`,
   );
-  if (range === undefined) return query.iterate();
-  return query.iterate(...(direction === 'ASC' ? range.low : range.high));
+  return query.iterate(...(start?.map(({ value }) => value) ?? []));
+}
+
+/** Not every number is a safe integer, and not all bytes are a JavaScript string. Of a column of any type, texts come before BLOBs. */
+function partsOf({ name, type }: KeyColumn): KeyPart[] {
+  if (type === 'INTEGER') return [{ cell: `CAST(${name} AS TEXT)`, isNumber: true }];
+  const bytes = { cell: `CAST(${name} AS BLOB)`, isNumber: false };
+  return type === 'ANY' ? [{ cell: `typeof(${name}) = 'blob'`, isNumber: true }, bytes] : [bytes];
+}
+
+/** The values of a key, and the place of each in a statement. With the `+` SQLite seeks by every column of the key. */
+function placesOf(key: readonly KeyColumn[], parts: Key): { place: string; value: Part }[] {
+  const left = [...parts];
+  return key.map(({ type }) => {
+    const isText = type === 'ANY' ? left.shift() === 0 : type === 'TEXT';
+    return { place: isText ? '+CAST(? AS TEXT)' : '?', value: left.shift() ?? NO_BYTES };
+  });
 }
 
 function bytesOf(cell: SQLOutputValue | undefined): Uint8Array {
@@ -125,12 +145,12 @@ function bytesOf(cell: SQLOutputValue | undefined): Uint8Array {
 
 /** The values between which each column of the lost rows is likely to be. */
 class Bounds {
-  readonly #key: readonly KeyColumn[];
+  readonly #key: readonly KeyPart[];
   readonly #smallest: Part[] = [];
   readonly #largest: Part[] = [];
   readonly #alphabets: readonly Set<number>[];
 
-  constructor(key: readonly KeyColumn[]) {
+  constructor(key: readonly KeyPart[]) {
     this.#key = key;
     this.#alphabets = key.map(() => new Set());
   }
@@ -145,11 +165,11 @@ class Bounds {
 
   /** Around all rows, also those that a damaged end hides. */
   outer(): Range {
-    const low = this.#key.map(({ type }, i) =>
-      type === 'INTEGER' ? Math.min(0, Number(this.#smallest[i] ?? 0)) : NO_BYTES,
+    const low = this.#key.map(({ isNumber }, i) =>
+      isNumber ? Math.min(0, Number(this.#smallest[i] ?? 0)) : NO_BYTES,
     );
-    const high = this.#key.map(({ type }, i) =>
-      type === 'INTEGER' ? Number(this.#largest[i] ?? 0) + BEHIND_END : LAST_BYTES,
+    const high = this.#key.map(({ isNumber }, i) =>
+      isNumber ? Number(this.#largest[i] ?? 0) + BEHIND_END : LAST_BYTES,
     );
     return { low, high };
   }
@@ -169,12 +189,30 @@ class Bounds {
  * Texts often begin alike, as ids do. If a damaged end hides where a gap begins or ends, halves of the distance would take too many probes to
  * come near them, so there is a range for each common beginning.
  */
-function cutByPrefixes(gap: Range, { low: [sample, ...rest] }: Range): Range[] {
+function cutsByPrefixes({ low: [sample, ...rest] }: Range): Key[] {
   const prefixes = typeof sample === 'number' || sample === undefined ? [] : [...sample.keys()];
-  const cuts = prefixes.flatMap((length) => {
+  return prefixes.flatMap((length) => {
     const prefix = (sample as Uint8Array).subarray(0, length);
     return [prefix, Buffer.concat([prefix, LAST_BYTES])].map((part): Key => [part, ...rest]);
   });
+}
+
+/**
+ * If a damaged end hides where the numbers end, most of the range beyond the last row that was read is empty, and every probe in it fails. The
+ * other rows are likely to be near, so there are ranges that grow with the distance.
+ */
+function cutsByDistance(first: Key | undefined, end: Key | undefined, bounds: Bounds): Key[] {
+  const [known] = first ?? end ?? [];
+  if (typeof known !== 'number' || (first !== undefined && end !== undefined)) return [];
+  const rest = bounds.inner().low.slice(1);
+  const cuts: Key[] = [];
+  for (let distance = LEAST_DISTANCE; distance < BEHIND_END; distance *= 2) {
+    cuts.push([first === undefined ? known - distance : known + distance, ...rest]);
+  }
+  return cuts;
+}
+
+function cutAt(cuts: readonly Key[], gap: Range): Range[] {
   const within = cuts
     .filter((cut) => compare(gap.low, cut) < 0 && compare(cut, gap.high) < 0)
     .sort(compare);

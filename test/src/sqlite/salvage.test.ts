@@ -187,10 +187,15 @@ const KEYS = {
   'a text and a number': (i: number) => [`project-${Math.floor(i / 300)}`, 489_000 + (i % 300)],
   'two texts': (i: number) => [`é-${1000 + Math.floor(i / 3)}`, `${1000 + i}`],
   'bytes and a number': (i: number) => [Buffer.from([i >> 8, i & 255, 255 - (i & 255)]), -i],
+  'a text and any type': (i: number) => {
+    const n = i % 450;
+    return [`project-${i < 450 ? 0 : 1}`, n < 225 ? `${1000 + n}` : Buffer.from([n - 225, n & 1])];
+  },
 } satisfies Record<string, (i: number) => SQLInputValue[]>;
 
 for (const [name, keyOf] of Object.entries(KEYS)) {
-  const types = keyOf(0).map((part) => {
+  const types = keyOf(0).map((part, i) => {
+    if (i === 1 && name.endsWith('any type')) return 'ANY';
     return typeof part === 'number' ? 'INTEGER' : typeof part === 'string' ? 'TEXT' : 'BLOB';
   });
   const table = `CREATE TABLE sums (a ${types[0]}, b ${types[1]}, note TEXT, PRIMARY KEY (a, b)) STRICT, WITHOUT ROWID`;
@@ -257,7 +262,8 @@ function damagedNotes(
   const root = Number(db.prepare('SELECT rootpage FROM sqlite_schema').get()?.rootpage);
   db.close();
   const content = readFileSync(file);
-  const leaves = childrenOf(content, root);
+  const rightmost = content.readUInt32BE((root - 1) * PAGE + 8);
+  const leaves = [...childrenOf(content, root), rightmost];
   const rowsOf = leaves.map((page) => content.readUInt16BE((page - 1) * PAGE + 3));
   spoil(content, leaves);
   writeFileSync(file, content);
@@ -295,6 +301,15 @@ t.test('rows before a page whose cells are zero are copied', async (t) => {
   });
   const { tables } = salvage({ file, create: createNotes, essential: [] });
   const lost = [3, 9, 15].reduce((sum, at) => sum + (rowsOf[at] ?? 0), 0);
+  t.match(tables, [{ name: 'notes', rows: 900 - lost, isComplete: false }]);
+});
+
+t.test('the rows of a page between a damaged one and a damaged end are copied', async (t) => {
+  const { file, rowsOf } = damagedNotes(t, (content, leaves) => {
+    for (const at of [-3, -1]) zeroPage(content, leaves.at(at) ?? 0);
+  });
+  const { tables } = salvage({ file, create: createNotes, essential: [] });
+  const lost = [-3, -1].reduce((sum, at) => sum + (rowsOf.at(at) ?? 0), 0);
   t.match(tables, [{ name: 'notes', rows: 900 - lost, isComplete: false }]);
 });
 
