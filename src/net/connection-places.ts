@@ -2,7 +2,7 @@ import type { Socket } from 'node:net';
 import type { Clock } from '../component/component.ts';
 import { trustedPeers } from './client-address.ts';
 import type { ConnectionPart } from './connection-key.ts';
-import { DESCRIPTORS, type Descriptors } from './descriptors.ts';
+import { DESCRIPTORS, type DescriptorGiver, type Descriptors } from './descriptors.ts';
 import { clientNetwork } from './network.ts';
 import type { OfNetwork, OpenConnection, OpenRequest } from './open-connections.ts';
 import { OpenConnections, oldestIdle, slowestArriving } from './open-connections.ts';
@@ -50,12 +50,15 @@ export type Occupancy = {
  */
 export const MAX_BESIDE = 64;
 
+/** A listener that closed a connection for want of descriptors takes no more than it was left with for this time. Milliseconds. */
+const SHORT_MS = 10_000;
+
 /**
  * The connections of a listener, and which of them makes place for a new one. A request that has arrived is never interrupted.
  *
  *   at                              in this order                                          else the new one
- *   few descriptors of the process  an idle one, of another listener if there is none      is closed anyway: the client's next attempt
- *                                                                                          finds a descriptor
+ *   few descriptors of the process  of the listener with the most connections: an idle     is closed anyway: the client's next attempt
+ *                                   one, or one of a network above its share               finds a descriptor
  *   the bound of its network        an idle one of the network                             is closed
  *   the bound of all clients        an idle one of the largest network;                    is closed
  *                                   if the new one is within the share of its network,
@@ -66,6 +69,9 @@ export const MAX_BESIDE = 64;
  *
  * The share of a network is the bound of all clients, divided by the number of networks, with that of the new one. An idle one is one that
  * never sent a request, else the one that was idle for the longest time.
+ *
+ * A listener that closed a connection for want of descriptors has no more places for a while than it was left with. Else a client above
+ * its share takes the descriptor before the next attempt of the other one.
  */
 export class ConnectionPlaces {
   #bounds: ConnectionBounds;
@@ -75,13 +81,23 @@ export class ConnectionPlaces {
   /** Those that gave way and still take their answer. */
   readonly #leaving = new Set<Socket>();
   #isShrinking = false;
-  /** Withdraws the offer of idle connections for their descriptors; set while there are connections. */
+  /** The places for which there were descriptors when they were short. */
+  #short = { max: Number.POSITIVE_INFINITY, at: 0 };
+  readonly #giver: DescriptorGiver;
+  /** Withdraws the offer of connections for their descriptors; set while there are connections. */
   #withdraw: (() => void) | undefined;
 
   constructor(bounds: ConnectionBounds, clock: Pick<Clock, 'now'>, descriptors = DESCRIPTORS) {
     this.#bounds = bounds;
     this.#clock = clock;
     this.#descriptors = descriptors;
+    const open = this.#open;
+    this.#giver = {
+      get connections() {
+        return open.size;
+      },
+      giveWay: (network) => this.#giveWay(network),
+    };
   }
 
   /** For new connections. */
@@ -95,16 +111,14 @@ export class ConnectionPlaces {
    */
   enter(socket: Socket, address: string): boolean {
     const network = clientNetwork(address);
-    if (this.#isShortOfDescriptors(socket) || !this.#makePlace(network, address)) {
+    if (this.#isShortOfDescriptors(socket, network) || !this.#makePlace(network, address)) {
       socket.destroy();
       return false;
     }
     const connection = this.#open.add(socket, network);
     // The idle connections of operators stay open for them.
     if (this.#bounds.isForOperators !== true) {
-      this.#withdraw ??= this.#descriptors.offer(() =>
-        this.#evictIdle(this.#open.largestNetwork()),
-      );
+      this.#withdraw ??= this.#descriptors.offer(this.#giver);
     }
     socket.once('close', () => this.#remove(connection));
     return true;
@@ -142,43 +156,75 @@ export class ConnectionPlaces {
     return this.#open.find(part)?.requests.size ?? 0;
   }
 
-  /** A new connection never takes the place of an idle one here: each of them would keep one of the reserved descriptors. */
-  #isShortOfDescriptors(socket: Socket): boolean {
+  /** A new connection never takes the place of another one here: each of them would keep one of the reserved descriptors. */
+  #isShortOfDescriptors(socket: Socket, network: string): boolean {
     const isForOperators = this.#bounds.isForOperators === true;
     if (!this.#descriptors.areShortFor(socket, isForOperators)) return false;
-    if (!this.#evictIdle(this.#open.largestNetwork())) this.#descriptors.closeIdle();
+    const hasClosed = isForOperators && this.#evictIdle(this.#open.largestNetwork());
+    if (!hasClosed) this.#descriptors.makeRoom(network);
     return true;
+  }
+
+  /** Closes a connection for want of descriptors. Its place is left to other clients, and so is its descriptor. */
+  #giveWay(network: string): boolean {
+    const { size } = this.#open;
+    const former = this.#short;
+    const own = this.#open.ofNetwork(network);
+    const largest = this.#open.largestNetwork();
+    this.#short = { max: size, at: this.#clock.now() };
+    const gives = this.#evictIdle(largest) || this.#replaceAboveShare(own);
+    if (!gives) this.#short = former;
+    else if (largest !== own) this.#short.max = Math.max(1, size - 1);
+    return gives;
   }
 
   /** False if the new connection has no place. */
   #makePlace(network: string, address: string): boolean {
-    const { max, maxPerAddress, isShared } = this.#bounds;
+    const { maxPerAddress, isShared } = this.#bounds;
     const own = this.#open.ofNetwork(network);
     if (own.size >= maxPerAddress && isShared?.(address) !== true && !this.#evictIdle(own)) {
       return false;
     }
     return (
-      this.#open.size < max ||
+      this.#open.size < this.#max ||
       this.#evictIdle(this.#open.largestNetwork(own)) ||
-      this.#takeFromAboveShare(own) ||
+      this.#replaceAboveShare(own) ||
+      this.#mayBeBeside(own) ||
       this.#evictIdle(own)
     );
   }
 
-  /** If the new connection is within the share of its network: replaces one of a network above its share, or is one too many for a while. */
-  #takeFromAboveShare(own: OfNetwork): boolean {
-    const networks = this.#open.networks + (own.size === 0 ? 1 : 0);
-    const share = Math.max(1, Math.floor(this.#bounds.max / networks));
-    if (own.size >= share) return false;
-    const above = this.#open.networksAbove(share);
-    if (above.some((each) => this.#evictIdle(each) || this.#interruptSlowest(each))) return true;
-    // The requests of the networks above their share have arrived.
-    return above.length > 0 && this.#beside + this.#leaving.size < MAX_BESIDE;
+  /** Closes a connection of a network above its share, if the new one is within that of its network. */
+  #replaceAboveShare(own: OfNetwork): boolean {
+    return this.#aboveShare(own).some(
+      (each) => this.#evictIdle(each) || this.#interruptSlowest(each),
+    );
   }
 
-  /** Connections above the bound of all clients. */
+  /** The requests of the networks above their share have arrived: the new connection is one too many until one of them is answered. */
+  #mayBeBeside(own: OfNetwork): boolean {
+    return this.#beside + this.#leaving.size < MAX_BESIDE && this.#aboveShare(own).length > 0;
+  }
+
+  /** None if a further connection is beyond the share of its network. */
+  #aboveShare(own: OfNetwork): readonly OfNetwork[] {
+    const networks = this.#open.networks + (own.size === 0 ? 1 : 0);
+    const share = Math.max(1, Math.floor(this.#max / networks));
+    return own.size >= share ? [] : this.#open.networksAbove(share);
+  }
+
+  /** The bound of all clients, or the smaller number of places for which there are descriptors. */
+  get #max(): number {
+    const { max, at } = this.#short;
+    if (max === Number.POSITIVE_INFINITY) return this.#bounds.max;
+    // A clock that is set back ends it.
+    const isShort = Math.abs(this.#clock.now() - at) < SHORT_MS;
+    return isShort ? Math.min(max, this.#bounds.max) : this.#bounds.max;
+  }
+
+  /** Connections above that number. */
   get #beside(): number {
-    return Math.max(0, this.#open.size - this.#bounds.max);
+    return Math.max(0, this.#open.size - this.#max);
   }
 
   #evictIdle(connections: OfNetwork): boolean {
@@ -198,7 +244,9 @@ export class ConnectionPlaces {
   }
 
   #interrupt({ socket, requests }: OpenConnection): void {
-    if (this.#beside + this.#leaving.size >= MAX_BESIDE) {
+    // A connection that takes its answer keeps the descriptor that is wanted.
+    const isShort = this.#max < this.#bounds.max;
+    if (isShort || this.#beside + this.#leaving.size >= MAX_BESIDE) {
       socket.destroy();
       return;
     }
@@ -218,7 +266,7 @@ export class ConnectionPlaces {
   }
 
   #shrink(): void {
-    const share = this.#bounds.max / this.#open.networks;
+    const share = this.#max / this.#open.networks;
     for (const each of this.#open.networksAbove(share)) {
       while (this.#beside > 0 && each.size > share && this.#evictIdle(each));
     }

@@ -3,6 +3,13 @@ import { readdirSync, readFileSync } from 'node:fs';
 /** The part of a socket that has its descriptor. It is not public; without one, the connection is kept. */
 type Descriptor = { readonly _handle?: { readonly fd?: number } | null };
 
+/** A listener whose connections may be closed for those of others. */
+export type DescriptorGiver = {
+  readonly connections: number;
+  /** Closes a connection for a client of this network, and returns false if none may be closed for it. */
+  giveWay(network: string): boolean;
+};
+
 /** Descriptors that connections leave to files, to other servers, and to the listeners of operators: this share of all. */
 const RESERVED_SHARE = 1 / 16;
 const LEAST_RESERVED = 8;
@@ -17,7 +24,7 @@ export class Descriptors {
   readonly limit: number;
   readonly #reserved: number;
   readonly #watchers = new Set<() => void>();
-  readonly #givers = new Set<() => boolean>();
+  readonly #givers = new Set<DescriptorGiver>();
   #shortages = 0;
 
   constructor(limit: number) {
@@ -45,15 +52,16 @@ export class Descriptors {
     return true;
   }
 
-  /** `closeIdle` closes an idle connection of a listener, and returns false if it has none. It is asked until the returned function is called. */
-  offer(closeIdle: () => boolean): () => void {
-    this.#givers.add(closeIdle);
-    return () => void this.#givers.delete(closeIdle);
+  /** The listener is asked until the returned function is called. */
+  offer(giver: DescriptorGiver): () => void {
+    this.#givers.add(giver);
+    return () => void this.#givers.delete(giver);
   }
 
-  /** Closes an idle connection of any listener, for one that is short and has none. */
-  closeIdle(): void {
-    for (const closeIdle of this.#givers) if (closeIdle()) return;
+  /** Closes a connection for a client of this network: of the listener with the most connections that has one to close. */
+  makeRoom(network: string): void {
+    const givers = [...this.#givers].sort((a, b) => b.connections - a.connections);
+    for (const giver of givers) if (giver.giveWay(network)) return;
   }
 
   /** Calls back at each shortage, until the returned function is called. */

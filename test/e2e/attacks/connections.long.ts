@@ -5,6 +5,7 @@ import t from 'tap';
 import { freePorts } from '../../helper/free-ports.ts';
 import { bareClient, EXPORT, framed } from '../../helper/grpc.ts';
 import { eventually, send } from '../client.ts';
+import type { Daemon } from '../daemon.ts';
 import { startDaemon, total } from '../daemon.ts';
 import { headOf } from './attacks.ts';
 import { hoardedStreams } from './hoarded-streams.ts';
@@ -20,6 +21,8 @@ const CLIENT = '127.0.0.4';
 /** Of the connections of a listener, with the client. */
 const SHARE = MAX_CONNECTIONS / (ATTACKERS.length + 1);
 const ROUNDS = 20;
+/** A client without a descriptor is closed, and finds one at a next attempt. */
+const MOST_ATTEMPTS = 3;
 
 /** Sends on each of more connections than there are, and again at each answer; the function ends that. */
 function flood(base: string, key: string): () => void {
@@ -53,8 +56,8 @@ function oneEvent(id: string): string {
   return JSON.stringify({ events: [event] });
 }
 
-/** Holds twice the connections that there are, and opens each again when it is closed; the function ends that. */
-function hold(base: string, bytes: Buffer, more: Buffer): () => void {
+/** Holds more connections than there are, and opens each again when it is closed; the function ends that. */
+function hold(base: string, bytes: Buffer, more: Buffer, count = 2 * MAX_CONNECTIONS): () => void {
   const { hostname, port } = new URL(base);
   const sockets = new Set<Socket>();
   let isOver = false;
@@ -68,7 +71,7 @@ function hold(base: string, bytes: Buffer, more: Buffer): () => void {
       if (!isOver) setTimeout(open, 50, localAddress);
     });
   };
-  for (let i = 0; i < 2 * MAX_CONNECTIONS; i++) open(ATTACKERS[i % ATTACKERS.length] ?? '');
+  for (let i = 0; i < count; i++) open(ATTACKERS[i % ATTACKERS.length] ?? '');
   const drip = setInterval(() => {
     for (const socket of sockets) if (socket.writable) socket.write(more);
   }, 100);
@@ -80,6 +83,8 @@ function hold(base: string, bytes: Buffer, more: Buffer): () => void {
 }
 
 const full = { max_connections: MAX_CONNECTIONS, body_min_rate: '1' };
+const slow = { body_min_rate: '1' };
+const SLOW = { native: slow, runs: slow, otlp: { protocols: { http: slow } } };
 
 async function startFull(t: Parameters<typeof startDaemon>[0]) {
   const [port] = await freePorts(1);
@@ -98,6 +103,32 @@ async function startFull(t: Parameters<typeof startDaemon>[0]) {
   return { daemon, token, grpc: `http://${endpoint}`, connections };
 }
 
+/** The status of the answer to one event; 0 without an answer. */
+async function post({ base }: Daemon, token: string, agent: Agent, id: string): Promise<number> {
+  const answer = await send(base, {
+    ...{ method: 'POST', path: '/api/v1/observations/batch', agent },
+    headers: { 'content-type': 'application/json', authorization: `Bearer ${token}` },
+    body: oneEvent(id),
+  }).catch(() => undefined);
+  return answer?.status ?? 0;
+}
+
+/** Opens connections until one is closed for want of a descriptor, and closes them. Resolves with the number of those that stayed. */
+async function roomOf({ base, key }: Daemon): Promise<number> {
+  const { hostname: host, port } = new URL(base);
+  const sockets: Socket[] = [];
+  let isFull = false;
+  while (!isFull) {
+    const socket = connect({ host, port: Number(port) }).on('error', () => {});
+    sockets.push(socket);
+    socket.write(headOf({ key }, 'content-length: 1000000'));
+    await sleep(20);
+    isFull = socket.destroyed;
+  }
+  for (const socket of sockets) socket.destroy();
+  return sockets.length - 1;
+}
+
 const KINDS = {
   'bodies of a byte each 100 ms': ['content-length: 1000000', ' '],
   'chunks of a byte each 100 ms': ['transfer-encoding: chunked', '1\r\n \r\n'],
@@ -107,14 +138,7 @@ const KINDS = {
 t.test('a client at another address has its share of the connections over HTTP', async (t) => {
   const { daemon, token, connections } = await startFull(t);
   let sent = 0;
-  const sendOne = async (agent: Agent): Promise<number> => {
-    const answer = await send(daemon.base, {
-      ...{ method: 'POST', path: '/api/v1/observations/batch', agent },
-      headers: { 'content-type': 'application/json', authorization: `Bearer ${token}` },
-      body: oneEvent(`client-${++sent}`),
-    }).catch(() => undefined);
-    return answer?.status ?? 0;
-  };
+  const sendOne = (agent: Agent) => post(daemon, token, agent, `client-${++sent}`);
   const attacks = Object.entries(KINDS).map(([name, [framing, more]]) => {
     const head = Buffer.from(headOf(daemon, framing));
     return [name, () => hold(daemon.base, head, Buffer.from(more))] as const;
@@ -167,5 +191,32 @@ t.test('a client at another address has its share of the connections over gRPC',
   }
   end();
   t.strictSame(new Set(statuses), new Set(['0']));
+  t.equal(daemon.running(), true);
+});
+
+t.test('a client at another address gets its share of few file descriptors', async (t) => {
+  const daemon = await startDaemon(t, { config: { receivers: SLOW }, openFiles: 120 });
+  const token = await victimKey(daemon);
+  const [framing, more] = KINDS['bodies of a byte each 100 ms'];
+  const held = await roomOf(daemon);
+  const end = hold(daemon.base, Buffer.from(headOf(daemon, framing)), Buffer.from(more), held);
+  t.teardown(end);
+  await eventually(
+    () => daemon.metrics(),
+    (samples) => total(samples, 'tracectl_http_connections') >= held - 1,
+    'descriptors that are all taken',
+  );
+  const agent = new Agent({ localAddress: CLIENT } as object);
+  const failed: string[] = [];
+  for (let round = 0; round < ROUNDS; round++) {
+    let [status, attempts] = [0, 0];
+    while (status !== 202 && attempts++ < MOST_ATTEMPTS) {
+      status = await post(daemon, token, agent, `short-${round}`);
+    }
+    if (status !== 202) failed.push(`round ${round}: ${status}`);
+    await sleep(50);
+  }
+  end();
+  t.strictSame(failed, []);
   t.equal(daemon.running(), true);
 });

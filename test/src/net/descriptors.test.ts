@@ -6,8 +6,8 @@ import { Descriptors } from '../../../src/net/descriptors.ts';
 import { fakeClock } from '../../helper/clock.ts';
 
 /** A socket that has a descriptor, and tells when it is destroyed. */
-function socketOf(fd: number | undefined, remotePort: number) {
-  const parts = { remoteAddress: '192.0.2.1', remotePort, localAddress: '127.0.0.1' };
+function socketOf(fd: number | undefined, remotePort: number, remoteAddress = '192.0.2.1') {
+  const parts = { remoteAddress, remotePort, localAddress: '127.0.0.1', bytesRead: 0 };
   const socket = Object.assign(new EventEmitter(), parts, {
     _handle: fd === undefined ? null : { fd },
     isDestroyed: false,
@@ -103,4 +103,58 @@ t.test('closes an idle connection of another listener if its own are all busy', 
   t.equal(busy.isDestroyed, false);
   t.equal(operator.isDestroyed, false, 'those of operators stay open');
   t.equal(enter(short, socketOf(22, 5)), true, 'the next attempt has the descriptor');
+});
+
+const ANOTHER = '192.0.2.2';
+
+/** Listeners of one process with 64 descriptors, of which 8 are reserved. */
+function listeners() {
+  const time = { now: 1_000_000 };
+  const descriptors = new Descriptors(64);
+  const create = () =>
+    new ConnectionPlaces({ max: 100, maxPerAddress: 100 }, { now: () => time.now }, descriptors);
+  let ports = 0;
+  const connect = (places: ConnectionPlaces, fd: number, address?: string) => {
+    const socket = socketOf(fd, ++ports, address);
+    return { socket, entered: enter(places, socket) };
+  };
+  /** Its request arrives, and never ends. */
+  const slow = (places: ConnectionPlaces, fd: number, address?: string) => {
+    const { socket } = connect(places, fd, address);
+    places.occupy(socket).yields(() => socket.destroy());
+    return socket;
+  };
+  return { time, create, connect, slow };
+}
+
+t.test('without an idle one, a network above its share gives a descriptor up', async (t) => {
+  const { time, create, connect, slow } = listeners();
+  const places = create();
+  const held = [52, 53, 54, 55].map((fd) => slow(places, fd));
+  const closed = () => held.map(({ isDestroyed }) => isDestroyed);
+  t.equal(connect(places, 56).entered, false);
+  t.strictSame(closed(), [false, false, false, false], 'it is alone');
+  t.equal(connect(places, 56, ANOTHER).entered, false);
+  t.strictSame(closed(), [true, false, false, false]);
+  t.equal(connect(places, 52).entered, false, 'it does not get the descriptor back');
+  t.equal(connect(places, 52, ANOTHER).entered, true, 'the next attempt has it');
+  t.strictSame(closed(), [true, true, false, false], 'within the places that are left');
+  time.now += 10_000;
+  t.equal(connect(places, 53).entered, true, 'the bound ends');
+});
+
+t.test('the largest listener gives a descriptor up for one that has a few', async (t) => {
+  const { create, connect, slow } = listeners();
+  const [few, most] = [create(), create()];
+  const own = slow(few, 40, ANOTHER);
+  const held = [53, 54, 55].map((fd) => slow(most, fd));
+  t.equal(connect(few, 56, ANOTHER).entered, false);
+  t.strictSame(
+    held.map(({ isDestroyed }) => isDestroyed),
+    [true, false, false],
+  );
+  t.equal(own.isDestroyed, false);
+  t.equal(connect(few, 53, ANOTHER).entered, true);
+  t.equal(connect(most, 56).entered, false);
+  t.equal(own.isDestroyed, false, 'a network above its share takes none of another one');
 });
