@@ -6,6 +6,7 @@ import { UNNAMED } from '../store/changes.ts';
 import { traceJson } from '../store/observation-json.ts';
 import { MATCHED_IDS } from '../store/plan/match.ts';
 import { answerHead, clientDrained } from './answer.ts';
+import { givingWay } from './giving-way.ts';
 import { checkParameters, flag, traceQuery } from './query.ts';
 import { SHOW_TRACE } from './show-trace.ts';
 import type { StoredRequest, StoreReading } from './stored-request.ts';
@@ -61,9 +62,10 @@ async function streamTraces(reading: StoreReading): Promise<void> {
     withLeft: flag(query, 'left'),
   };
   if (answerHead(exchange, HEADERS)) return;
-  const leave = reads.streams.take(tenant);
   const gathered = new Gathered();
   const wake = (): void => gathered.wake();
+  const way = givingWay(exchange, wake);
+  const leave = reads.streams.take(tenant, way.ask);
   read.signal.addEventListener('abort', wake, { once: true });
   const unwatch = store.changes.watch(tenant.projectId, (ids) => gathered.add(ids));
   try {
@@ -74,7 +76,7 @@ async function streamTraces(reading: StoreReading): Promise<void> {
     const since = (at: number): number => Math.abs(exchange.clock.now() - at);
     let quietSince = exchange.clock.now();
     let admittedAt = quietSince;
-    while (!read.signal.aborted && !exchange.stopping()) {
+    while (!read.signal.aborted && !exchange.stopping() && !way.isAsked) {
       await gathered.some(exchange.clock, LOOK_MS);
       if (since(admittedAt) >= ADMIT_MS) {
         if ((await reading.isStillAdmitted?.()) === false) break;
@@ -89,6 +91,7 @@ async function streamTraces(reading: StoreReading): Promise<void> {
     response.end();
   } finally {
     unwatch();
+    way.end();
     leave();
   }
 }

@@ -3,6 +3,8 @@ import type { Query } from '../../query/query.ts';
 import type { PayloadTexts } from '../../store/observation-json.ts';
 import type { ObservationLine, StoredObservation } from '../../store/store.ts';
 import { answerHead } from '../answer.ts';
+import type { GivingWay } from '../giving-way.ts';
+import { givingWay } from '../giving-way.ts';
 import type { StoredRequest, StoreReading } from '../stored-request.ts';
 import { ExportAnswer } from './answer.ts';
 import { aboutOf } from './audit.ts';
@@ -37,7 +39,8 @@ export const EXPORT: StoredRequest = {
 async function exportRows(reading: StoreReading): Promise<void> {
   const { exchange, query, store, tenant, reads, read } = reading;
   const request = exportRequest(query);
-  const giveBack = reads.exports.take(tenant);
+  const way = givingWay(exchange);
+  const giveBack = reads.exports.take(tenant, way.ask);
   try {
     if (request.format === 'parquet') read.hold(PARQUET_BYTES);
     const start = await exportStart(reading, request);
@@ -45,7 +48,7 @@ async function exportRows(reading: StoreReading): Promise<void> {
     const headers = headersOf(request);
     if (answerHead(exchange, headers)) return;
     const out = new ExportAnswer(exchange, read, headers);
-    const run = { reading, request, start, out };
+    const run = { reading, request, start, out, way };
     const { format, limit } = request;
     const parts = { traces: store.traces, projectId: tenant.projectId, query: found, read, limit };
     if (format === 'otlp') {
@@ -75,6 +78,7 @@ async function exportRows(reading: StoreReading): Promise<void> {
       await write(run, steps, encoder, rowWriter(payloadsOf));
     }
   } finally {
+    way.end();
     giveBack();
   }
 }
@@ -92,6 +96,7 @@ type Run = {
   readonly request: ExportRequest;
   readonly start: ExportStart;
   readonly out: ExportAnswer;
+  readonly way: GivingWay;
 };
 
 async function write<Row>(
@@ -189,12 +194,12 @@ async function writeSteps<Row>(
   writeStep: StepWriter<Row>,
   progress: Progress<Row>,
 ): Promise<void> {
-  const { reading, out } = run;
+  const { reading, out, way } = run;
   await out.add(encoder.begin());
   for await (const step of steps) {
     if (await writeStep(run, step, encoder, progress)) return;
     progress.passed(step);
-    if (reading.exchange.stopping()) return;
+    if (reading.exchange.stopping() || way.isAsked) return;
   }
 }
 
@@ -207,7 +212,7 @@ type StepWriter<Row> = (
 ) => Promise<boolean>;
 
 function rowWriter<Row>(payloadsOf: PayloadsOf<Row> | undefined): StepWriter<Row> {
-  return async ({ request, out }, step, encoder, progress) => {
+  return async ({ request, out, way }, step, encoder, progress) => {
     for (const [i, row] of step.rows.entries()) {
       const texts = payloadsOf === undefined ? undefined : await payloadsOf(row);
       const made = encoder.row(row, texts);
@@ -218,7 +223,7 @@ function rowWriter<Row>(payloadsOf: PayloadsOf<Row> | undefined): StepWriter<Row
       // Hot path: most rows wait for nothing.
       if (sent !== undefined) await sent;
       const isFull = out.bytes + encoder.waiting >= request.maxBytes;
-      if (isFull || progress.rows === request.limit) return true;
+      if (isFull || progress.rows === request.limit || way.isAsked) return true;
     }
     return false;
   };

@@ -4,6 +4,7 @@ import { offer } from '../../../src/component/capability.ts';
 import { systemClock } from '../../../src/component/clock.ts';
 import type { Clock, Pipeline } from '../../../src/component/component.ts';
 import { Refusal } from '../../../src/model/errors.ts';
+import type { ReadLimits } from '../../../src/read/reads.ts';
 import { Gathered, MOST_WAITING } from '../../../src/read/stream.ts';
 import { ChangeFeed, UNNAMED } from '../../../src/store/changes.ts';
 import type { Store } from '../../../src/store/store.ts';
@@ -66,13 +67,19 @@ t.test(
   },
 );
 
+type StreamOptions = {
+  readonly admitRead?: Pipeline['admitRead'];
+  readonly clock?: Clock;
+  readonly limits?: Partial<ReadLimits>;
+};
+
 /** A listener with a store whose changes the test publishes. */
 async function streaming(
   t: Test,
   traceIds: readonly string[],
-  { admitRead, clock }: { readonly admitRead?: Pipeline['admitRead']; readonly clock?: Clock } = {},
+  { admitRead, clock, limits }: StreamOptions = {},
 ) {
-  const listeners = testListeners(undefined, clock, { streams_per_key: 2 });
+  const listeners = testListeners(undefined, clock, { streams_per_key: 2, ...limits });
   const changes = new ChangeFeed();
   const traces = fakeTraces(() => 'proj_test', { traces: traceIds.map((id) => aTrace({ id })) });
   const store = { traces, changes } as unknown as Store;
@@ -151,6 +158,25 @@ t.test('a client gets an event for each changed trace, until it goes away', asyn
   first.client.abort();
   await until(() => !changes.isWatched('proj_test'));
   await until(() => listeners.reads.streams.taken === 0 && listeners.reads.heldBytes === 0);
+});
+
+t.test('a stream ends for one of a project within its share', async (t) => {
+  const clock = fakeClock();
+  const limits = { streams: 2, streams_per_key: 2 };
+  const { changes, listeners, follow } = await streaming(t, ['a'], { clock, limits });
+  const [first, second] = [await follow(), await follow()];
+  const { streams } = listeners.reads;
+  t.throws(() => streams.take(aTenant({ projectId: 'proj_test', keyId: 'k2' })), {
+    code: 'unavailable',
+  });
+  const leave = streams.take(aTenant({ projectId: 'other', keyId: 'k3' }));
+  await until(() => second.hasEnded());
+  t.equal(first.hasEnded(), false, 'the other one is within the share');
+  t.equal(streams.taken, 2);
+  leave();
+  await until(() => changes.isWatched('proj_test'));
+  const third = await follow();
+  t.equal(third.answer.status, 200, 'the place is free again');
 });
 
 t.test('a client that asks for it gets the ids that have changed and do not match', async (t) => {

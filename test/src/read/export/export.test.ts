@@ -1,11 +1,13 @@
-import t from 'tap';
+import t, { type Test } from 'tap';
 import { RetryableError } from '../../../../src/model/errors.ts';
+import { END_MS } from '../../../../src/read/giving-way.ts';
 import { observationJson, traceJson } from '../../../../src/store/observation-json.ts';
 import type { StoredObservation, StoredTrace, TraceStore } from '../../../../src/store/store.ts';
-import { nativeBatch } from '../../../helper/batches.ts';
+import { aTenant, nativeBatch } from '../../../helper/batches.ts';
+import { fakeClock } from '../../../helper/clock.ts';
 import { anObservation, aTrace, fakeTraces } from '../../../helper/fake-traces.ts';
 import { until } from '../../../helper/until.ts';
-import { exporting, linesOf, madeLines } from './rig.ts';
+import { exporting, linesOf, madeLines, read } from './rig.ts';
 
 const TRACES = 1_203;
 const START = Date.UTC(2026, 0, 15);
@@ -225,6 +227,49 @@ t.test('bounds the exports of a key and of a project', async (t) => {
     await until(() => listeners.reads.exports.taken === 0);
     t.equal((await get({ limit: '1' })).status, 200);
   }
+});
+
+/** Two exports of an endless list hold all places, and one of another project begins. */
+async function givingWay(t: Test, format: string) {
+  const { data, options } = endless();
+  const clock = fakeClock();
+  const limits = { concurrent_exports: 3, exports_per_key: 2 };
+  const made = await exporting(t, data, { ...options, clock, limits });
+  const { exports } = made.listeners.reads;
+  const begin = async () => {
+    const before = exports.taken;
+    const answer = made.open({ format });
+    await until(() => exports.taken > before);
+    return answer;
+  };
+  return { ...made, clock, exports, begin };
+}
+
+for (const format of ['jsonl', 'csv', 'parquet']) {
+  t.test(`an export as ${format} ends for one of a project within its share`, async (t) => {
+    const { exports, begin, get } = await givingWay(t, format);
+    exports.take(aTenant({ projectId: 'one', keyId: 'k1' }));
+    const [first, last] = [await begin(), await begin()];
+    exports.take(aTenant({ projectId: 'two', keyId: 'k2' }));
+    const ended = await read(last);
+    t.match(ended, { isWhole: true, isComplete: false, error: undefined, next: String });
+    t.equal(first.complete, false, 'the other one is within the share');
+    first.destroy();
+    await until(() => exports.taken === 2);
+    const rest = await get({ format, limit: '1', after: ended.next ?? '' });
+    t.match(rest, { status: 200, rows: 1 });
+  });
+}
+
+t.test('an export whose client does not read is cut for another project', async (t) => {
+  const { exports, begin, clock } = await givingWay(t, 'jsonl');
+  exports.take(aTenant({ projectId: 'one', keyId: 'k1' }));
+  const [first, last] = [await begin(), await begin()];
+  exports.take(aTenant({ projectId: 'two', keyId: 'k2' }));
+  clock.advance(END_MS);
+  await until(() => exports.taken === 3);
+  t.equal((await read(last)).isWhole, false);
+  first.destroy();
 });
 
 t.test('does not read ahead of a client that does not read', async (t) => {

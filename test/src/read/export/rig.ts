@@ -2,6 +2,7 @@ import type { IncomingMessage } from 'node:http';
 import { get as httpGet } from 'node:http';
 import type { Test } from 'tap';
 import { offer } from '../../../../src/component/capability.ts';
+import type { Clock } from '../../../../src/component/component.ts';
 import type { ReadLimits } from '../../../../src/read/reads.ts';
 import { observationJson } from '../../../../src/store/observation-json.ts';
 import type { Store, TraceStore } from '../../../../src/store/store.ts';
@@ -27,6 +28,7 @@ type Options = {
   readonly limits?: Partial<ReadLimits>;
   /** In place of the methods of the store in memory. */
   readonly traces?: Partial<TraceStore>;
+  readonly clock?: Clock;
 };
 
 /** The method of a store that makes the lines of an export itself. */
@@ -50,8 +52,12 @@ export function madeLines(held: HeldTraces): Required<Pick<TraceStore, 'listLine
 }
 
 /** A listener over a store in memory, whose data belong to the project of the key. */
-export async function exporting(t: Test, held: HeldTraces, { limits, traces }: Options = {}) {
-  const listeners = testListeners(undefined, undefined, limits);
+export async function exporting(
+  t: Test,
+  held: HeldTraces,
+  { limits, traces, clock }: Options = {},
+) {
+  const listeners = testListeners(undefined, clock, limits);
   const store = {
     traces: { ...fakeTraces(() => 'proj_test', held), ...traces },
   } as Partial<Store> as Store;
@@ -81,7 +87,7 @@ export async function exporting(t: Test, held: HeldTraces, { limits, traces }: O
   };
 }
 
-async function read(answer: IncomingMessage, most = Infinity): Promise<Exported> {
+export async function read(answer: IncomingMessage, most = Infinity): Promise<Exported> {
   const chunks: Buffer[] = [];
   let length = 0;
   try {
