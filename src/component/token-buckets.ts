@@ -6,8 +6,11 @@ import { LruCache } from './lru.ts';
  * so the bucket used least recently can be evicted.
  */
 type TokenBuckets = {
-  /** Takes a token and returns 0, or takes none and returns the milliseconds until there is one. */
-  take(name: string): number;
+  /**
+   * Takes a token and returns 0, or takes none and returns the milliseconds until there is one. Of several tokens, one has to be there: the
+   * bucket then owes the others.
+   */
+  take(name: string, tokens?: number): number;
   /** Milliseconds until there is a token; 0 if there is one. Does not count as use. */
   wait(name: string): number;
   readonly size: number;
@@ -46,10 +49,10 @@ export function tokenBuckets(
   }
 
   return {
-    take(name) {
+    take(name, tokens = 1) {
       const bucket = opened(name);
       const wait = waitOf(bucket);
-      if (wait === 0) bucket.tokens -= 1;
+      if (wait === 0) bucket.tokens -= tokens;
       return wait;
     },
     wait(name) {

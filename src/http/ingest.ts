@@ -28,6 +28,7 @@ import { clientOf } from './bytes-in-flight.ts';
 import type { Answer } from './exchange.ts';
 import type { FaultLog } from './fault-log.ts';
 import type { FeedbackIntake } from './feedback.ts';
+import type { KeptAnswers } from './kept-answers.ts';
 import type { Preparation, Prepared } from './prepare.ts';
 import { logRefusal, logRejections } from './rejection-log.ts';
 import type { Repeats } from './repeats.ts';
@@ -63,6 +64,7 @@ export type Ingestion = {
   readonly scanner: Scanner;
   /** Undefined: a request without an `Idempotency-Key` is accepted as often as it is sent. */
   readonly repeats: Repeats | undefined;
+  readonly kept: KeptAnswers;
   /** Undefined: feedback that arrives with runs is left out. */
   readonly feedback: FeedbackIntake | undefined;
   readonly clock: Clock;
@@ -305,7 +307,7 @@ type ToAccept = {
 async function accept(
   {
     incoming: { head },
-    ingestion: { pipeline, protocol },
+    ingestion: { pipeline, protocol, kept },
     deadline,
     reservation,
   }: RequestInProgress,
@@ -323,7 +325,10 @@ async function accept(
   const renderKept = (sealed: SealedBatch): StoredAnswer => {
     ownSeal = sealed;
     const isWhole = claim?.isUnclaimed === true && sealed.rejections.length === 0;
-    return isWhole ? wholeAnswer(sealed.id) : storable(render(sealed));
+    if (isWhole) return wholeAnswer(sealed.id);
+    const answer = storable(render(sealed));
+    kept.admit(sealed, answer.body.length);
+    return answer;
   };
   const request = requestContext({
     signal: deadline.signal,

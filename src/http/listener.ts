@@ -13,6 +13,8 @@ import { boundBytesInFlight } from './bytes-in-flight.ts';
 import type { FeedbackIntake } from './feedback.ts';
 import type { Hold } from './holds.ts';
 import { addRoute, find, finished, holdOf, routesOf } from './holds.ts';
+import type { KeptAnswers } from './kept-answers.ts';
+import { keptAnswers } from './kept-answers.ts';
 import type { Repeats, RepeatsConfig } from './repeats.ts';
 import { repeatsOf } from './repeats.ts';
 import type { CommonRoutes, Entrance, Route } from './routes.ts';
@@ -46,6 +48,7 @@ export type Listeners = {
   served(): { readonly url: string; readonly routes: readonly string[] }[];
   readonly bytesInFlight: BytesInFlight;
   readonly repeats: Repeats | undefined;
+  readonly kept: KeptAnswers;
   readonly feedback: FeedbackIntake | undefined;
   readonly scanner: Scanner;
   /** Closes what the listeners share. Every `Listener` is closed before. */
@@ -116,6 +119,7 @@ export function createListeners(options: Options): Listeners {
   const bytesInFlight = boundBytesInFlight(budgetSettings(options));
   const scanner = createScanner(options.limits.read_cache_bytes / 2);
   const repeats = options.repeats && repeatsOf(options.repeats);
+  const kept = keptAnswers(options.clock);
   const common = options.common?.({ bytesInFlight, scanner }) ?? NO_ROUTES;
   const servers = new Servers(options, common);
   const removeGauges = registerGauges(options.metrics, servers, bytesInFlight);
@@ -130,6 +134,7 @@ export function createListeners(options: Options): Listeners {
       bytesInFlight,
       scanner,
       repeats,
+      kept,
       feedback: common.feedback,
       async close() {
         removeGauges();

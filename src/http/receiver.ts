@@ -76,9 +76,9 @@ export function ingestionOf(
   { pipeline, fallback }: Entrance,
   refusals: Counter,
 ): Omit<Ingestion, 'protocol'> {
-  const { bytesInFlight, scanner, repeats, feedback } = host.service(LISTENERS);
+  const { bytesInFlight, scanner, repeats, kept, feedback } = host.service(LISTENERS);
   return {
-    ...{ pipeline, fallback, bytesInFlight, scanner, repeats, feedback },
+    ...{ pipeline, fallback, bytesInFlight, scanner, repeats, kept, feedback },
     ...{ clock, logger, refusals, faults: faultLog(logger, clock) },
   };
 }

@@ -6,4 +6,4 @@ import { postgresDatabases } from '../../helper/postgres-server.ts';
 t.setTimeout(600_000);
 const server = await postgresDatabases(t);
 
-redelivery(t, (t) => postgresPlace(t, server));
+redelivery(t, () => postgresPlace(server));

@@ -19,6 +19,16 @@ t.test('gives the burst, then a token at the rate', async (t) => {
   t.equal(buckets.wait('a'), 500);
 });
 
+t.test('takes several tokens if there is one, and owes the others', async (t) => {
+  const clock = fakeClock(NOON);
+  const buckets = tokenBuckets({ perSecond: 1, burst: 4, maxNames: 3 }, clock);
+  t.same([buckets.take('a', 3), buckets.take('a', 3), buckets.take('a', 3)], [0, 0, 3000]);
+  clock.advance(2999);
+  t.ok(buckets.take('a') > 0, 'one millisecond early');
+  clock.advance(1);
+  t.equal(buckets.take('a'), 0);
+});
+
 t.test('evicts the bucket used least recently, one past the limit', async (t) => {
   const clock = fakeClock(NOON);
   const buckets = tokenBuckets({ perSecond: 1, burst: 1, maxNames: 3 }, clock);

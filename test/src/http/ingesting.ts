@@ -6,6 +6,7 @@ import type { BodyRate } from '../../../src/http/body-pace.ts';
 import { faultLog } from '../../../src/http/fault-log.ts';
 import type { Protocol } from '../../../src/http/ingest.ts';
 import { ingest } from '../../../src/http/ingest.ts';
+import type { KeptAnswers } from '../../../src/http/kept-answers.ts';
 import type { Listener } from '../../../src/http/listener.ts';
 import { nativeProtocol } from '../../../src/http/native-protocol.ts';
 import { incomingOf } from '../../../src/http/receiver.ts';
@@ -45,6 +46,7 @@ export async function served(
     /** Of the listeners. */
     clock?: Clock;
     repeats?: Repeats | undefined;
+    kept?: KeptAnswers;
     readTimeout?: number;
     bodyRate?: BodyRate;
     maxConnections?: number;
@@ -79,6 +81,7 @@ export async function served(
     bytesInFlight: listeners.bytesInFlight,
     scanner: listeners.scanner,
     repeats: more.repeats,
+    kept: more.kept ?? listeners.kept,
     feedback: undefined,
     clock: systemClock,
     logger: listeners.logger,
