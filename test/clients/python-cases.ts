@@ -308,6 +308,8 @@ function litellmLangfuse(): ClientCase {
   };
 }
 
+const CALLED = { type: 'tool_call', name: 'get_weather', arguments: JSON.stringify(CITY) };
+
 function litellmOtel(): ClientCase {
   const call = {
     name: 'litellm_request',
@@ -332,7 +334,12 @@ function litellmOtel(): ClientCase {
       {
         name: 'litellm_request',
         usage: CALL_USAGE,
-        tree: [{ ...call, model: ANSWERING_MODEL, inputs: [said('user', QUESTION)] }],
+        tree: [
+          {
+            ...{ ...call, model: ANSWERING_MODEL, inputs: [said('user', QUESTION)] },
+            outputs: [{ role: 'assistant', parts: [CALLED] }],
+          },
+        ],
       },
       {
         name: 'litellm_request',

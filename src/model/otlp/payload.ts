@@ -15,6 +15,7 @@ import { TYPED_VALUES } from '../json-conventions.ts';
 import type { Payload, PayloadField } from '../observation.ts';
 import { EMBEDDED_PAYLOAD_KEYS, type EmbeddedFields } from './embedded-observation.ts';
 import type { SpanFacts } from './facts.ts';
+import { isFunctionCall, withFunctionCalls } from './function-calls.ts';
 import { contentOfEvents, unflatten, withInstructions } from './messages.ts';
 import { factsOfSpan, instantOfNanos } from './observe.ts';
 import {
@@ -105,12 +106,18 @@ function content(span: OtlpSpan, facts: SpanFacts, role: 'input' | 'output'): st
   const messages = familyInstead(span, key);
   if (messages !== undefined) return unflatten(span.attributes ?? [], messages);
   const sent = attributeText(span, key, formOf(span, key));
+  if (key === CALLED_MESSAGES && sent !== undefined) {
+    return withFunctionCalls(sent, span.attributes ?? []) ?? sent;
+  }
   const text = sent !== undefined && TYPED.has(key) ? typedValue(sent) : sent;
   const companion = companionOf(span, facts, role);
   return companion === undefined || text === undefined
     ? text
     : companion.join(text, attributeText(span, companion.key) ?? 'null');
 }
+
+/** The messages that may have their tool calls in other attributes. */
+const CALLED_MESSAGES = 'gen_ai.output.messages';
 
 const TYPED: ReadonlySet<string> = new Set(TYPED_VALUES);
 
@@ -221,6 +228,15 @@ function companionOf(
   return companion.join === withInstructions && !isList ? undefined : companion;
 }
 
+/** Whether attributes beside the messages of the output have their tool calls. */
+function hasFunctionCalls(span: OtlpSpan, { output }: SpanFacts): boolean {
+  const attributes = span.attributes ?? [];
+  if (output.key !== CALLED_MESSAGES || !attributes.some(({ key }) => isFunctionCall(key ?? '')))
+    return false;
+  const sent = attributeText(span, CALLED_MESSAGES);
+  return sent !== undefined && withFunctionCalls(sent, attributes) !== undefined;
+}
+
 /** Joins text and tool calls to one message of the assistant. */
 function withToolCalls(text: string, toolCalls: string): string {
   return `{"role":"assistant","content":${text},"tool_calls":${toolCalls}}`;
@@ -280,9 +296,10 @@ export function addOwnEntries(
   const replaced = [facts.input.key, facts.output.key].filter(
     (key) => key !== undefined && familyInstead(span, key) !== undefined,
   );
+  const hasCalls = hasFunctionCalls(span, facts);
   // Only what stays gets a text: inputs and outputs, which do not, are the longest values.
   for (const [key, value] of own) {
-    if (key === input || key === output) continue;
+    if (key === input || key === output || (hasCalls && isFunctionCall(key))) continue;
     const isLeftOut = isRepeated(key, facts) && !replaced.includes(key);
     if (isLeftOut || isOfRepeatedFamily(key, own, replaced)) continue;
     entries.set(key, metadataText(key, value));

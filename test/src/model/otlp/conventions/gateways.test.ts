@@ -52,6 +52,42 @@ t.test('Amazon Bedrock: the input excludes the tokens of its cache', async (t) =
   t.match(usageIn(botocore, withoutInput), { output_tokens: 9, ...parts });
 });
 
+t.test('LiteLLM: tool calls beside the messages of an answer', async (t) => {
+  const calls = {
+    'gen_ai.completion.1.function_call.name': 'get_time',
+    'gen_ai.completion.0.function_call.arguments': '{"city":"Oslo"}',
+    'gen_ai.completion.0.function_call.name': 'get_weather',
+  };
+  const of = (messages: unknown) =>
+    withAttributes({ 'gen_ai.output.messages': JSON.stringify(messages), ...calls }).payload;
+  const parts = [
+    { type: 'tool_call', name: 'get_weather', arguments: '{"city":"Oslo"}' },
+    { type: 'tool_call', name: 'get_time' },
+  ];
+  const empty = { role: 'assistant', parts: [], finish_reason: 'tool_calls' };
+  const { outputs, metadata } = of([empty, { role: 'assistant', parts: [] }]);
+  t.same(outputs, [
+    { ...empty, parts },
+    { role: 'assistant', parts: [] },
+  ]);
+  t.same(metadata, { 'otel.span.kind': 'INTERNAL' });
+  const said = { type: 'text', content: 'I look.' };
+  t.same(of([{ ...empty, parts: [said] }]).outputs, [{ ...empty, parts: [said, ...parts] }]);
+  for (const other of [
+    [{ ...empty, tool_calls: [{ id: 'call_1' }] }],
+    [{ ...empty, parts: [{ type: 'tool_call', name: 'get_weather' }] }],
+    [{ role: 'assistant', content: 'yo' }],
+    [{ role: 'assistant', parts: 'yo' }],
+    [],
+    [[empty]],
+    { parts: [] },
+  ]) {
+    const { outputs, metadata } = of(other);
+    t.same(outputs, other);
+    t.match(metadata, calls, 'stay in the metadata');
+  }
+});
+
 t.test('LiteLLM: the usage that Python prints', async (t) => {
   const of = (printed: string) => {
     const sums = { 'gen_ai.usage.input_tokens': 21, 'gen_ai.usage.output_tokens': 9 };
