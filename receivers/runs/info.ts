@@ -4,11 +4,11 @@ import type { Route } from '../../src/http/routes.ts';
 
 /**
  * The answer to the first request of LangSmith's clients, which has no key. The sizes keep their batches well within the limits of this
- * receiver. From version 0.8.10 on, Python's client sends the feedback on a trace with its runs, and the caller does not wait. From
- * 0.16.0 on, clients take the second version of the API for granted, of which only runs are read: with this one they warn before they call it.
+ * receiver. From version 0.8.10 on, Python's client sends the feedback on a trace with its runs, and the caller does not wait. Below
+ * 0.16.0, clients warn before each use of runs, traces and threads of the second version of the API, which are served.
  */
 const INFO = JSON.stringify({
-  version: '0.8.10',
+  version: '0.16.0',
   license_expiration_time: null,
   batch_ingest_config: {
     use_multipart_endpoint: true,

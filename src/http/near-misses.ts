@@ -78,6 +78,11 @@ const NEAR_MISSES: readonly NearMiss[] = [
       '/api/public/ingestion are served. Traces are read at /api/v1/traces.',
   },
   {
+    pattern: /^\/+(?:api\/v1\/+)?runs\/+[^/]+\/+share(?:\/|$)/,
+    needs: RUNS,
+    message: 'Runs of LangSmith are not shared here.',
+  },
+  {
     pattern: /^\/+(?:api\/v1\/+)?(?:runs|feedback|sessions|info|otel)(?:\/|$)/,
     needs: RUNS,
     message:
@@ -92,11 +97,12 @@ const NEAR_MISSES: readonly NearMiss[] = [
       'Datasets, examples, prompts, annotation queues and sharing of LangSmith are not served here. Runs and feedback are.',
   },
   {
-    pattern: /^\/+(?:api\/+)?v2\/+(?:runs|traces|threads|sessions)\/+[^/]/,
+    pattern:
+      /^\/+(?:api\/+)?v2\/+(?:(?:runs|traces|threads|sessions)\/+[^/]|(?:datasets|public|sandboxes)(?:\/|$))/,
     needs: RUNS,
     message:
-      'Of the second version of the API of LangSmith, only client.runs.retrieve and client.runs.query are served here. The second lists the runs of a ' +
-      'trace by trace_id, and those of a thread by the filter eq(thread_id, "ID").',
+      'Of the second version of the API of LangSmith, client.runs.retrieve and client.runs.query, client.traces.query and client.traces.list_runs, ' +
+      'client.threads.query and client.threads.list_traces are served here. Sums over a thread are read at /api/v1/sessions/ID, and others at /api/v1/stats.',
   },
   {
     pattern: /^\/*$/,
@@ -147,6 +153,11 @@ const WRONG_METHODS: readonly WrongMethod[] = [
     // `get_run_stats` of LangSmith's clients, at a path that reads one run.
     pattern: /^(?:\/api\/v1)?\/runs\/stats$/,
     hint: ' Statistics are read with GET /api/v1/stats, and runs with client.runs.query, list_runs or listRuns.',
+  },
+  {
+    // `listGroupRuns` of LangSmith's clients.
+    pattern: /^(?:\/api\/v1)?\/runs\/group$/,
+    hint: ' Groups of runs are not served here. Threads are read with client.threads.query.',
   },
   {
     // `create_project` of LangSmith's clients, which `evaluate` calls for its experiment.

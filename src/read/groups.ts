@@ -10,6 +10,7 @@ import { answerJson, jsonAnswer } from './answer.ts';
 import type { GroupItem, GroupSource } from './group-pages.ts';
 import { GroupPage, GroupSumming } from './group-pages.ts';
 import { listCursors } from './list-cursor.ts';
+import type { Written } from './listing.ts';
 import { writeItems } from './listing.ts';
 import type { PayloadReader } from './payloads.ts';
 import { pageOfTraces, traceQuery } from './query.ts';
@@ -28,31 +29,59 @@ export const GROUP_REQUESTS: readonly StoredRequest[] = [
 ];
 
 async function listGroups(reading: StoreReading, by: GroupField): Promise<void> {
-  const { exchange, query, tenant, read, reads } = reading;
-  const limits = { ...reads.limits, page_time: reads.limits.page_time * SHARE_OF_SUMS };
+  const { exchange, query } = reading;
   const { limit, cursor } = pageOfTraces(query);
-  const asked = traceQuery(query, exchange.clock.now());
-  const cursors = listCursors(by, tenant.projectId, printQuery(asked));
+  await writeGroups(reading, {
+    ...{ by, asked: traceQuery(query, exchange.clock.now()), limit, cursor },
+    items: `${by}s`,
+    render: (item) => JSON.stringify(MEMBERS[by](item)),
+    end: ({ next, searchedTo, isPartial }) => ({
+      next_cursor: next,
+      searched_to: formatted(searchedTo),
+      partial: isPartial,
+    }),
+  });
+}
+
+/** A page of sessions or users. */
+export type GroupList = {
+  readonly by: GroupField;
+  /** The traces that count. */
+  readonly asked: Query;
+  /** The query that a cursor is for, if `asked` is another one for each page. */
+  readonly named?: Query;
+  readonly limit: number;
+  readonly cursor: string | undefined;
+  /** The name of the member with the items. */
+  readonly items: string;
+  render(item: GroupItem): string;
+  /** The members behind the items; `next` is the client's cursor. */
+  end(written: Written): object;
+};
+
+export async function writeGroups(
+  reading: StoreReading,
+  { by, asked, named = asked, limit, cursor, items, render, end }: GroupList,
+): Promise<void> {
+  const { exchange, tenant, read, reads } = reading;
+  const limits = { ...reads.limits, page_time: reads.limits.page_time * SHARE_OF_SUMS };
+  const cursors = listCursors(by, tenant.projectId, printQuery(named));
   const first = cursors.read(cursor);
   const page = new GroupPage(sourceOf(reading, by, asked), first, limits.page_time);
   const out = jsonAnswer(exchange, read);
-  await out.add(`{"${by}s":[`);
-  const { next, isPartial, searchedTo } = await writeItems(
+  await out.add(`{"${items}":[`);
+  const written = await writeItems(
     out,
     {
       limit,
       cursor: first,
       fetch: (rows, cursor, size) => page.fetch(rows, cursor, size),
-      render: (item) => JSON.stringify(MEMBERS[by](item)),
+      render,
     },
     { read, limits, clock: exchange.clock },
   );
-  const end = {
-    next_cursor: cursors.write(next),
-    searched_to: formatted(searchedTo),
-    partial: isPartial,
-  };
-  out.end(`],${JSON.stringify(end).slice(1)}`);
+  const members = JSON.stringify(end({ ...written, next: cursors.write(written.next) }));
+  out.end(`],${members.slice(1)}`);
 }
 
 /** The sums of a session, and its traces, oldest first, each with the input, output and error of its root. */

@@ -22,6 +22,8 @@ import { FEEDBACK_REQUESTS } from './clients/langsmith-feedback.ts';
 import { isLangSmith, langsmithProject, langsmithProjects } from './clients/langsmith-projects.ts';
 import { RUN_REQUESTS } from './clients/langsmith-runs.ts';
 import { RUN_V2_REQUESTS } from './clients/langsmith-runs-v2.ts';
+import { THREAD_V2_REQUESTS } from './clients/langsmith-threads-v2.ts';
+import { TRACE_V2_REQUESTS } from './clients/langsmith-traces-v2.ts';
 import { EXPORT } from './export/export.ts';
 import { FACET_REQUEST } from './facets.ts';
 import { GROUP_REQUESTS } from './groups.ts';
@@ -157,6 +159,8 @@ const CLIENT_REQUESTS: readonly ClientRequest[] = [
   ...FEEDBACK_REQUESTS,
   ...RUN_REQUESTS,
   ...RUN_V2_REQUESTS,
+  ...TRACE_V2_REQUESTS,
+  ...THREAD_V2_REQUESTS,
 ];
 
 /** For LangSmith's clients, which use the paths of sessions for projects. */

@@ -254,7 +254,8 @@ import { traceable } from 'langsmith/traceable';
 
 const client = new Client();
 const step = traceable(async (x) => x + 1, { name: 'step', run_type: 'tool', client });
-await traceable(async (x) => step(await step(x)), { name: 'demo', client })(1);
+const metadata = { thread_id: 'thread-1' };
+await traceable(async (x) => step(await step(x)), { name: 'demo', client, metadata })(1);
 await client.awaitPendingTraceBatches();
 const { id } = await client.readProject({ projectName: 'default' });
 const selects = ['ID', 'NAME', 'STATUS', 'RUN_TYPE', 'OUTPUTS'];
@@ -270,7 +271,17 @@ console.log(...runs.map((run) => run.name), tools.items.length, name, outputs.ou
 await client.runs
   .query({ project_ids: [id], tree_filter: 'eq(name, "demo")' })
   .catch((error) => console.log(String(error)));
-await client.threads.query({ project_id: id }).catch((error) => console.log(String(error)));
+const about = { project_id: id, selects: ['NAME', 'TOTAL_TOKENS'] };
+for await (const trace of client.traces.query(about)) console.log('trace', trace.root_run.name);
+for await (const { root_run: run } of client.traces.streaming.queryItems(about)) console.log('stream', run.name);
+const { trace_id } = await client.runs.retrieve(runs[2].id, { project_id: id, selects: ['TRACE_ID'] });
+console.log('runs', (await client.traces.listRuns(trace_id, { project_id: id })).items.length);
+for await (const thread of client.threads.query({ project_id: id })) {
+  for await (const { name } of client.threads.listTraces(thread.thread_id, about)) console.log('thread', thread.count, name);
+}
+await client.threads
+  .stats('thread-1', { session_id: id, selects: ['TURNS'] })
+  .catch((error) => console.log(String(error)));
 `;
 
 const PYTHON_RUNS = `
@@ -286,7 +297,7 @@ def step(x):
     return x + 1
 
 
-@traceable(client=client)
+@traceable(client=client, metadata={"thread_id": "thread-1"})
 def demo(x):
     return step(step(x))
 
@@ -309,8 +320,19 @@ async def read():
         await query(tree_filter='eq(name, "demo")')
     except Exception as error:
         print(error)
+    about = {"project_id": project, "selects": ["NAME", "TOTAL_TOKENS"]}
+    async for trace in client.traces.query(**about):
+        print("trace", trace.root_run.name)
+    async for trace in client.traces.streaming.query_items(**about):
+        print("stream", trace.root_run.name)
+    of = await client.runs.retrieve(runs[2].id, project_id=project, selects=["TRACE_ID"])
+    listed = await client.traces.list_runs(of.trace_id, project_id=project)
+    print("runs", len(listed.items))
+    async for thread in client.threads.query(project_id=project):
+        async for trace in client.threads.list_traces(thread.thread_id, **about):
+            print("thread", thread.count, trace.name)
     try:
-        await client.threads.query(project_id=project)
+        await client.threads.stats("thread-1", session_id=project, selects=["TURNS"])
     except Exception as error:
         print(error)
 
@@ -320,11 +342,12 @@ client.flush()
 asyncio.run(read())
 `;
 
-/** Runs by pages and one by its id; then a filter and a request that are not served. */
+/** Runs by pages and one by its id; a filter that is not served; traces and threads, and a request that is not served. */
 const RUNS = [
   /^demo step step 2 step 3$/m,
   /tree_filter.* is not served here/,
-  /only client\.runs\.retrieve and client\.runs\.query are served/,
+  /^trace demo\nstream demo\nruns 3\nthread 1 demo$/m,
+  /Sums over a thread are read at \/api\/v1\/sessions\/ID/,
 ];
 
 const REVIVED = [/^interrupted slow\nfinished slow$/m];

@@ -189,6 +189,38 @@ const RULES: readonly Rule[] = [
       })),
   },
   {
+    routes: ['POST /api/v2/traces/query', 'POST /v2/traces/query'],
+    needs: [READ],
+    asks: ({ trace }) =>
+      [{ trace_ids: [trace] }, {}].map((asked) => ({
+        headers: { ...JSON_TYPE, accept: 'text/event-stream' },
+        body: JSON.stringify({
+          ...{ ...asked, selects: ['INPUTS', 'OUTPUTS', 'NAME'] },
+          min_start_time: '2000-01-01T00:00:00Z',
+        }),
+        shows: true,
+      })),
+  },
+  {
+    routes: ['GET /api/v2/traces/:id/runs', 'GET /v2/traces/:id/runs'],
+    needs: [READ],
+    asks: ({ trace }) => [{ id: trace, query: 'selects=INPUTS&selects=NAME', shows: true }],
+  },
+  {
+    routes: ['POST /api/v2/threads/query', 'POST /v2/threads/query'],
+    needs: [READ],
+    asks: () => [
+      { headers: JSON_TYPE, body: '{"min_start_time":"2000-01-01T00:00:00Z"}', shows: true },
+    ],
+  },
+  {
+    routes: ['GET /api/v2/threads/:id/traces', 'GET /v2/threads/:id/traces'],
+    needs: [READ],
+    asks: ({ canary }) => [
+      { id: `session-${canary}`, query: 'selects=INPUTS_PREVIEW&selects=NAME', shows: true },
+    ],
+  },
+  {
     routes: ['GET /sessions'],
     needs: [READ],
     asks: () => [{}],

@@ -1,6 +1,7 @@
 import { millisecondsBetween } from '../../model/details.ts';
 import { Refusal } from '../../model/errors.ts';
 import type { StoredObservation } from '../../store/store.ts';
+import { shownName } from './langsmith-forms.ts';
 import { runMembers, runPayloads } from './langsmith-run.ts';
 import type { RunForm } from './run-page.ts';
 
@@ -22,19 +23,12 @@ const PROPERTIES: ReadonlySet<string> = new Set([
   ...['FEEDBACK_STATS', 'LS_USER_ID'],
 ]);
 
-/** Characters of a name that an error repeats. */
-const MAX_SHOWN = 100;
-
 /**
  * The form of runs in the second version of LangSmith's API: what the client selects, and the id alone if it selects nothing.
  * Throws a `Refusal` (400) for an unknown property.
  */
 export function selectedForm(given: readonly string[]): RunForm {
-  const unknown = given.find((one) => !PROPERTIES.has(one));
-  if (unknown !== undefined) {
-    const shown = JSON.stringify(unknown.slice(0, MAX_SHOWN));
-    throw new Refusal('invalid_request', `selects has the unknown property ${shown}.`);
-  }
+  checkSelects(given, PROPERTIES);
   const selects = new Set(given.length === 0 ? ['ID'] : given);
   const isSelected = ([name]: readonly [string, unknown]) => selects.has(name.toUpperCase());
   return {
@@ -49,6 +43,14 @@ export function selectedForm(given: readonly string[]): RunForm {
       return `{${parts.join()}}`;
     },
   };
+}
+
+/** Throws a `Refusal` (400) for an unknown property. */
+export function checkSelects(given: readonly string[], known: ReadonlySet<string>): void {
+  const unknown = given.find((one) => !known.has(one));
+  if (unknown === undefined) return;
+  const message = `selects has the unknown property ${shownName(unknown)}.`;
+  throw new Refusal('invalid_request', message);
 }
 
 /** The members that differ from those of the first version, beside those. */

@@ -65,7 +65,7 @@ export function runMembers(stored: StoredObservation, ancestors: readonly Stored
     completion_cost: usdOf(cost?.output ?? null),
     total_cost: usdOf(cost?.total ?? null),
     reference_example_id: exampleOf(stored),
-    first_token_time: formatted(firstTokenOf(stored)),
+    first_token_time: firstTokenTime(stored.startTime, details?.ttftMs),
     ...{ serialized: null, app_path: null, child_run_ids: null },
     ...{ feedback_stats: null, s3_urls: null },
   };
@@ -76,11 +76,14 @@ export function runTypeOf({ external, kind }: StoredObservation): string {
   return external?.run_type ?? RUN_TYPES[kind ?? ''] ?? 'chain';
 }
 
-function firstTokenOf({ startTime, details }: StoredObservation): Instant | null {
-  const ttftMs = details?.ttftMs;
-  if (startTime === null || ttftMs === undefined) return null;
+/** The time of a first token, a number of milliseconds after a start. */
+export function firstTokenTime(
+  startTime: Instant | null,
+  ttftMs: number | null | undefined,
+): string | null {
+  if (startTime === null || ttftMs === null || ttftMs === undefined) return null;
   const ns = startTime.ns + Math.round(ttftMs * 1e6);
-  return { ms: startTime.ms + Math.floor(ns / 1e6), ns: ns % 1e6 };
+  return formatted({ ms: startTime.ms + Math.floor(ns / 1e6), ns: ns % 1e6 });
 }
 
 /** The example of a dataset that the run evaluates. The clients read it as a UUID. */
@@ -108,7 +111,7 @@ function objectText(text: string | undefined, member: string): string | undefine
 }
 
 /** Python reads at most six digits of a second. */
-function formatted(instant: Instant | null): string | null {
+export function formatted(instant: Instant | null): string | null {
   if (instant === null) return null;
   return formatInstant({ ms: instant.ms, ns: Math.floor(instant.ns / 1000) * 1000 });
 }

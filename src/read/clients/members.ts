@@ -14,3 +14,9 @@ export function textIn(members: Members, name: string): string | undefined {
   const value = members[name];
   return typeof value === 'string' && value !== '' ? value : undefined;
 }
+
+/** Undefined unless the member is a list. */
+export function textsIn(members: Members, name: string): string[] | undefined {
+  const value = members[name];
+  return Array.isArray(value) ? value.map(String) : undefined;
+}

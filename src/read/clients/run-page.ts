@@ -2,7 +2,7 @@ import { formatInstant } from '../../model/instant.ts';
 import type { Instant } from '../../model/observation.ts';
 import { HOUR_MS } from '../../model/usage-window.ts';
 import { printQuery } from '../../query/print.ts';
-import type { Query } from '../../query/query.ts';
+import type { Query, QueryTerm } from '../../query/query.ts';
 import type { PayloadTexts } from '../../store/observation-json.ts';
 import { groupTerm } from '../../store/plan/groups.ts';
 import type { StoredObservation, StoredTrace } from '../../store/store.ts';
@@ -31,16 +31,22 @@ const LONG_TRACES_OF_STEP = 200;
 export type RunForm = {
   /** Payloads that are not shown are not read. */
   readonly hasPayloads: boolean;
+  /** Of a trace in place of a run; its root is the run. */
+  readonly isOfTrace?: true;
+  /** `trace` is given for a form of a trace. */
   text(
     stored: StoredObservation,
     payloads: PayloadTexts,
     ancestors: readonly StoredObservation[],
+    trace?: StoredTrace,
   ): string;
 };
 
 /** The conditions of a query; every one holds. */
 type RunQuery = {
   readonly ids: readonly string[] | undefined;
+  /** The traces whose roots are meant, in place of `ids`. */
+  readonly rootsOf?: readonly string[] | undefined;
   readonly traceId: string | undefined;
   /** The run above those of the page; null if it is not stored. */
   readonly parent: StoredObservation | null | undefined;
@@ -89,21 +95,27 @@ export class RunPage {
 
   /** Resolves with the cursor of the next page; null after the last one. */
   async fill(): Promise<string | null> {
-    const { ids, traceId, parent } = this.#asked;
-    if (ids !== undefined) return this.#ofIds(ids);
+    const { ids, rootsOf, traceId, parent } = this.#asked;
+    if (ids !== undefined) {
+      return this.#ofIds(ids, (id) => findRun(this.#reading, id, traceId));
+    }
+    if (rootsOf !== undefined) return this.#ofIds(rootsOf, (id) => this.#rootOf(id));
     if (parent === null) return null;
     const trace = traceId ?? parent?.traceId;
     return trace === undefined ? this.#ofTraces() : this.#pageOfTrace(trace);
   }
 
-  async #ofIds(ids: readonly string[]): Promise<string | null> {
+  async #ofIds(
+    ids: readonly string[],
+    find: (id: string) => Promise<StoredObservation | undefined>,
+  ): Promise<string | null> {
     const { tenant } = this.#reading;
     const cursors = listCursors('langsmith-runs', tenant.projectId, ...ids);
     const begin = indexIn(cursors.read(this.#asked.cursor));
     for (const [i, id] of ids.entries()) {
       if (i < begin) continue;
       if (this.#isFull()) return cursors.write(String(i));
-      const stored = await findRun(this.#reading, id, this.#asked.traceId);
+      const stored = await find(id);
       if (stored !== undefined) await this.#add(stored, new Map());
     }
     return null;
@@ -167,7 +179,7 @@ export class RunPage {
         if (this.#isOver(trace)) continue;
         const { id } = trace;
         let last: string | null = null;
-        if (this.#asked.isRoot === true) await this.#root(id);
+        if (this.#asked.isRoot === true) await this.#root(trace);
         else last = await this.#ofTrace(id);
         if (this.#isFull()) return cursorAt(found.cursorAfter(i), id, last);
       }
@@ -184,10 +196,17 @@ export class RunPage {
     return latencyMs !== null && !clockSkew && isBefore(endTime, since);
   }
 
-  async #root(traceId: string): Promise<void> {
+  async #root(trace: StoredTrace): Promise<void> {
     const { store, tenant, read } = this.#reading;
-    const root = await read.turn(() => store.traces.getRoot(tenant.projectId, traceId));
-    if (root !== undefined) await this.#add(root, new Map());
+    const root = await read.turn(() => store.traces.getRoot(tenant.projectId, trace.id));
+    if (root !== undefined) await this.#add(root, new Map(), trace);
+  }
+
+  /** `id`: as the client names the trace. */
+  async #rootOf(id: string): Promise<StoredObservation | undefined> {
+    const { store, tenant, read } = this.#reading;
+    const traceId = await storedTraceId(this.#reading, id);
+    return read.turn(() => store.traces.getRoot(tenant.projectId, traceId));
   }
 
   #isFull(): boolean {
@@ -195,9 +214,9 @@ export class RunPage {
     return this.runs.length >= this.#asked.limit || this.#characters >= limits.page_bytes;
   }
 
-  async #add(stored: StoredObservation, known: KnownRuns): Promise<void> {
+  async #add(stored: StoredObservation, known: KnownRuns, trace?: StoredTrace): Promise<void> {
     if (!this.#matches(stored)) return;
-    const text = await shownRun(this.#reading, { stored, known, form: this.#form });
+    const text = await shownRun(this.#reading, { stored, known, form: this.#form, trace });
     this.#characters += text.length;
     // The text is held beside the answer that it becomes a part of.
     this.#reading.read.hold(this.#characters * 3);
@@ -228,13 +247,28 @@ export async function shownRun(
     stored,
     known = new Map(),
     form,
-  }: { readonly stored: StoredObservation; readonly known?: KnownRuns; readonly form: RunForm },
+    trace,
+  }: {
+    readonly stored: StoredObservation;
+    readonly known?: KnownRuns;
+    readonly form: RunForm;
+    /** That of the run, if it is known. */
+    readonly trace?: StoredTrace | undefined;
+  },
 ): Promise<string> {
   const ancestors = await ancestorsOf(reading, stored, known);
-  if (!form.hasPayloads) return form.text(stored, {}, ancestors);
+  const whole = form.isOfTrace === true ? (trace ?? (await traceOf(reading, stored))) : undefined;
+  if (!form.hasPayloads) return form.text(stored, {}, ancestors, whole);
   const payloads = await reading.payloads({ kind: 'trace', id: stored.traceId });
   const texts = await reading.read.turn(() => payloads.read(stored));
-  return form.text(stored, texts, ancestors);
+  return form.text(stored, texts, ancestors, whole);
+}
+
+function traceOf(
+  { store, tenant, read }: StoreReading,
+  { traceId }: StoredObservation,
+): Promise<StoredTrace | undefined> {
+  return read.turn(() => store.traces.getTrace(tenant.projectId, traceId));
 }
 
 /** From the root down. A parent that is not stored, and a cycle, end the way up. */
@@ -270,15 +304,18 @@ function tracesOf(asked: RunQuery): Query {
   const since = sinceOf(asked);
   const from =
     since === undefined || isRoot === true ? since : { ...since, ms: since.ms - LONG_TRACE_MS };
-  return {
-    terms: [
-      ...(threadId === undefined ? [] : [groupTerm('session', threadId)]),
-      ...(from === undefined ? [] : [startTerm({ from, to: null, text: formatInstant(from) })]),
-      ...(before === undefined
-        ? []
-        : [startTerm({ from: null, to: before, text: `<${formatInstant(before)}` })]),
-    ],
-  };
+  const thread = threadId === undefined ? [] : [groupTerm('session', threadId)];
+  return { terms: [...thread, ...timeTerms(from, before)] };
+}
+
+/** The traces that start from a time on, and before another one. */
+export function timeTerms(from: Instant | undefined, before: Instant | undefined): QueryTerm[] {
+  return [
+    ...(from === undefined ? [] : [startTerm({ from, to: null, text: formatInstant(from) })]),
+    ...(before === undefined
+      ? []
+      : [startTerm({ from: null, to: before, text: `<${formatInstant(before)}` })]),
+  ];
 }
 
 function startsBefore({ startTime, createdAt }: StoredObservation, time: Instant): boolean {

@@ -118,7 +118,7 @@ t.test('answers GET /info without a key', async (t) => {
   const info = (await (await fetch(`${url}/info`)).json()) as Record<string, unknown>;
   t.match(info, {
     // Python's client sends feedback with its runs from this version on; from 0.16.0 on it would use another API.
-    version: '0.8.10',
+    version: '0.16.0',
     batch_ingest_config: { use_multipart_endpoint: true, size_limit: 100 },
     instance_flags: { gzip_body_enabled: true, zstd_compression_enabled: true },
   });

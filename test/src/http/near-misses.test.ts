@@ -51,12 +51,13 @@ t.test('names the right URL or setting for a path that is nearly right', async (
     ['/api/public', /Langfuse/],
     ['/api/v1/runs/a/b/c', /LangSmith/],
     ['/sessions/x/y', /with and without \/api\/v1/],
+    ['/runs/a/share', /Runs of LangSmith are not shared here/],
     ['/datasets', /Datasets/],
     ['/api/v1/examples/1', /Datasets/],
     ['/settings', /Datasets/],
     ['/api/v2/runs/1/share', /second version of the API of LangSmith/],
-    ['/api/v2/traces/1/runs', /client\.runs\.query .* by trace_id/],
-    ['/v2/threads/query', /client\.runs\.query .* eq\(thread_id/],
+    ['/api/v2/threads/1/stats', /Sums over a thread are read at \/api\/v1\/sessions\/ID/],
+    ['/v2/datasets', /client\.traces\.query and client\.traces\.list_runs/],
     ['/', /\/v1\/traces/],
     ['//', /\/v1\/traces/],
     ['/api/v1/traces/', /without the slash/],
@@ -101,6 +102,7 @@ t.test('names the request to send to a client whose method is not served', async
       t.equal(wrongMethodHint(method, `${base}/sessions`), '');
     }
   }
+  t.match(wrongMethodHint('POST', '/runs/group'), / client\.threads\.query/);
   t.equal(wrongMethodHint('GET', '/runs/stats'), '');
   t.equal(wrongMethodHint('POST', '/runs/stats/x'), '');
   t.equal(wrongMethodHint('DELETE', '/api/v1/traces'), '');

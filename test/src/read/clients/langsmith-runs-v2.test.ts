@@ -135,11 +135,3 @@ t.test('refuses what it would ignore', async (t) => {
   const body = { tree_filter: null, include_subtree_usage: false };
   t.match(await call('POST', path, body), { status: 200, json: { items: [], next_cursor: null } });
 });
-
-t.test('refuses a stream, in whose place the SDK would read no run', async (t) => {
-  const { call } = await scene(t, 1);
-  const headers = { accept: 'text/event-stream', 'content-type': 'application/json' };
-  t.match(await call('POST', '/v2/runs/query', {}, headers), {
-    ...{ status: 400, json: { message: /client\.runs\.query/ } },
-  });
-});
