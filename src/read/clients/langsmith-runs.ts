@@ -6,10 +6,12 @@ import { jsonBody } from '../json-body.ts';
 import type { StoreReading } from '../stored-request.ts';
 import { unknown } from '../stored-request.ts';
 import type { ClientRequest } from './client-request.ts';
+import type { Form } from './langsmith-forms.ts';
+import { checkForms, FLAG } from './langsmith-forms.ts';
 import { langsmithProject, langsmithProjects } from './langsmith-projects.ts';
 import { runJson } from './langsmith-run.ts';
 import type { Members } from './members.ts';
-import { objectOf, textIn } from './members.ts';
+import { objectOf, textIn, textsIn } from './members.ts';
 import { findRun } from './run-ids.ts';
 import type { GivenQuery, RunForm } from './run-page.ts';
 import { DEFAULT_RUNS, RunPage, resolved, shownRun } from './run-page.ts';
@@ -47,9 +49,8 @@ async function readRun(reading: StoreReading): Promise<void> {
 async function queryRuns(reading: StoreReading): Promise<void> {
   const { exchange, read, tenant } = reading;
   const given = objectOf(await jsonBody(exchange, read, MAX_QUERY_BYTES), 'The body');
-  const sessions = given.session;
-  const isOther = Array.isArray(sessions) && !sessions.includes(uuidOf(tenant.projectId));
   const asked = await resolved(reading, runQuery(given));
+  const isOther = textsIn(given, 'session')?.includes(uuidOf(tenant.projectId)) === false;
   const page = new RunPage(reading, asked, FORM);
   const next = isOther ? null : await page.fill();
   const cursors = JSON.stringify({ next });
@@ -62,16 +63,35 @@ const UNSUPPORTED = [
   ...['reference_example', 'end_time', 'execution_order'],
 ];
 
+const isAnyText = (value: unknown) => typeof value === 'string';
+const SEVERAL: Form = {
+  what: 'a list of texts',
+  holds: (value) => Array.isArray(value) && value.every(isAnyText),
+};
+const isLimit = (value: unknown) => typeof value === 'number' && value >= 1;
+const ONE: Form = { what: 'a text', holds: isAnyText };
+
+/** A condition of another form would list runs that the client did not ask for if it were ignored. */
+const FORMS: ReadonlyMap<string, Form> = new Map<string, Form>([
+  ...['session', 'id'].map((name) => [name, SEVERAL] as const),
+  ...['trace', 'parent_run', 'run_type', 'start_time', 'cursor'].map(
+    (name) => [name, ONE] as const,
+  ),
+  ...['is_root', 'error'].map((name) => [name, FLAG] as const),
+  ['limit', { what: 'a number from 1 on', holds: isLimit }],
+]);
+
 function runQuery(given: Members): GivenQuery {
+  checkForms(given, FORMS);
   for (const name of UNSUPPORTED) {
     if (given[name] !== undefined && given[name] !== null) throw filterNotServed(name);
   }
-  const { id, is_root: isRoot, error, limit, order } = given;
+  const { is_root: isRoot, error, limit, order } = given;
   if (order !== undefined && order !== null && order !== 'asc' && order !== 'desc') {
     throw new Refusal('invalid_request', 'body.order must be asc or desc.');
   }
   return {
-    ids: Array.isArray(id) ? id.filter((one) => typeof one === 'string') : undefined,
+    ids: textsIn(given, 'id'),
     traceId: textIn(given, 'trace'),
     parentId: textIn(given, 'parent_run'),
     isRoot: typeof isRoot === 'boolean' ? isRoot : undefined,
@@ -80,10 +100,7 @@ function runQuery(given: Members): GivenQuery {
     threadId: threadOf(given.filter),
     since: timeIn(given, 'start_time'),
     isAscending: order === 'asc',
-    limit:
-      typeof limit === 'number' && limit >= 1
-        ? Math.min(Math.floor(limit), DEFAULT_RUNS)
-        : DEFAULT_RUNS,
+    limit: typeof limit === 'number' ? Math.min(Math.floor(limit), DEFAULT_RUNS) : DEFAULT_RUNS,
     cursor: textIn(given, 'cursor'),
   };
 }

@@ -218,6 +218,34 @@ t.test('refuses a start_time that is no time', async (t) => {
   t.match(await call('POST', '/runs/query', naive), { json: { runs: { length: 3 } } });
 });
 
+t.test(
+  'refuses a condition of another form, which would list other runs if it were ignored',
+  async (t) => {
+    const { call } = await withTraces(t, 1);
+    for (const [body, message] of [
+      [{ id: uuid(10) }, /^body\.id must be a list of texts/],
+      [{ id: [1] }, /^body\.id must be/],
+      [{ session: uuid(7) }, /^body\.session must be a list of texts/],
+      [{ trace: [uuid(10)] }, /^body\.trace must be a text/],
+      [{ parent_run: 5 }, /^body\.parent_run must be/],
+      [{ run_type: ['llm'] }, /^body\.run_type must be/],
+      [{ start_time: 0 }, /^body\.start_time must be/],
+      [{ cursor: 1 }, /^body\.cursor must be/],
+      [{ is_root: 'true' }, /^body\.is_root must be true or false/],
+      [{ error: 1 }, /^body\.error must be/],
+      [{ limit: 0 }, /^body\.limit must be a number from 1 on\.$/],
+      [{ limit: '5' }, /^body\.limit must be/],
+    ] as const) {
+      const answer = await call('POST', '/runs/query', body);
+      t.match(answer, { status: 400, json: { message } }, `${message}`);
+    }
+    // As the Python client and the JavaScript client send them.
+    const sent = { session: null, id: null, trace: '', error: null, limit: 1000, select: ['id'] };
+    t.match(await call('POST', '/runs/query', sent), { json: { runs: { length: 3 } } });
+    t.match(await call('POST', '/runs/query', { id: [] }), { json: { runs: [] } });
+  },
+);
+
 t.test('lists the runs of a thread, as read_thread asks for them', async (t) => {
   const { list, call } = await withTraces(t, 3);
   const thread = (id: string, more: object = {}) =>
