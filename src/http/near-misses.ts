@@ -71,6 +71,29 @@ const NEAR_MISSES: readonly NearMiss[] = [
       'Media of Langfuse are not stored here: set LANGFUSE_MEDIA_UPLOAD_ENABLED=false. Attachments of LangSmith runs are stored.',
   },
   {
+    pattern:
+      /^\/+api\/public\/+(?:v2\/+)?(?:datasets|dataset-items|dataset-run-items|experiments|experiment-items)(?:\/|$)/,
+    needs: SCORES,
+    message:
+      'Datasets of Langfuse are not served here. An experiment whose data is a list in the program stores its traces, and the scores of its items.',
+  },
+  {
+    pattern:
+      /^\/+api\/public\/+(?:v[23]\/+)?(?:traces|observations|scores|sessions|metrics)(?:\/|$)/,
+    needs: SCORES,
+    message:
+      'The reading requests of Langfuse are not served here. Traces are read at /api/v1/traces, one with its observations at ' +
+      '/api/v1/traces/ID?payloads=true, its scores at /api/v1/traces/ID/scores, sessions at /api/v1/sessions, and statistics at ' +
+      '/api/v1/stats. `tracectl erase` deletes traces.',
+  },
+  {
+    // `get_trace_url` of Langfuse's clients.
+    pattern: /^\/+project\/+[^/]+\/+(?:traces|sessions|users)(?:\/|$)/,
+    needs: SCORES,
+    message:
+      'This is an address of the web UI of Langfuse. The web UI here has the address of the admin API, and a trace is at /traces/ID there.',
+  },
+  {
     pattern: /^\/+api\/public(?:\/|$)/,
     needs: SCORES,
     message:
@@ -165,6 +188,12 @@ const WRONG_METHODS: readonly WrongMethod[] = [
     hint:
       ' The key of a request decides its project. `tracectl projects create` makes projects, and `tracectl keys create` their keys. ' +
       'Experiments of `evaluate` are not served here.',
+  },
+  {
+    // The reading of scores with Langfuse's clients, at paths that create and delete them.
+    methods: ['GET', 'HEAD'],
+    pattern: /^\/api\/public\/scores(?:\/[^/]+)?$/,
+    hint: ' Scores are read at /api/v1/traces/ID/scores.',
   },
   {
     // `create_presigned_feedback_token` of LangSmith's clients.

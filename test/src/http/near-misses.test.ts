@@ -48,6 +48,16 @@ t.test('names the right URL or setting for a path that is nearly right', async (
     ],
     ['/api/public/media/abc', /Media of Langfuse/],
     ['/api/public/traces/t', /Traces are read at \/api\/v1\/traces/],
+    ['/api/public/v2/observations', /at \/api\/v1\/traces\/ID\?payloads=true/],
+    ['/api/public/v3/scores', /scores at \/api\/v1\/traces\/ID\/scores/],
+    ['/api/public/sessions/s', /sessions at \/api\/v1\/sessions/],
+    ['/api/public/metrics', /statistics at \/api\/v1\/stats/],
+    [
+      '/api/public/v2/datasets/d',
+      /Datasets of Langfuse are not served here.*a list in the program/,
+    ],
+    ['/api/public/dataset-items', /Datasets of Langfuse/],
+    ['/project/p/traces/t', /web UI .* \/traces\/ID there/],
     ['/api/public', /Langfuse/],
     ['/api/v1/runs/a/b/c', /LangSmith/],
     ['/sessions/x/y', /with and without \/api\/v1/],
@@ -101,6 +111,9 @@ t.test('names the request to send to a client whose method is not served', async
       t.match(wrongMethodHint(method, `${base}/sessions/x`), /tracectl projects/, method);
       t.equal(wrongMethodHint(method, `${base}/sessions`), '');
     }
+  }
+  for (const path of ['/api/public/scores', '/api/public/scores/s']) {
+    t.match(wrongMethodHint('GET', path), / read at \/api\/v1\/traces\/ID\/scores/);
   }
   t.match(wrongMethodHint('POST', '/runs/group'), / client\.threads\.query/);
   t.equal(wrongMethodHint('GET', '/runs/stats'), '');
