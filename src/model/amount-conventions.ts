@@ -33,6 +33,7 @@ export const COSTS = {
   total: [
     'gen_ai.usage.cost',
     'gen_ai.cost.total_cost',
+    'litellm.cost.total',
     'llm.cost.total',
     'llm.usage.total_cost',
     'gen_ai.usage.total_cost',
@@ -41,8 +42,18 @@ export const COSTS = {
     'langwatch.metrics:value.cost',
     'langwatch.metrics:cost',
   ],
-  input: ['gen_ai.cost.input_cost', 'llm.cost.prompt', 'gen_ai.usage.input_cost'],
-  output: ['gen_ai.cost.output_cost', 'llm.cost.completion', 'gen_ai.usage.output_cost'],
+  input: [
+    'gen_ai.cost.input_cost',
+    'litellm.cost.input',
+    'llm.cost.prompt',
+    'gen_ai.usage.input_cost',
+  ],
+  output: [
+    'gen_ai.cost.output_cost',
+    'litellm.cost.output',
+    'llm.cost.completion',
+    'gen_ai.usage.output_cost',
+  ],
 } as const;
 
 /** The beginnings of scopes whose spans have a total of 0 if the client does not know the price: those of OpenLIT. */

@@ -88,6 +88,18 @@ t.test('LiteLLM: tool calls beside the messages of an answer', async (t) => {
   }
 });
 
+t.test('LiteLLM, its second version of spans: the cost that it computed', async (t) => {
+  const { observation } = withAttributes({
+    ...{ 'gen_ai.operation.name': 'chat', 'gen_ai.request.model': 'gpt-4o-mini' },
+    ...{ 'litellm.cost.total': 0.5, 'litellm.cost.input': 0.3, 'litellm.cost.output': 0.2 },
+    ...{ 'litellm.cost.cache_read': 0.1, 'litellm.cost.discount_amount': 0 },
+  });
+  t.match(observation, {
+    ...{ kind: 'generation', model: 'gpt-4o-mini' },
+    details: { cost: { total: 500_000_000, input: 300_000_000, output: 200_000_000 } },
+  });
+});
+
 t.test('LiteLLM: the usage that Python prints', async (t) => {
   const of = (printed: string) => {
     const sums = { 'gen_ai.usage.input_tokens': 21, 'gen_ai.usage.output_tokens': 9 };
