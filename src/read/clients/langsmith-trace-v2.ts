@@ -61,7 +61,8 @@ export function threadTraceForm(given: readonly string[]): RunForm {
 function threadTraceMembers(stored: StoredObservation, trace: StoredTrace | undefined) {
   const root = runMembers(stored, []);
   return {
-    ...{ thread_id: root.thread_id, trace_id: root.trace_id, name: root.name, error: root.error },
+    thread_id: trace?.sessionId ?? root.thread_id,
+    ...{ trace_id: root.trace_id, name: root.name, error: root.error },
     start_time: formatted(trace?.startTime ?? null) ?? root.start_time,
     end_time: formatted(trace?.endTime ?? null) ?? root.end_time,
     latency: trace?.latencyMs == null ? null : trace.latencyMs / 1000,

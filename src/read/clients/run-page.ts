@@ -226,8 +226,11 @@ export class RunPage {
   #matches(stored: StoredObservation): boolean {
     const { isRoot, hasError, parent, runType, traceId, threadId, before } = this.#asked;
     const since = sinceOf(this.#asked);
-    if (threadId !== undefined && stored.sessionId !== threadId) return false;
-    if (isRoot !== undefined && (stored.parentId === null) !== isRoot) return false;
+    // The thread of a trace may be that of another run, and the first run is in place of a root that is not stored.
+    if (this.#form.isOfTrace !== true) {
+      if (threadId !== undefined && stored.sessionId !== threadId) return false;
+      if (isRoot !== undefined && (stored.parentId === null) !== isRoot) return false;
+    }
     if (hasError !== undefined && (stored.error !== null) !== hasError) return false;
     if (parent !== undefined && stored.parentId !== parent?.id) return false;
     if (traceId !== undefined && stored.traceId !== traceId) return false;

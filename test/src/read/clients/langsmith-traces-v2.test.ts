@@ -142,6 +142,24 @@ t.test('the SDK walks the traces of a thread, oldest first', async (t) => {
   t.same(await list('c', 100), []);
 });
 
+t.test('a trace is there whose root has no thread, or is not stored', async (t) => {
+  const { client, own, about, write } = await scene(t, 0);
+  const startTime = { ms: T0, ns: 0 };
+  await write({ id: uuid(1), traceId: uuid(1), startTime });
+  const inThread = { sessionId: 's', parentId: uuid(1), startTime: { ms: T0 + 1, ns: 0 } };
+  await write({ ...inThread, id: uuid(2), traceId: uuid(1) });
+  await write({ ...inThread, id: uuid(4), traceId: uuid(3), parentId: uuid(3) });
+  const selects = ['THREAD_ID' as const];
+  t.same(await all(client.threads.listTraces('s', { project_id: own, selects })), [
+    { thread_id: 's', trace_id: uuid(1) },
+    { thread_id: 's', trace_id: uuid(3) },
+  ]);
+  t.match(await all(client.threads.query(about)), [{ thread_id: 's', count: 2 }]);
+  const roots = [{ root_run: { id: uuid(4) } }, { root_run: { id: uuid(1) } }];
+  t.same(await all(client.traces.query(about)), roots);
+  t.same(await all(client.traces.query({ ...about, trace_ids: [uuid(3), uuid(1)] })), roots);
+});
+
 t.test('the SDK walks the threads of the last day, and each is there once', async (t) => {
   const { client, own, write, about } = await scene(t, 2);
   for (const [n, hours] of [1, 2, 23, 25].entries()) {
