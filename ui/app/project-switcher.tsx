@@ -25,6 +25,7 @@ export function ProjectSwitcher(): JSX.Element {
       class="switcher"
       label={`Project: ${shown}`}
       items={[...items, manage]}
+      find="Find a project"
       button={
         <>
           <span class="switcher-name">{shown}</span>

@@ -1,6 +1,8 @@
 import type { ComponentChildren, JSX } from 'preact';
 import { useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { COLUMN, indexAfter } from './arrow-keys.ts';
+import { isFound, LONG_LIST } from './find.ts';
+import { FindField } from './find-field.tsx';
 import { isolated } from './text-pieces.ts';
 
 type Item = {
@@ -17,32 +19,19 @@ type Props = {
   readonly items: readonly Item[];
   /** Any number of items may be chosen: the menu stays open for further ones. */
   readonly isMultiple?: boolean;
+  /** The name of a field that finds items, which a long menu has. It leaves those in place that cannot be chosen. */
+  readonly find?: string;
   readonly class?: string;
 };
 
 /** A button that opens a menu. Arrow keys, Home, End, Escape, Tab and the first letters of an item work as in every menu. */
 export function Menu(props: Props): JSX.Element {
-  const { label, button, items, isMultiple = false, class: className = '' } = props;
+  const { label, button, class: className = '' } = props;
   const [isOpen, setOpen] = useState(false);
   const place = useRef<HTMLDivElement>(null);
-  const list = useRef<HTMLDivElement>(null);
-  const typed = useRef<Typed>({ text: '', at: 0 });
-  const entries = (): HTMLButtonElement[] => [
-    ...(place.current?.querySelectorAll<HTMLButtonElement>('[role^=menuitem]') ?? []),
-  ];
 
-  // A list that passes the right edge of the page opens to the left.
-  useLayoutEffect(() => {
-    const right = list.current?.getBoundingClientRect().right ?? 0;
-    if (right > document.documentElement.clientWidth) list.current?.classList.add('is-at-end');
-  }, [isOpen]);
-
-  // The menu has the focus as soon as it shows: a key may follow at once.
   useLayoutEffect(() => {
     if (!isOpen) return undefined;
-    typed.current.text = '';
-    const all = entries();
-    (all.find((each) => each.ariaChecked === 'true') ?? all[0])?.focus();
     const closeIfOutside = ({ target }: Event): void => {
       if (target instanceof Node && place.current?.contains(target) !== true) setOpen(false);
     };
@@ -58,18 +47,6 @@ export function Menu(props: Props): JSX.Element {
   const closeIfLeft = ({ relatedTarget: next }: FocusEvent): void => {
     if (next instanceof Node && place.current?.contains(next) !== true) setOpen(false);
   };
-  const onKeyDown = (event: KeyboardEvent): void => {
-    if (event.key === 'Escape') closeOnly(event, close);
-    // The browser goes on from the button: no item has a place of its own among the elements that Tab visits.
-    if (event.key === 'Tab') close();
-    const all = entries();
-    const next = indexAfter(event.key, COLUMN, focusedOf(all), all.length);
-    const found = next ?? typedIndex(typed.current, event, all);
-    if (found === undefined) return;
-    event.preventDefault();
-    all[found]?.focus();
-  };
-
   return (
     <div class={`menu ${className}`} ref={place} onFocusOut={closeIfLeft}>
       <button
@@ -82,33 +59,104 @@ export function Menu(props: Props): JSX.Element {
       >
         {button}
       </button>
-      {isOpen && (
-        <div
-          ref={list}
-          class="menu-list"
-          role="menu"
-          tabIndex={-1}
-          aria-label={label}
-          onKeyDown={onKeyDown}
-        >
-          {items.map((item) => (
-            <button
-              key={item.id}
-              type="button"
-              tabIndex={-1}
-              {...roleOf(item, isMultiple)}
-              onClick={() => {
-                if (!isMultiple) close();
-                item.run();
-              }}
-            >
-              {item.label}
-            </button>
-          ))}
-        </div>
+      {isOpen && <List {...props} close={close} />}
+    </div>
+  );
+}
+
+type ListProps = Props & { readonly close: () => void };
+
+/** The open menu. */
+function List({ label, items, isMultiple = false, find, close }: ListProps): JSX.Element {
+  const [wanted, setWanted] = useState('');
+  const list = useRef<HTMLDivElement>(null);
+  const typed = useRef<Typed>({ text: '', at: 0 });
+  const hasField = find !== undefined && items.length > LONG_LIST;
+  const shown = items.filter(
+    ({ isChosen, label: text, id }) =>
+      isChosen === undefined || id === wanted.trim() || isFound(wanted, text),
+  );
+  const entries = (): HTMLButtonElement[] => [
+    ...(list.current?.querySelectorAll<HTMLButtonElement>('[role^=menuitem]') ?? []),
+  ];
+  const field = (): HTMLInputElement | null => list.current?.querySelector('input') ?? null;
+
+  useLayoutEffect(() => {
+    const right = list.current?.getBoundingClientRect().right ?? 0;
+    // A list that passes the right edge of the page opens to the left.
+    if (right > document.documentElement.clientWidth) list.current?.classList.add('is-at-end');
+    // The menu has the focus as soon as it shows: a key may follow at once.
+    const all = entries();
+    const chosen = all.find((each) => each.ariaChecked === 'true') ?? all[0];
+    chosen?.focus();
+    field()?.focus({ preventScroll: true });
+  }, []);
+
+  const onKeyDown = (event: KeyboardEvent): void => {
+    if (event.key === 'Escape') closeOnly(event, close);
+    // The browser goes on from the button: no item has a place of its own among the elements that Tab visits.
+    if (event.key === 'Tab') close();
+    const all = entries();
+    if (field() !== null && isForField(event, all, field())) return;
+    const next = indexAfter(event.key, COLUMN, focusedOf(all), all.length);
+    const found = next ?? typedIndex(typed.current, event, all);
+    if (found === undefined) return;
+    event.preventDefault();
+    all[found]?.focus();
+  };
+
+  return (
+    // biome-ignore lint/a11y/noStaticElementInteractions: keys of the field and of the items.
+    <div ref={list} class="menu-list" onKeyDown={onKeyDown}>
+      {hasField && <FindField label={find} value={wanted} onChange={setWanted} />}
+      <div role="menu" tabIndex={-1} aria-label={label}>
+        {shown.map((item) => (
+          <button
+            key={item.id}
+            type="button"
+            tabIndex={-1}
+            {...roleOf(item, isMultiple)}
+            onClick={() => {
+              if (!isMultiple) close();
+              item.run();
+            }}
+          >
+            {item.label}
+          </button>
+        ))}
+      </div>
+      {hasField && (
+        <p class="muted" role="status">
+          {shown.every(({ isChosen }) => isChosen === undefined) && 'Nothing is found'}
+        </p>
       )}
     </div>
   );
+}
+
+/** Whether a key is one of the field above the items: it edits the text, or chooses the first item that the text finds. */
+function isForField(
+  event: KeyboardEvent,
+  all: readonly HTMLButtonElement[],
+  field: HTMLInputElement | null,
+): boolean {
+  const { key, ctrlKey, metaKey, altKey } = event;
+  const isInside = event.target === field;
+  if (key === 'ArrowUp' && focusedOf(all) === 0) {
+    event.preventDefault();
+    field?.focus();
+    return true;
+  }
+  if (isInside && key === 'Enter' && field?.value.trim() !== '') {
+    // The button has the focus next, and the same key would open the menu again.
+    event.preventDefault();
+    all.find((each) => each.ariaChecked !== null)?.click();
+  }
+  if (isInside) return key !== 'ArrowDown' && key !== 'ArrowUp';
+  // A letter goes on with the text.
+  const isText = (key.length === 1 && key !== ' ') || key === 'Backspace';
+  if (isText && !ctrlKey && !metaKey && !altKey) field?.focus();
+  return isText;
 }
 
 /** The role of an item, and whether it is chosen if that may be. */

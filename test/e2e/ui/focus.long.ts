@@ -249,6 +249,44 @@ t.test('letters find an item of a menu', async (t) => {
   t.pass('the letters of one word go together');
 });
 
+t.test('a field finds a project in a long menu', async (t) => {
+  for (let index = 0; index < 12; index += 1) {
+    await ui.admin('POST', '/projects', {
+      name: `Fraud ${index % 2 === 0 ? 'dev' : 'prod'} ${index}`,
+    });
+  }
+  await ui.open('/traces');
+  const field = page.getByRole('searchbox', { name: 'Find a project' });
+  const items = page.getByRole('menuitemradio');
+  const open = (): Promise<void> => page.getByRole('button', { name: 'Project: ' }).press('Enter');
+  await open();
+  await hasFocus(field);
+  await ui.check(t, 'a long menu');
+  await keyboard.insertText('PROD fr');
+  await items.filter({ hasText: 'Fraud dev' }).first().waitFor({ state: 'detached' });
+  t.equal(await items.count(), 6);
+  await keyboard.press('ArrowDown');
+  await keyboard.press('ArrowDown');
+  await hasFocus(items.nth(1));
+  await keyboard.press('ArrowUp');
+  await keyboard.press('ArrowUp');
+  await hasFocus(field);
+  await keyboard.press('ArrowDown');
+  // A letter goes on with the text.
+  await keyboard.type('x');
+  await page.getByText('Nothing is found').waitFor();
+  await keyboard.press('Enter');
+  await page.getByRole('menuitem', { name: 'Manage projects…' }).waitFor();
+  await keyboard.press('Escape');
+  await field.waitFor({ state: 'detached' });
+  await hasFocus(page.getByRole('button', { name: 'Project: ' }));
+  await open();
+  await keyboard.type('prod 11');
+  await keyboard.press('Enter');
+  await page.getByRole('button', { name: 'Project: Fraud prod 11' }).waitFor();
+  t.equal(await field.count(), 0, 'the menu is closed');
+});
+
 t.test('a sign-in has the focus at the token, and then at the page', async (t) => {
   await ui.open('/users');
   await page.getByRole('button', { name: 'Sign out' }).click();
