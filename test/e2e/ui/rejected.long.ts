@@ -48,6 +48,10 @@ t.test('rejections show by code, with reason, key and advice', async (t) => {
   t.equal(await row('no-trace').count(), 0, 'the address holds the filter');
   await ui.check(t, 'rejected');
   await onPhone(page, () => ui.check(t, 'rejected, on a phone'));
+  await row('cf').getByTitle('Only this key').click();
+  await page.getByRole('link', { name: 'See the key' }).click();
+  await page.getByRole('table', { name: 'API keys' }).getByRole('row').nth(1).waitFor();
+  await page.getByText('1 of 1', { exact: true }).waitFor();
 });
 
 t.test('goes on to read new rejections after the page was hidden', async (t) => {

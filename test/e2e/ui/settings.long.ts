@@ -388,3 +388,36 @@ t.test('a keyboard is enough to create a project and a key', async (t) => {
   await rowOf('typed').waitFor();
   t.pass('done without a pointer');
 });
+
+t.test('a field finds projects and keys in a long list', async (t) => {
+  const id = (await projects())[0]?.id ?? '';
+  for (let index = 0; index < 13; index += 1) {
+    await ui.admin('POST', '/projects', {
+      name: `found ${index % 2 === 0 ? 'dev' : 'prod'} ${index}`,
+    });
+    await ui.admin('POST', `/projects/${id}/keys`, { name: `host ${index}` });
+  }
+  await ui.open(`/settings/projects?project=${id}`);
+  await page.getByRole('searchbox', { name: 'Find a project' }).fill('PROD found');
+  await page.getByText(/^6 of \d+$/).waitFor();
+  t.equal(await page.getByRole('button', { name: 'Switch' }).count(), 6);
+  await ui.check(t, 'found projects');
+  await page.getByRole('searchbox', { name: 'Find a project' }).fill('none such');
+  await page.getByRole('heading', { name: 'No project is found' }).waitFor();
+
+  await ui.open(`/settings/keys?project=${id}`);
+  await page.getByRole('searchbox', { name: 'Find a key' }).fill('host 12');
+  await page.waitForURL(/find=host/);
+  await page.getByText(/^1 of \d+$/).waitFor();
+  await page.reload();
+  await rowOf('host 12').waitFor();
+  t.equal(
+    await page.getByRole('button', { name: 'Revoke' }).count(),
+    1,
+    'the address has the text',
+  );
+  await onPhone(page, () => ui.check(t, 'a found key, on a phone'));
+  await rowOf('host 12').getByRole('link', { name: 'Traces' }).click();
+  await page.waitForURL(/traces\?.*q=key/);
+  await page.getByRole('heading', { name: 'No trace matches' }).waitFor();
+});

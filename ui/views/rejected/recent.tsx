@@ -5,6 +5,7 @@ import type { Key, Project, Rejections } from '../../api/types.ts';
 import { Failure } from '../../parts/failure.tsx';
 import { grouped, NOTHING } from '../../parts/format.ts';
 import { nameOfKey } from '../../parts/key-name.ts';
+import { Link } from '../../parts/link.tsx';
 import { ListEnd } from '../../parts/list-end.tsx';
 import { RecordTable } from '../../parts/record-table.tsx';
 import { Time } from '../../parts/time.tsx';
@@ -53,6 +54,11 @@ export function Recent({ of, keys }: Props): JSX.Element | null {
         <h2 id="rejected-recent">Lately</h2>
         <Filter name="code" text={code} />
         <Filter name="key" text={key === null ? null : nameOfKey(key, keys)} />
+        {key !== null && (
+          <Link to="/settings/keys" query={{ find: key, revoked: 'true' }}>
+            See the key
+          </Link>
+        )}
         <button type="button" onClick={list.reload} disabled={list.isLoading}>
           Refresh
         </button>

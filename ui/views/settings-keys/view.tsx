@@ -6,8 +6,11 @@ import type { Key, Keys, Project } from '../../api/types.ts';
 import { Confirm } from '../../parts/confirm.tsx';
 import { Empty } from '../../parts/empty.tsx';
 import { Failure } from '../../parts/failure.tsx';
+import { isFound } from '../../parts/find.ts';
+import { FindBar, wantedText } from '../../parts/find-field.tsx';
 import { Icon } from '../../parts/icon.tsx';
 import { keyName } from '../../parts/key-name.ts';
+import { Link } from '../../parts/link.tsx';
 import { Loading } from '../../parts/loading.tsx';
 import { RecordTable } from '../../parts/record-table.tsx';
 import { SettingsHead } from '../../parts/settings-head.tsx';
@@ -18,6 +21,7 @@ import { project } from '../../state/projects.ts';
 import type { Resource } from '../../state/resource.ts';
 import { useResource } from '../../state/resource.ts';
 import { query, setQuery } from '../../state/router.ts';
+import { printTerm } from '../../state/terms.ts';
 import { done } from '../../state/toasts.ts';
 import { CreateKey } from './create-key.tsx';
 import { stateOf } from './keys.ts';
@@ -98,10 +102,15 @@ type ListProps = {
 function KeyList({ keys, ask }: ListProps): JSX.Element {
   const showsRevoked = query.value.get('revoked') === 'true';
   const revoked = keys.filter(({ revoked_at }) => revoked_at !== null).length;
-  const shown = keys.filter(({ revoked_at }) => showsRevoked || revoked_at === null);
+  const listed = keys.filter(({ revoked_at }) => showsRevoked || revoked_at === null);
+  const wanted = wantedText();
+  const shown = listed.filter(({ name, prefix, id }) => isFound(wanted, name, prefix, id));
   return (
     <>
-      {shown.length === 0 ? (
+      <FindBar label="Find a key" found={shown.length} total={listed.length} />
+      {listed.length > 0 && shown.length === 0 ? (
+        <Empty title="No key is found" />
+      ) : shown.length === 0 ? (
         <Empty title="This project has no key in force">
           <p>Create one, and give it to the application that sends traces.</p>
         </Empty>
@@ -141,6 +150,9 @@ function KeyTable({ keys, ask }: ListProps): JSX.Element {
           cell: (key) =>
             key.revoked_at === null ? (
               <>
+                <Link to="/traces" query={{ q: printTerm('key', key.id) }}>
+                  Traces
+                </Link>{' '}
                 <button type="button" onClick={() => ask('rotate', key)}>
                   Rotate
                 </button>

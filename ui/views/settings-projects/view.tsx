@@ -2,7 +2,10 @@ import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
 import type { Project } from '../../api/types.ts';
 import { CopyButton } from '../../parts/copy-button.tsx';
+import { Empty } from '../../parts/empty.tsx';
 import { Failure } from '../../parts/failure.tsx';
+import { isFound } from '../../parts/find.ts';
+import { FindBar, wantedText } from '../../parts/find-field.tsx';
 import { bytes, count, grouped } from '../../parts/format.ts';
 import { Icon } from '../../parts/icon.tsx';
 import { Loading } from '../../parts/loading.tsx';
@@ -37,7 +40,7 @@ export function View(): JSX.Element {
       {all === undefined ? (
         failure === undefined && <Loading />
       ) : (
-        <ProjectTable all={all} ask={(what, of) => setAsked({ what, of })} />
+        <FoundProjects all={all} ask={(what, of) => setAsked({ what, of })} />
       )}
       {asked !== undefined && <Question asked={asked} onClose={() => setAsked(undefined)} />}
     </>
@@ -57,6 +60,21 @@ type TableProps = {
   readonly all: readonly Project[];
   readonly ask: (what: Change, of: Project) => void;
 };
+
+function FoundProjects({ all, ask }: TableProps): JSX.Element {
+  const wanted = wantedText();
+  const found = all.filter(({ id, name }) => isFound(wanted, name, id));
+  return (
+    <>
+      <FindBar label="Find a project" found={found.length} total={all.length} />
+      {found.length > 0 || wanted === '' ? (
+        <ProjectTable all={found} ask={ask} />
+      ) : (
+        <Empty title="No project is found" />
+      )}
+    </>
+  );
+}
 
 function ProjectTable({ all, ask }: TableProps): JSX.Element {
   const current = project.value?.id;
