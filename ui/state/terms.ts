@@ -59,6 +59,26 @@ export function printTerm(name: string, value: string): string {
   return printQuery({ terms: [{ type: 'values', ...field, values, negated: false, position: 0 }] });
 }
 
+/** How a value of a score is compared: equal, at least, at most. */
+export type Comparison = '=' | '>=' | '<=';
+
+/** `score.NAME:value`; a text is quoted, so that it is not read as a number. */
+export function printScore(
+  name: string,
+  value: number | boolean | string,
+  comparison: Comparison = '=',
+): string {
+  const common = { field: 'score', key: name, negated: false, position: 0 } as const;
+  if (typeof value !== 'number') {
+    const values = [{ text: String(value), isPrefix: false }];
+    return printQuery({ terms: [{ ...common, type: 'values', values }] });
+  }
+  const min = comparison === '<=' ? null : value;
+  const max = comparison === '>=' ? null : value;
+  const ranges = [{ min, max, isAboveMin: false, isBelowMax: false }];
+  return printQuery({ terms: [{ ...common, type: 'ranges', ranges }] });
+}
+
 /** The mistake of a query; undefined if it has none. */
 export function mistakeOf(text: string): QueryError | undefined {
   try {

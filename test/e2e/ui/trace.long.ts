@@ -1,4 +1,5 @@
 import { readFileSync } from 'node:fs';
+import type { Locator } from 'playwright-core';
 import t from 'tap';
 import { until } from '../../helper/until.ts';
 import { onPhone, startUi } from './rig.ts';
@@ -43,6 +44,29 @@ t.test('shows the values of the trace, its tree and its root', async (t) => {
   t.equal(await heading(), 'assistant', 'the root shows first');
   await panel.getByText('Weather?').waitFor();
   await ui.check(t, 'trace');
+});
+
+t.test('leads from a value to the traces that have it', async (t) => {
+  const head = page.locator('.trace-head');
+  const search = page.getByRole('searchbox', { name: 'Search traces' });
+  const row = page.getByRole('table', { name: 'Traces' }).getByRole('link', { name: 'assistant' });
+  const leads = async (link: Locator, query: string): Promise<void> => {
+    await link.click();
+    await row.waitFor();
+    t.equal(await search.inputValue(), query);
+    await page.goBack();
+    await tree.waitFor();
+  };
+  await ui.open('/traces/agent?observation=llm');
+  await leads(head.getByRole('link', { name: 'acme' }), 'custom.tenant:acme');
+  await leads(head.getByRole('link', { name: '0.9' }), 'score.helpful:0.9');
+  await leads(panel.getByRole('link', { name: 'gpt-4.1' }), 'model:gpt-4.1');
+  await tab('Attributes');
+  await leads(
+    panel.getByRole('definition').getByRole('link', { name: 'gpt-4.1' }),
+    'model:gpt-4.1',
+  );
+  await tab('Messages');
 });
 
 t.test('goes through the tree by keys', async (t) => {

@@ -1,6 +1,13 @@
 import fc from 'fast-check';
 import t from 'tap';
-import { fieldOf, mistakeOf, printTerm, toggleValue, valuesIn } from '../../../ui/state/terms.ts';
+import {
+  fieldOf,
+  mistakeOf,
+  printScore,
+  printTerm,
+  toggleValue,
+  valuesIn,
+} from '../../../ui/state/terms.ts';
 
 t.test('adds a value to the term on its field, and removes it', async (t) => {
   t.equal(toggleValue('', 'model', 'gpt-4o'), 'model:gpt-4o');
@@ -38,4 +45,16 @@ t.test('finds every value that was added, whatever its characters', async () => 
       return valuesIn(text, 'name').has(value) && printTerm('name', value) !== '';
     }),
   );
+});
+
+t.test('prints a score as the query language reads it', async (t) => {
+  t.equal(printScore('quality', 0.2), 'score.quality:0.2');
+  t.equal(printScore('quality', -1, '>='), 'score.quality:>=-1');
+  t.equal(printScore('quality', 1e-7, '<='), 'score.quality:<=1e-7');
+  t.equal(printScore('ok', true), 'score.ok:"true"');
+  t.equal(printScore('grade', '1'), 'score.grade:"1"');
+  t.equal(printScore('how good', 'a "b"'), 'score."how good":"a \\"b\\""');
+  for (const value of [0, 1e-7, 1e300, false, 'x, y']) {
+    t.equal(mistakeOf(printScore('näme 1', value)), undefined, String(value));
+  }
 });

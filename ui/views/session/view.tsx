@@ -41,6 +41,9 @@ export function View({ params }: ViewProps): JSX.Element {
         <Link to="/traces" query={{ q: printTerm('session', id), range: 'all' }}>
           Traces of this session
         </Link>
+        <Link to="/dashboard" query={{ q: printTerm('session', id), range: '30d' }}>
+          Dashboard
+        </Link>
       </PageHead>
       {list.failure !== undefined && <Failure failure={list.failure} retry={list.retry} />}
       {session === undefined && list.failure === undefined && <Loading />}

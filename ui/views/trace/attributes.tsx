@@ -1,11 +1,15 @@
 import type { ComponentChildren, JSX } from 'preact';
 import { useMemo } from 'preact/hooks';
+import { at } from '../../api/client.ts';
 import type { Observation, TreeObservation } from '../../api/types.ts';
 import { bytes, cost, duration, exact, grouped } from '../../parts/format.ts';
 import { Json } from '../../parts/json.tsx';
+import { Link } from '../../parts/link.tsx';
+import { ListLink } from '../../parts/list-link.tsx';
 import { LongText } from '../../parts/long-text.tsx';
 import { isRecord, textOf } from '../../parts/message-parts.ts';
 import { Value } from '../../parts/messages.tsx';
+import { printTerm } from '../../state/terms.ts';
 import { exceptionsOf } from './exceptions.ts';
 import { instantOf } from './instant.ts';
 import type { TreeLayout } from './tree-layout.ts';
@@ -64,15 +68,15 @@ function facts(data: Observation, node: TreeObservation, layout: TreeLayout): Ro
     ['End', timeText(data.end_time)],
     ['Latency', data.latency_ms === null ? undefined : duration(data.latency_ms)],
     ['First token', data.ttft_ms === null ? undefined : duration(data.ttft_ms)],
-    ['Model', textValue(data.model)],
-    ['Provider', textValue(data.provider)],
-    ['Tool', textValue(data.tool)],
-    ['Prompt', textValue(promptText(data))],
+    ['Model', listedValue('model', data.model)],
+    ['Provider', listedValue('provider', data.provider)],
+    ['Tool', listedValue('tool', data.tool)],
+    ['Prompt', listedValue('prompt', data.prompt?.name ?? null, promptText(data))],
     ['Environment', textValue(data.environment)],
     ['Release', textValue(data.release)],
     ['Tags', textValue(data.tags.join(', '))],
-    ['User', textValue(data.user_id)],
-    ['Session', textValue(data.session_id)],
+    ['User', linkedValue(data.user_id, at`/users/${data.user_id ?? ''}`)],
+    ['Session', linkedValue(data.session_id, at`/sessions/${data.session_id ?? ''}`)],
     ['Sent as', data.source],
     ['Version of the event', data.event_version],
     ['Size of input', node.input_bytes === null ? undefined : bytes(node.input_bytes)],
@@ -91,6 +95,18 @@ function timeText(time: string | null): JSX.Element | undefined {
 
 function textValue(text: string | null): ComponentChildren {
   return text === null || text === '' ? undefined : <LongText text={text} first={1_000} />;
+}
+
+/** A value with the list of the traces that have it. */
+function listedValue(field: string, value: string | null, text = value): ComponentChildren {
+  const shown = textValue(text);
+  if (shown === undefined || value === null) return shown;
+  return <ListLink q={printTerm(field, value)}>{shown}</ListLink>;
+}
+
+function linkedValue(text: string | null, to: string): ComponentChildren {
+  const shown = textValue(text);
+  return shown === undefined ? undefined : <Link to={to}>{shown}</Link>;
 }
 
 function promptText({ prompt }: Observation): string | null {

@@ -7,9 +7,11 @@ import { DownloadLink } from '../../parts/download-link.tsx';
 import { cost, count, duration, exact } from '../../parts/format.ts';
 import { Icon } from '../../parts/icon.tsx';
 import { Link } from '../../parts/link.tsx';
+import { ListLink } from '../../parts/list-link.tsx';
 import { Status } from '../../parts/status.tsx';
 import { beginning, isolated, nameText, visible } from '../../parts/text-pieces.ts';
 import { Time } from '../../parts/time.tsx';
+import { printScore, printTerm } from '../../state/terms.ts';
 import { curlOf } from './curl.ts';
 import { scoreText, tokensOf } from './values.ts';
 
@@ -136,21 +138,34 @@ function labelsOf(trace: Trace): Label[] {
   const { user_id, session_id, environment, release, models, tags } = trace;
   const named = (name: string, value: string | null, to?: string): Label[] =>
     value === null ? [] : [{ id: name, view: <Chip name={name} value={value} to={to} /> }];
+  const listed = (field: string, values: readonly (string | null)[], name = field): Label[] =>
+    values
+      .filter((value) => value !== null)
+      .map((value) => ({
+        id: `${field} ${value}`,
+        view: <Chip name={name} value={value} q={printTerm(field, value)} />,
+      }));
   return [
     ...named('user', user_id, at`/users/${user_id ?? ''}`),
     ...named('session', session_id, at`/sessions/${session_id ?? ''}`),
-    ...named('environment', environment),
-    ...named('release', release),
-    ...models.map((model) => ({ id: `m${model}`, view: <Chip name="model" value={model} /> })),
-    ...tags.map((tag) => ({ id: `t${tag}`, view: <Chip name="tag" value={tag} /> })),
+    ...listed('environment', [environment]),
+    ...listed('release', [release]),
+    ...listed('model', models),
+    ...listed('tag', tags),
     ...Object.entries(trace.scores).map(([name, value]) => ({
       id: `s${name}`,
-      view: <Chip name={`score ${name}`} value={scoreText(value)} isStrong />,
+      view: (
+        <Chip
+          name={`score ${name}`}
+          value={scoreText(value)}
+          q={printScore(name, value)}
+          isStrong
+        />
+      ),
     })),
-    ...Object.entries(trace.custom_fields).map(([name, value]) => ({
-      id: `c${name}`,
-      view: <Chip name={name} value={value} />,
-    })),
+    ...Object.entries(trace.custom_fields).flatMap(([name, value]) =>
+      listed(`custom.${name}`, [value], name),
+    ),
   ];
 }
 
@@ -158,10 +173,12 @@ type ChipProps = {
   readonly name: string;
   readonly value: string;
   readonly to?: string | undefined;
+  /** The query of the list that has the traces with the value. */
+  readonly q?: string;
   readonly isStrong?: boolean;
 };
 
-function Chip({ name, value, to, isStrong = false }: ChipProps): JSX.Element {
+function Chip({ name, value, to, q = '', isStrong = false }: ChipProps): JSX.Element {
   const text = <span class="cut">{shortText(value) ?? '""'}</span>;
   return (
     <span
@@ -169,7 +186,8 @@ function Chip({ name, value, to, isStrong = false }: ChipProps): JSX.Element {
       title={[name, value].map((each) => isolated(shortText(each) ?? '""')).join(': ')}
     >
       <span class="chip-name cut">{shortText(name)}</span>
-      {to === undefined ? text : <Link to={to}>{text}</Link>}
+      {to !== undefined && <Link to={to}>{text}</Link>}
+      {to === undefined && <ListLink q={q}>{text}</ListLink>}
     </span>
   );
 }

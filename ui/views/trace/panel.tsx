@@ -10,6 +10,7 @@ import { bytes, cost, count, duration } from '../../parts/format.ts';
 import { Icon } from '../../parts/icon.tsx';
 import { Json } from '../../parts/json.tsx';
 import { KindMark } from '../../parts/kind.tsx';
+import { ListLink } from '../../parts/list-link.tsx';
 import { Loading } from '../../parts/loading.tsx';
 import { Messages, Value } from '../../parts/messages.tsx';
 import { Status } from '../../parts/status.tsx';
@@ -17,6 +18,7 @@ import { Tabs } from '../../parts/tabs.tsx';
 import { beginning, nameText, visible } from '../../parts/text-pieces.ts';
 import { useResource } from '../../state/resource.ts';
 import { recall, remember } from '../../state/storage.ts';
+import { printTerm } from '../../state/terms.ts';
 import { Attachments } from './attachments.tsx';
 import { Attributes } from './attributes.tsx';
 import { curlOf } from './curl.ts';
@@ -112,7 +114,11 @@ function PanelHead({ observation, request, children }: HeadProps): JSX.Element {
       <p class="muted panel-facts">
         <span>{duration(latency_ms)}</span>
         {ttft_ms !== null && <span>first token {duration(ttft_ms)}</span>}
-        {model !== null && <span class="user-text">{visible(beginning(model, 120))}</span>}
+        {model !== null && (
+          <span class="user-text">
+            <ListLink q={printTerm('model', model)}>{visible(beginning(model, 120))}</ListLink>
+          </span>
+        )}
         {total !== null && (
           <span>
             {count(total)} tokens ({count(input)} in, {count(output)} out)

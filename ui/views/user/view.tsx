@@ -40,6 +40,12 @@ export function View({ params }: ViewProps): JSX.Element {
         <Link to="/traces" query={{ q, range: 'all' }}>
           All traces of this user
         </Link>
+        <Link to="/sessions" query={{ q, range: 'all' }}>
+          All sessions
+        </Link>
+        <Link to="/dashboard" query={{ q, range: '30d' }}>
+          Dashboard
+        </Link>
       </PageHead>
       {failure !== undefined && <Failure failure={failure} retry={reload} />}
       {data === undefined && failure === undefined && <Loading />}
