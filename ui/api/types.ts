@@ -21,6 +21,7 @@ export type TraceTree = Exclude<Reading<'traceDetail'>, { next_cursor: string | 
 export type TreeObservation = TraceTree['observations'][number];
 export type Observation = Reading<'observationDetail'>;
 export type RawEvent = Reading<'rawEvent'>;
+export type Scores = Reading<'scores'>;
 export type Facet = Reading<'facet'>;
 export type Stats = Reading<'stats'>;
 

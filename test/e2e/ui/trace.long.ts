@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import type { Locator } from 'playwright-core';
 import t from 'tap';
 import { until } from '../../helper/until.ts';
-import { onPhone, startUi } from './rig.ts';
+import { onPhone, startUi, tabTo } from './rig.ts';
 import { AGENT, BAD, HOSTILE_EVENTS, LONG_LATENCIES } from './trace-events.ts';
 
 t.setTimeout(600_000);
@@ -22,6 +22,8 @@ await ui.daemon.call({
 });
 await ui.daemon.call({ path: '/api/v1/traces/hostile?wait=20s' });
 
+const { projects } = await ui.admin<{ projects: { id: string }[] }>('GET', '/projects');
+const projectId = projects[0]?.id ?? '';
 const tree = page.getByRole('tree', { name: 'Observations of the trace' });
 const item = (name: string) => tree.getByRole('treeitem', { name });
 const panel = page.getByRole('region', { name: 'Observation', exact: true });
@@ -67,6 +69,51 @@ t.test('leads from a value to the traces that have it', async (t) => {
     'model:gpt-4.1',
   );
   await tab('Messages');
+});
+
+t.test('adds a score and changes one, by keys', async (t) => {
+  const labels = page.locator('.labels');
+  const dialog = page.getByRole('dialog', { name: 'Scores of the trace' });
+  const name = dialog.getByRole('textbox', { name: 'Name' });
+  const row = (text: string) => dialog.getByRole('row').filter({ hasText: text });
+  await ui.open('/traces/agent?observation=llm');
+  await page.getByRole('button', { name: 'Scores' }).press('Enter');
+  await row('helpful').getByText('0.9').waitFor();
+  await name.focus();
+  await page.keyboard.type('  verdict');
+  await tabTo(page, 'Value');
+  await page.keyboard.type('good');
+  await page.keyboard.press('Enter');
+  await dialog.getByText('give a number such as 0.8').waitFor();
+  await dialog.getByRole('radio', { name: 'Number' }).press('ArrowLeft');
+  await tabTo(page, 'Value');
+  await page.keyboard.type('7');
+  await dialog.getByLabel('Comment').fill('short\nand right');
+  await dialog.getByRole('checkbox').check();
+  await page.keyboard.press('Enter');
+  await row('verdict').getByText('of observation llm').waitFor();
+  await labels.getByText('score verdict').waitFor();
+  t.equal(await name.inputValue(), '', 'the form is empty again');
+  t.equal(await page.evaluate('document.activeElement.labels?.[0]?.textContent'), 'Name');
+  await ui.check(t, 'scores');
+
+  await row('verdict').getByRole('button', { name: 'Edit' }).press('Enter');
+  t.equal(await dialog.getByRole('radio', { name: 'Text' }).isChecked(), true, 'a text of digits');
+  await dialog.getByRole('textbox', { name: 'Value' }).fill('8');
+  await dialog.getByRole('button', { name: 'Save score' }).press('Enter');
+  await row('verdict').getByRole('cell', { name: '8', exact: true }).waitFor();
+  await row('verdict').getByText('and right').waitFor();
+  t.equal(await row('verdict').count(), 1);
+  await page.keyboard.press('Escape');
+  await dialog.waitFor({ state: 'detached' });
+  const { scores } = await ui.admin<{ scores: object[] }>(
+    'GET',
+    `/projects/${projectId}/traces/agent/scores`,
+  );
+  t.match(
+    scores.filter((score) => 'name' in score && score.name === 'verdict'),
+    [{ value: '8', observation_id: 'llm', comment: 'short\nand right', source: 'web ui' }],
+  );
 });
 
 t.test('goes through the tree by keys', async (t) => {

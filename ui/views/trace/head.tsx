@@ -18,6 +18,7 @@ import { scoreText, tokensOf } from './values.ts';
 type Props = {
   readonly projectId: string;
   readonly trace: Trace;
+  readonly onScores: () => void;
   readonly onDelete: () => void;
 };
 
@@ -25,7 +26,7 @@ type Props = {
 const SHORT = 200;
 
 /** The values of the whole trace, and the actions on it. */
-export function TraceHead({ projectId, trace, onDelete }: Props): JSX.Element {
+export function TraceHead({ projectId, trace, onScores, onDelete }: Props): JSX.Element {
   const path = at`/projects/${projectId}/traces/${trace.id}`;
   const request = curlOf(location.origin + apiPath(path, { fields: 'tree' }));
   return (
@@ -35,6 +36,9 @@ export function TraceHead({ projectId, trace, onDelete }: Props): JSX.Element {
         <h1 class="user-text">{shortText(trace.name) ?? 'Trace without a name'}</h1>
         <Status status={trace.status} state={trace.state} />
         <div class="actions">
+          <button type="button" onClick={onScores}>
+            <Icon name="evaluator" /> Scores
+          </button>
           <CopyButton text={request} label="Copy as curl" />
           <DownloadLink
             class="button"

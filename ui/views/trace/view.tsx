@@ -17,6 +17,7 @@ import { useTitle } from '../../state/title.ts';
 import { DeleteTrace } from './delete-trace.tsx';
 import { TraceHead } from './head.tsx';
 import { Panel } from './panel.tsx';
+import { ScoresDialog } from './scores.tsx';
 import './trace.css';
 import { Tree } from './tree.tsx';
 import { layoutOf, observationAt } from './tree-layout.ts';
@@ -112,11 +113,17 @@ function Loaded(props: LoadedProps): JSX.Element {
     else setQuery({ observation: undefined }, { replace: true });
   };
   useScroll(true);
+  const [hasScores, setScores] = useState(false);
   const observation = shown === undefined ? undefined : observationAt(layout, shown);
 
   return (
     <div class="trace">
-      <TraceHead projectId={projectId} trace={trace} onDelete={onDelete} />
+      <TraceHead
+        projectId={projectId}
+        trace={trace}
+        onScores={() => setScores(true)}
+        onDelete={onDelete}
+      />
       {failure !== undefined && <Failure failure={failure} retry={retry} again={again} />}
       {named !== undefined && row === undefined && (
         <p class="trace-note" role="status">
@@ -137,6 +144,13 @@ function Loaded(props: LoadedProps): JSX.Element {
           />
         )}
       </div>
+      {hasScores && (
+        <ScoresDialog
+          {...{ projectId, trace, observation }}
+          onSaved={retry}
+          onClose={() => setScores(false)}
+        />
+      )}
     </div>
   );
 }
