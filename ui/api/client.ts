@@ -1,7 +1,7 @@
 import { segmentOf } from '../../src/model/path-id.ts';
 import type { QueryValues } from './address.ts';
 import { withParameters } from './address.ts';
-import { noteDate } from './clock.ts';
+import { daemonNow, noteDate } from './clock.ts';
 import { parseExact } from './exact-json.ts';
 
 /** A request of the pages that failed: an answer of the daemon, or no answer at all. */
@@ -32,6 +32,11 @@ export class ApiFailure extends Error {
   get isFinal(): boolean {
     const isRefusal = this.status >= 400 && this.status < 500 && !PASSING.has(this.status);
     return isRefusal && this.code !== UNREADABLE;
+  }
+
+  /** Whether the time that the answer asks to wait is not over yet. */
+  get isAsking(): boolean {
+    return this.notedAt + this.waitOf(0) > performance.now();
   }
 
   /** Milliseconds after which a page that would try again after `least` of them does so: later if the answer asks for it. */
@@ -149,8 +154,7 @@ async function jsonOf(answer: Response, isExact = false): Promise<unknown> {
 }
 
 async function failureOf(answer: Response): Promise<ApiFailure> {
-  const seconds = Number(answer.headers.get('retry-after') ?? Number.NaN);
-  const retryAfter = Number.isFinite(seconds) ? seconds : undefined;
+  const retryAfter = secondsUntil(answer.headers.get('retry-after'), daemonNow());
   let problem: Problem = { code: UNREADABLE, message: `The daemon answered ${answer.status}.` };
   try {
     const given: unknown = await answer.json();
@@ -159,6 +163,14 @@ async function failureOf(answer: Response): Promise<ApiFailure> {
     // The message above has the status.
   }
   return new ApiFailure(answer.status, problem, retryAfter);
+}
+
+/** The seconds of a `Retry-After` at a time of the daemon, milliseconds; proxies may send a date. */
+export function secondsUntil(retryAfter: string | null, now: number): number | undefined {
+  if (retryAfter === null) return undefined;
+  if (/^\d+$/.test(retryAfter)) return Number(retryAfter);
+  const at = Date.parse(retryAfter);
+  return Number.isNaN(at) ? undefined : Math.max(0, Math.ceil((at - now) / 1_000));
 }
 
 function isProblem(value: unknown): value is Problem {

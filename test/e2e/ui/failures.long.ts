@@ -344,6 +344,42 @@ t.test('a page that does not read again says how long to wait', async (t) => {
   await page.clock.resume();
 });
 
+t.test('a live list reads nothing before the wait that a refusal asks for is over', async (t) => {
+  ui.provoked.add(429);
+  const show = (state: string) =>
+    page.evaluate(`Object.defineProperty(document, 'visibilityState', { value: '${state}', configurable: true });
+      document.dispatchEvent(new Event('visibilitychange'))`);
+  const isStream = (each: { url(): string }) => each.url().includes('/traces/stream');
+  let asked = 0;
+  await page.clock.install();
+  await page.route(/\/projects\/[^/]+\/traces\?/, (route) => {
+    asked += 1;
+    return route.fulfill({
+      ...{ status: 429, headers: { 'retry-after': '90' } },
+      json: { code: 'rate_limited', message: 'Too many requests.' },
+    });
+  });
+  const opened = page.waitForResponse(isStream);
+  await ui.open('/traces?live=1');
+  await opened;
+  await alert('Too many requests.').waitFor();
+  // The stream may open before the first answer is there.
+  await page.evaluate("fetch('/api/v1/service')");
+  const before = asked;
+  await page.clock.runFor(30_000);
+  await show('hidden');
+  const again = page.waitForResponse(isStream);
+  await show('visible');
+  await again;
+  await page.clock.runFor(30_000);
+  await page.evaluate("fetch('/api/v1/service')");
+  t.equal(asked, before);
+  await page.unrouteAll();
+  await page.clock.runFor(31_000);
+  await alert('Too many requests.').waitFor({ state: 'detached' });
+  await page.clock.resume();
+});
+
 t.test('a change that is refused for a while says how long to wait', async (t) => {
   ui.provoked.add(429);
   await ui.open('/settings/keys');

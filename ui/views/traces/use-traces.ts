@@ -61,8 +61,9 @@ export function useTraces(asked: Asked, isLive: boolean): TraceList {
   );
   // The first page has the changes from before it was asked for.
   const since = pages?.[0]?.since ?? 0;
-  const now = useRef({ loaded, since, isLoading: list.isLoading });
-  now.current = { loaded, since, isLoading: list.isLoading };
+  const failure = list.reloadFailure;
+  const now = useRef({ loaded, since, isLoading: list.isLoading, failure });
+  now.current = { loaded, since, isLoading: list.isLoading, failure };
   useEffect(() => {
     if (!isFollowing) return undefined;
     const put = (news: readonly Change[]): void => {
@@ -75,7 +76,11 @@ export function useTraces(asked: Asked, isLive: boolean): TraceList {
         return gathered({ kept: later, lost }, news, mayList);
       });
     };
-    return follow(project, query, { put, reload: list.reload, setBroken });
+    const reload = (): void => {
+      // It is read again on its own when the wait that the daemon asked for is over.
+      if (now.current.failure?.isAsking !== true) list.reload();
+    };
+    return follow(project, query, { put, reload, setBroken });
   }, [key, isFollowing]);
   const changed = changes.kept.filter(({ number }) => number > since);
   const bounds = { from: range.from, hasMore: list.hasMore };
@@ -86,11 +91,12 @@ export function useTraces(asked: Asked, isLive: boolean): TraceList {
   const hasMore = list.hasMore && traces?.length === merged?.length;
   const hasMany = changed.length >= MANY_CHANGES || changes.lost > since;
   const mayAge = hasTermOn(query, 'state') && traces?.some(isRunning) === true;
-  const failure = list.reloadFailure;
   const wait = isFollowing ? whenAgain({ failure, hasMany, mayAge }) : undefined;
   useEffect(() => {
     if (wait === undefined || list.isLoading) return undefined;
-    const timer = setTimeout(list.reload, wait);
+    // A page that was hidden for a while has waited a part of it.
+    const passed = failure === undefined ? 0 : performance.now() - failure.notedAt;
+    const timer = setTimeout(list.reload, wait - passed);
     return () => clearTimeout(timer);
   }, [wait, list.isLoading]);
   return {
