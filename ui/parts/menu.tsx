@@ -9,6 +9,8 @@ type Item = {
   readonly id: string;
   readonly label: string;
   readonly isChosen?: boolean;
+  /** Why the item does nothing, if that is so. */
+  readonly disabledBy?: string | undefined;
   readonly run: () => void;
 };
 
@@ -116,7 +118,10 @@ function List({ label, items, isMultiple = false, find, close }: ListProps): JSX
             type="button"
             tabIndex={-1}
             {...roleOf(item, isMultiple)}
+            title={item.disabledBy}
+            aria-disabled={item.disabledBy !== undefined}
             onClick={() => {
+              if (item.disabledBy !== undefined) return;
               if (!isMultiple) close();
               item.run();
             }}

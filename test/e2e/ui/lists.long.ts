@@ -234,6 +234,22 @@ t.test('the menu of columns stays open for several choices', async (t) => {
   await page.evaluate('localStorage.clear()');
 });
 
+t.test('the menu says that the last column stays', async (t) => {
+  await ui.open('/traces?columns=name,cost');
+  const item = (name: string) => page.getByRole('menuitemcheckbox', { name, exact: true });
+  await page.getByRole('button', { name: 'Columns' }).click();
+  t.equal(await item('Name').getAttribute('aria-disabled'), 'false');
+  await item('Cost').click();
+  await table.getByRole('columnheader', { name: 'Cost' }).waitFor({ state: 'detached' });
+  await item('Name').and(page.locator('[aria-disabled=true]')).waitFor();
+  t.equal(await item('Name').getAttribute('title'), 'A list has at least one column');
+  await item('Name').press('Enter');
+  await ui.check(t, 'the last column');
+  await item('Cost').click();
+  await item('Name').and(page.locator('[aria-disabled=false]')).waitFor();
+  await page.evaluate('localStorage.clear()');
+});
+
 t.test('Tab closes a menu, and goes on from its button', async (t) => {
   await ui.open('/traces');
   const button = page.getByRole('button', { name: 'Export' });

@@ -81,6 +81,7 @@ export function View(): JSX.Element {
           isMultiple
           items={COLUMNS.map(({ id: column, label }) => ({
             ...{ id: column, label, isChosen: columns.some((each) => each.id === column) },
+            disabledBy: columns.every((each) => each.id === column) ? LAST_COLUMN : undefined,
             run: () => showColumn(column),
           }))}
         />
@@ -128,6 +129,8 @@ export function View(): JSX.Element {
     </>
   );
 }
+
+const LAST_COLUMN = 'A list has at least one column';
 
 const FORMATS: Readonly<Record<string, string>> = {
   jsonl: 'JSON lines',
