@@ -35,7 +35,7 @@ export function toggleValue(text: string, name: string, value: string): string {
   const field = fieldOf(name);
   if (query === undefined || field === undefined) return text;
   const before = termOn(query, name);
-  if (before === undefined) return withTerm(text, name, value);
+  if (before === undefined) return withTerm(text, printTerm(name, value));
   const others = before.values.filter((each) => each.isPrefix || each.text !== value);
   const isRemoved = others.length < before.values.length;
   const values = isRemoved ? others : [...before.values, { text: value, isPrefix: false }];
@@ -47,8 +47,22 @@ export function toggleValue(text: string, name: string, value: string): string {
 }
 
 /** The query with one more term. */
-function withTerm(text: string, name: string, value: string): string {
-  return [text.trim(), printTerm(name, value)].filter((each) => each !== '').join(' ');
+export function withTerm(text: string, term: string): string {
+  return [text.trim(), term].filter((each) => each !== '').join(' ');
+}
+
+/** The terms of a query on scores, as they are printed. */
+export function scoreTerms(text: string): readonly string[] {
+  const terms = parsed(text)?.terms ?? [];
+  return terms
+    .filter((each) => 'field' in each && each.field === 'score')
+    .map((each) => printQuery({ terms: [each] }));
+}
+
+/** The query without the terms that are printed like that. */
+export function withoutTerm(text: string, printed: string): string {
+  const terms = parsed(text)?.terms ?? [];
+  return printQuery({ terms: terms.filter((each) => printQuery({ terms: [each] }) !== printed) });
 }
 
 /** `field:value`, with quotes if the value needs them. */
@@ -62,13 +76,14 @@ export function printTerm(name: string, value: string): string {
 /** How a value of a score is compared: equal, at least, at most. */
 export type Comparison = '=' | '>=' | '<=';
 
-/** `score.NAME:value`; a text is quoted, so that it is not read as a number. */
+/** `score.NAME:value`; a text is quoted, so that it is not read as a number. Without a value, `has:score.NAME`. */
 export function printScore(
   name: string,
-  value: number | boolean | string,
+  value?: number | boolean | string,
   comparison: Comparison = '=',
 ): string {
   const common = { field: 'score', key: name, negated: false, position: 0 } as const;
+  if (value === undefined) return printQuery({ terms: [{ ...common, type: 'has' }] });
   if (typeof value !== 'number') {
     const values = [{ text: String(value), isPrefix: false }];
     return printQuery({ terms: [{ ...common, type: 'values', values }] });

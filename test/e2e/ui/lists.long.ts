@@ -250,6 +250,45 @@ t.test('the menu says that the last column stays', async (t) => {
   await page.evaluate('localStorage.clear()');
 });
 
+t.test('finds traces by a score', async (t) => {
+  const { projects } = await ui.admin<{ projects: { id: string }[] }>('GET', '/projects');
+  const score = (trace: string, value: number): Promise<unknown> =>
+    ui.admin('POST', `/projects/${projects[0]?.id}/traces/${trace}/scores`, {
+      name: 'how good',
+      value,
+    });
+  await score('t1', 0.9);
+  await score('t2', 0.4);
+  await ui.open('/traces');
+  const filters = page.getByRole('region', { name: 'Filters' });
+  await filters.getByText('Score', { exact: true }).click();
+  const [name, value] = [
+    filters.getByLabel('Name of the score'),
+    filters.getByLabel('Value of the score'),
+  ];
+  const suggested = filters.locator('datalist option');
+  await suggested.waitFor({ state: 'attached' });
+  t.equal(await suggested.getAttribute('value'), 'how good');
+  await name.fill('how good');
+  await value.fill('good');
+  await value.press('Enter');
+  t.equal(await search.inputValue(), '', 'only numbers compare');
+  await value.fill('0.5');
+  await value.press('Enter');
+  await rows().nth(1).waitFor({ state: 'detached' });
+  await rows().filter({ hasText: 'alpha' }).waitFor();
+  t.equal(await search.inputValue(), 'score."how good":>=0.5');
+  await name.fill('how good');
+  await filters.getByRole('button', { name: 'Add' }).click();
+  await page.waitForURL(/has/);
+  t.equal(await search.inputValue(), 'score."how good":>=0.5 has:score."how good"');
+  await ui.check(t, 'filters by scores');
+  await onPhone(page, () => ui.check(t, 'filters by scores, on a phone'));
+  await filters.getByRole('button', { name: '"how good":>=0.5', exact: true }).click();
+  await rows().nth(1).waitFor();
+  t.equal(await search.inputValue(), 'has:score."how good"');
+});
+
 t.test('Tab closes a menu, and goes on from its button', async (t) => {
   await ui.open('/traces');
   const button = page.getByRole('button', { name: 'Export' });

@@ -5,8 +5,10 @@ import {
   mistakeOf,
   printScore,
   printTerm,
+  scoreTerms,
   toggleValue,
   valuesIn,
+  withoutTerm,
 } from '../../../ui/state/terms.ts';
 
 t.test('adds a value to the term on its field, and removes it', async (t) => {
@@ -51,10 +53,18 @@ t.test('prints a score as the query language reads it', async (t) => {
   t.equal(printScore('quality', 0.2), 'score.quality:0.2');
   t.equal(printScore('quality', -1, '>='), 'score.quality:>=-1');
   t.equal(printScore('quality', 1e-7, '<='), 'score.quality:<=1e-7');
+  t.equal(printScore('quality'), 'has:score.quality');
   t.equal(printScore('ok', true), 'score.ok:"true"');
   t.equal(printScore('grade', '1'), 'score.grade:"1"');
   t.equal(printScore('how good', 'a "b"'), 'score."how good":"a \\"b\\""');
   for (const value of [0, 1e-7, 1e300, false, 'x, y']) {
     t.equal(mistakeOf(printScore('näme 1', value)), undefined, String(value));
   }
+});
+
+t.test('finds the terms on scores, and removes one', async (t) => {
+  const text = 'model:x score.a:>=0.5 -score.b:"no" has:score.c word';
+  t.same(scoreTerms(text), ['score.a:>=0.5', '-score.b:"no"', 'has:score.c']);
+  t.equal(withoutTerm(text, 'score.a:>=0.5'), 'model:x -score.b:"no" has:score.c word');
+  t.same(scoreTerms('score.a:'), []);
 });

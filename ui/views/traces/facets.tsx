@@ -9,6 +9,7 @@ import { isMuchLonger, rangeKey, shortTime } from '../../state/range.ts';
 import { useResource } from '../../state/resource.ts';
 import { toggleValue, valuesIn } from '../../state/terms.ts';
 import { CountFailure } from './count-failure.tsx';
+import { ScoreFilter } from './score-filter.tsx';
 
 type Props = {
   readonly project: string;
@@ -17,6 +18,11 @@ type Props = {
   /** Milliseconds between two readings of the counts; undefined for one. */
   readonly every: number | undefined;
   readonly onSearch: (query: string) => void;
+};
+
+type AllProps = Props & {
+  /** Of the traces that the list shows. */
+  readonly scoreNames: readonly string[];
 };
 
 const FIELDS = [
@@ -34,12 +40,13 @@ const FIELDS = [
 ] as const;
 
 /** Values of fields with the number of traces that match the query and have them. A click adds a term, or removes it. */
-export function Facets(props: Props): JSX.Element {
+export function Facets({ scoreNames, ...props }: AllProps): JSX.Element {
   return (
     <section class="facets" aria-label="Filters">
       {FIELDS.map(({ field, label, isOpen }) => (
         <Facet key={field} {...props} field={field} label={label} isOpenAtFirst={isOpen} />
       ))}
+      <ScoreFilter query={props.query} names={scoreNames} onSearch={props.onSearch} />
     </section>
   );
 }

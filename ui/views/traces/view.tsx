@@ -3,6 +3,7 @@ import type { JSX } from 'preact';
 import { useMemo } from 'preact/hooks';
 import { apiPath, at } from '../../api/client.ts';
 import { daemonNow } from '../../api/clock.ts';
+import type { Trace } from '../../api/types.ts';
 import { Failure } from '../../parts/failure.tsx';
 import { Link } from '../../parts/link.tsx';
 import { ListEnd } from '../../parts/list-end.tsx';
@@ -103,7 +104,13 @@ export function View(): JSX.Element {
       )}
       {!hasRange && <ReversedRange />}
       <div class="list-body" hidden={!isValid}>
-        {isValid && <Facets {...{ project: id, query: text, range, every }} onSearch={search} />}
+        {isValid && (
+          <Facets
+            {...{ project: id, query: text, range, every }}
+            scoreNames={scoreNamesOf(list.traces ?? [])}
+            onSearch={search}
+          />
+        )}
         <div class={list.isStale ? 'list-main is-stale' : 'list-main'} aria-busy={list.isStale}>
           {list.failure !== undefined && (
             <Failure failure={list.failure} retry={list.retry} again={list.again} />
@@ -131,6 +138,10 @@ export function View(): JSX.Element {
 }
 
 const LAST_COLUMN = 'A list has at least one column';
+
+function scoreNamesOf(traces: readonly Trace[]): readonly string[] {
+  return [...new Set(traces.flatMap(({ scores }) => Object.keys(scores)))].sort();
+}
 
 const FORMATS: Readonly<Record<string, string>> = {
   jsonl: 'JSON lines',
