@@ -32,6 +32,19 @@ export function isRecord(value: unknown): value is JsonRecord {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
+/** Characters of a text that is looked at as JSON. */
+const MOST_JSON = 1_000_000;
+
+/** The object or the list that a text is in JSON; undefined for any other text. */
+export function jsonOf(text: string): object | undefined {
+  if (text.length > MOST_JSON || !/^\s*[{[]/.test(text)) return undefined;
+  try {
+    return parseExact(text) as object;
+  } catch {
+    return undefined;
+  }
+}
+
 /** A text that is not empty. */
 export function textOf(value: unknown): string | undefined {
   return typeof value === 'string' && value !== '' ? value : undefined;

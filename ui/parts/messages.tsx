@@ -1,12 +1,12 @@
 import type { JSX } from 'preact';
-import { useRef, useState } from 'preact/hooks';
+import { useMemo, useRef, useState } from 'preact/hooks';
 import type { Message } from './conversation.ts';
 import { bytes } from './format.ts';
 import { Icon } from './icon.tsx';
 import { Json } from './json.tsx';
 import { LongText } from './long-text.tsx';
 import type { Image, MessagePart, ToolCall } from './message-parts.ts';
-import { isRecord, safeImage } from './message-parts.ts';
+import { isRecord, jsonOf, safeImage } from './message-parts.ts';
 import './messages.css';
 import { beginning } from './text-pieces.ts';
 
@@ -86,7 +86,7 @@ function Part({ part }: { readonly part: MessagePart }): JSX.Element {
             <Icon name="right" /> Result{' '}
             <code class="user-text">{beginning(part.name ?? part.id ?? '', 120)}</code>
           </div>
-          <Parts parts={part.parts} />
+          <Results parts={part.parts} />
         </div>
       );
     case 'data':
@@ -97,6 +97,25 @@ function Part({ part }: { readonly part: MessagePart }): JSX.Element {
         </div>
       );
   }
+}
+
+/** The answer of a tool. Most tools send JSON as a text, which is hard to read in one line. */
+function Results({ parts }: { readonly parts: readonly MessagePart[] }): JSX.Element {
+  const values = useMemo(
+    () => parts.map((part) => (part.type === 'text' ? jsonOf(part.text) : undefined)),
+    [parts],
+  );
+  return (
+    <>
+      {parts.map((part, index) =>
+        values[index] === undefined ? (
+          <Part key={index} part={part} />
+        ) : (
+          <Value key={index} value={values[index]} label="Result" />
+        ),
+      )}
+    </>
+  );
 }
 
 function CallPart({ call }: { readonly call: ToolCall }): JSX.Element {
@@ -113,7 +132,7 @@ function CallPart({ call }: { readonly call: ToolCall }): JSX.Element {
           <div class="part-head">
             <Icon name="right" /> Result
           </div>
-          <Parts parts={result} />
+          <Results parts={result} />
         </div>
       )}
     </div>

@@ -215,6 +215,31 @@ t.test('shows a conversation with calls, results and images', async (t) => {
   await ui.check(t, 'messages');
 });
 
+t.test('shows a result in JSON by its members', async (t) => {
+  const content = JSON.stringify({ state: 'shipped', items: 2 });
+  const of = { trace_id: 'json', operation: 'finish', kind: 'llm', status: 'success' };
+  const call = { id: 'call_1', function: { name: 'lookup', arguments: '{}' } };
+  await ui.sendEvents([
+    {
+      ...{ ...of, id: 'json-root', name: 'lookup' },
+      inputs: {
+        messages: [
+          { role: 'user', content },
+          { role: 'assistant', content: null, tool_calls: [call] },
+          { role: 'tool', tool_call_id: 'call_1', content },
+        ],
+      },
+      outputs: { role: 'assistant', content: 'Two items.' },
+    },
+  ]);
+  await ui.daemon.call({ path: '/api/v1/traces/json?wait=20s' });
+  await ui.open('/traces/json');
+  const messages = panel.locator('.message');
+  await messages.nth(1).locator('.tool-result').getByText('shipped', { exact: true }).waitFor();
+  await messages.nth(0).getByText(content, { exact: true }).waitFor();
+  await ui.check(t, 'a result in JSON');
+});
+
 t.test('shows the attachments of a run', async (t) => {
   const pixel = Uint8Array.from(
     Buffer.from(

@@ -3,7 +3,7 @@ import t from 'tap';
 import type { Message } from '../../../ui/parts/conversation.ts';
 import { conversationOf } from '../../../ui/parts/conversation.ts';
 import type { MessagePart } from '../../../ui/parts/message-parts.ts';
-import { IMAGE_BYTES, safeImage } from '../../../ui/parts/message-parts.ts';
+import { IMAGE_BYTES, jsonOf, safeImage } from '../../../ui/parts/message-parts.ts';
 
 /** A conversation in short: `user: text`, with `*` before the output. */
 function brief(messages: readonly Message[] | undefined): string[] | undefined {
@@ -415,4 +415,14 @@ t.test('only images that hold themselves in four formats below 5 MiB are safe', 
     `data:image/png;base64,${'A'.repeat(Math.ceil((bytes * 4) / 3))}`;
   t.ok(safeImage(sized(IMAGE_BYTES - 3)));
   t.equal(safeImage(sized(IMAGE_BYTES)), undefined);
+});
+
+t.test('a text is JSON if it is an object or a list', async (t) => {
+  t.same(jsonOf(' {"a":[1,12345678901234567890]}'), { a: [1, 12345678901234567890n] });
+  t.same(jsonOf('[]'), []);
+  const others = ['', 'rain, 12 °C', '7', '"a"', 'null', '{broken', '[see] the page', '{} {}'];
+  for (const text of others) t.equal(jsonOf(text), undefined, text);
+  const long = (length: number): string => `["${'x'.repeat(length - 4)}"]`;
+  t.ok(jsonOf(long(1_000_000)));
+  t.equal(jsonOf(long(1_000_001)), undefined);
 });
