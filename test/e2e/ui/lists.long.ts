@@ -460,7 +460,7 @@ t.test('the columns of tables are in view on a small screen', async (t) => {
     name: 'long name '.repeat(9),
   });
   const before = page.viewportSize();
-  for (const width of [1024, 1201, 1280, 1440]) {
+  for (const width of [768, 1010, 1011, 1024, 1201, 1280, 1440]) {
     await page.setViewportSize({ width, height: 768 });
     for (const path of ['/sessions', '/users', '/dashboard', '/settings/projects']) {
       await ui.open(path);
@@ -577,6 +577,26 @@ t.test('cuts the end of a long name, in either direction of writing', async (t) 
   await rows().nth(1).waitFor();
   t.same(await page.evaluate(SEEN), [true, true]);
   await ui.check(t, 'long names in both directions');
+});
+
+t.test('a column of texts has one edge, in either direction of writing', async (t) => {
+  const user = 'משתמש';
+  await store([
+    traceOf({ name: 'one edge', user, session: 'edge 1' }),
+    traceOf({ name: 'one edge', user: 'eve', session: 'edge 2' }),
+  ]);
+  const EDGES = `[...document.querySelectorAll('td a[href*="/users/"]')].map((link) => {
+    const range = document.createRange();
+    range.selectNodeContents(document.createTreeWalker(link, NodeFilter.SHOW_TEXT).nextNode());
+    return Math.round(range.getClientRects()[0].left);
+  })`;
+  for (const path of ['/traces?q=name:"one edge"', '/sessions?range=all']) {
+    await ui.open(path);
+    await page.getByRole('link', { name: user }).first().waitFor();
+    const edges = await page.evaluate<number[]>(EDGES);
+    t.ok(edges.length > 0);
+    t.equal(new Set(edges).size, 1, `${path}: ${edges.join(' ')}`);
+  }
 });
 
 t.test('shows hostile texts as texts', async (t) => {
@@ -760,6 +780,13 @@ t.test('a small cost shows in full, and a number without room ends with dots', a
     t.notOk(isCut, String(width));
   }
   t.equal(await of('latency').getAttribute('title'), await of('latency').textContent());
+  await store([traceOf({ name: 'minutes', ms: 95_000 })]);
+  await ui.open('/traces?q=name:minutes');
+  const minutes = of('latency').filter({ hasText: '1 min 35 s' });
+  await minutes.waitFor();
+  t.notOk(await minutes.evaluate((each) => each.scrollWidth > each.clientWidth), 'minutes');
+  await ui.open('/traces?q=name:tiny&range=30d');
+  await of('latency').waitFor();
   const LOOK = 'getComputedStyle(document.querySelector("td.cell-latency .cut")).textOverflow';
   t.equal(await page.evaluate(LOOK), 'ellipsis');
 });

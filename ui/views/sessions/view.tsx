@@ -5,7 +5,7 @@ import type { Session } from '../../api/types.ts';
 import { cost, count } from '../../parts/format.ts';
 import { GroupList } from '../../parts/group-list.tsx';
 import { Link } from '../../parts/link.tsx';
-import { nameText } from '../../parts/text-pieces.ts';
+import { isolated, nameText } from '../../parts/text-pieces.ts';
 import { Time } from '../../parts/time.tsx';
 import { tokensIn } from '../../parts/usage.ts';
 
@@ -32,7 +32,7 @@ const COLUMNS = [
     name: 'Session',
     isHead: true,
     cell: ({ id }: Session) => (
-      <Link to={at`/sessions/${id}`} class="cut" title={id.slice(0, 300)}>
+      <Link to={at`/sessions/${id}`} class="cut" title={isolated(nameText(id))}>
         {nameText(id)}
       </Link>
     ),
@@ -41,7 +41,7 @@ const COLUMNS = [
     name: 'User',
     cell: ({ user_id }: Session) =>
       user_id && (
-        <Link to={at`/users/${user_id}`} class="cut">
+        <Link to={at`/users/${user_id}`} class="cut" title={isolated(nameText(user_id))}>
           {nameText(user_id)}
         </Link>
       ),

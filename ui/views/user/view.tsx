@@ -11,7 +11,7 @@ import { firstWords } from '../../parts/preview.ts';
 import { RecordTable } from '../../parts/record-table.tsx';
 import { Status } from '../../parts/status.tsx';
 import { Sums } from '../../parts/sums.tsx';
-import { nameText } from '../../parts/text-pieces.ts';
+import { isolated, nameText } from '../../parts/text-pieces.ts';
 import { Time } from '../../parts/time.tsx';
 import { tokensIn } from '../../parts/usage.ts';
 import { project } from '../../state/projects.ts';
@@ -74,7 +74,11 @@ export function View({ params }: ViewProps): JSX.Element {
                     name: 'Session',
                     isHead: true,
                     cell: (row) => (
-                      <Link to={at`/sessions/${row.id}`} class="cut">
+                      <Link
+                        to={at`/sessions/${row.id}`}
+                        class="cut"
+                        title={isolated(nameText(row.id))}
+                      >
                         {nameText(row.id)}
                       </Link>
                     ),
@@ -96,7 +100,7 @@ export function View({ params }: ViewProps): JSX.Element {
                 name: 'Trace',
                 isHead: true,
                 cell: (row) => (
-                  <Link to={at`/traces/${row.id}`} class="cut">
+                  <Link to={at`/traces/${row.id}`} class="cut" title={isolated(nameText(row.name))}>
                     {nameText(row.name)}
                   </Link>
                 ),
@@ -108,9 +112,7 @@ export function View({ params }: ViewProps): JSX.Element {
               { name: 'Time', cell: (row) => <Time at={row.start_time} /> },
               {
                 name: 'Input',
-                cell: (row) => (
-                  <span class="cut">{firstWords(row.input_preview).slice(0, 300)}</span>
-                ),
+                cell: (row) => <CutText text={firstWords(row.input_preview).slice(0, 300)} />,
               },
               { name: 'Latency', isNumber: true, cell: (row) => duration(row.latency_ms) },
               { name: 'Cost', isNumber: true, cell: (row) => cost(row.cost?.total) },
@@ -119,5 +121,13 @@ export function View({ params }: ViewProps): JSX.Element {
         </>
       )}
     </>
+  );
+}
+
+function CutText({ text }: { readonly text: string }): JSX.Element {
+  return (
+    <span class="cut" title={isolated(text)}>
+      {text}
+    </span>
   );
 }

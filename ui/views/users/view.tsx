@@ -5,7 +5,7 @@ import type { User } from '../../api/types.ts';
 import { cost, count } from '../../parts/format.ts';
 import { GroupList } from '../../parts/group-list.tsx';
 import { Link } from '../../parts/link.tsx';
-import { nameText } from '../../parts/text-pieces.ts';
+import { isolated, nameText } from '../../parts/text-pieces.ts';
 import { Time } from '../../parts/time.tsx';
 import { tokensIn } from '../../parts/usage.ts';
 
@@ -32,7 +32,7 @@ const COLUMNS = [
     name: 'User',
     isHead: true,
     cell: ({ id }: User) => (
-      <Link to={at`/users/${id}`} class="cut" title={id.slice(0, 300)}>
+      <Link to={at`/users/${id}`} class="cut" title={isolated(nameText(id))}>
         {nameText(id)}
       </Link>
     ),
