@@ -1,3 +1,12 @@
+import { RetryableError } from '../model/errors.ts';
+
+/** The extension has not started, or has stopped: a reload that replaces it starts the next one soon. */
+export class NotStartedError extends RetryableError {
+  constructor(owner: string) {
+    super('starting', `${owner} is not started`);
+  }
+}
+
 /**
  * A proxy for an object that exists only while an extension runs. Components look up offers when they are created,
  * before any extension has started, and use them afterwards. Every use reaches the current object, and throws if there
@@ -13,7 +22,7 @@ export function deferred<T extends object>(
     get(_target, key) {
       if (key in early) return Reflect.get(early, key);
       const object = current();
-      if (object === undefined) throw new Error(`${owner} is not started`);
+      if (object === undefined) throw new NotStartedError(owner);
       const member: unknown = Reflect.get(object, key);
       if (typeof member !== 'function') return member;
       const known = methods.get(key);

@@ -1,5 +1,6 @@
 import { findOffer } from '../component/capability.ts';
 import type { Pipeline, RequestHead } from '../component/component.ts';
+import { NotStartedError } from '../component/deferred.ts';
 import type { SealedBatch, Tenant } from '../model/batch.ts';
 import type { Refusal } from '../model/errors.ts';
 import type { Rejection } from '../model/rejection.ts';
@@ -43,8 +44,14 @@ export function logRejections(
   }
 }
 
+/** Undefined also while a reload replaces the store: like a store that stops, it takes no entries then. */
 function storeOf({ offers }: Pick<Pipeline, 'offers'>): RejectionStore | undefined {
-  return findOffer(offers, STORE)?.rejections;
+  try {
+    return findOffer(offers, STORE)?.rejections;
+  } catch (error) {
+    if (error instanceof NotStartedError) return undefined;
+    throw error;
+  }
 }
 
 function common(head: RequestHead, { projectId, keyId }: Tenant) {

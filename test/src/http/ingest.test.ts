@@ -1,11 +1,14 @@
 import { gzipSync } from 'node:zlib';
 import t from 'tap';
+import { offer } from '../../../src/component/capability.ts';
+import { deferred } from '../../../src/component/deferred.ts';
 import { repeatsOf } from '../../../src/http/repeats.ts';
 import { requestDeadline } from '../../../src/http/request-deadline.ts';
 import { isFreed, rawOf } from '../../../src/model/batch.ts';
 import { PermanentError, Refusal, RetryableError } from '../../../src/model/errors.ts';
 import { freeBatch } from '../../../src/model/formats.ts';
 import { reject } from '../../../src/model/verbs.ts';
+import { STORE, type Store } from '../../../src/store/store.ts';
 import { aTenant, nativeEvent } from '../../helper/batches.ts';
 import { fakeClock } from '../../helper/clock.ts';
 import type { Sink } from '../../helper/sink.ts';
@@ -76,6 +79,26 @@ t.test('lists rejected events, and answers 400 if all are', async (t) => {
   t.equal(none.status, 400);
   t.match(none.json, { status: 'rejected', accepted: 0, rejected: 2, code: 'no_event_accepted' });
   t.equal((none.json.results as object[]).length, 2);
+});
+
+t.test('refuses requests while a reload replaces the store of the log', async (t) => {
+  const store = deferred<Store>('extension sqlite', () => undefined);
+  const answered = Promise.withResolvers<void>();
+  const { url, held, refusals } = await served(t, {
+    pipeline: (sink) => ({
+      offers: [offer(STORE, store)],
+      answerWithin: 1,
+      accept: async (...args) => {
+        await answered.promise;
+        return acceptInto(sink)(...args);
+      },
+    }),
+  });
+  t.match(await post(url, '{'), { status: 400, json: { code: 'invalid_json' } });
+  t.match(await post(url, events()), { status: 503, json: { code: 'unavailable' } });
+  t.strictSame(refusals, ['invalid_json', 'unavailable']);
+  answered.resolve();
+  await until(() => held().admissions === 0);
 });
 
 t.test('refuses invalid requests before the pipeline', async (t) => {
