@@ -77,7 +77,7 @@ async function erase(query: string, options: EraseOptions, terminal: Terminal): 
       throw new CommandError(EXIT.usage, 'erase needs --yes if no person can answer');
     }
     const counted = await run({ query, isDryRun: true }, options, terminal);
-    if (counted === undefined) return EXIT.failed;
+    if (counted === undefined) return EXIT.interrupted;
     if (counted.state === 'failed') {
       terminal.err(shownEnd(counted));
       return EXIT.failed;
@@ -99,7 +99,7 @@ async function erase(query: string, options: EraseOptions, terminal: Terminal): 
     return EXIT.ok;
   }
   const ended = await run(asked, options, terminal);
-  if (ended === undefined) return EXIT.failed;
+  if (ended === undefined) return EXIT.interrupted;
   print(ended, options, terminal, shownEnd);
   return ended.state === 'failed' ? EXIT.failed : EXIT.ok;
 }

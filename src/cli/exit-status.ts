@@ -22,6 +22,8 @@ export const EXIT = {
   configuration: 78,
   /** Ctrl-C ended a command before its work was done: the status of shells for SIGINT. */
   interrupted: 130,
+  /** The same for SIGTERM; `processTerminal` has it instead of `interrupted`. */
+  terminated: 143,
 } as const;
 
 /** Ends a command with an exit status; the message goes to stderr. */

@@ -11,8 +11,11 @@ export type Terminal = {
   out(text: string): void;
   /** Writes a line of a program's own colours to stdout; the caller escapes texts of clients in it. Undefined without colours. */
   readonly outInColour?: (text: string) => void;
-  /** Writes bytes to stdout as they are; resolves when it takes more. Undefined in a terminal without a stream. */
-  readonly outBytes?: (bytes: Uint8Array) => Promise<void>;
+  /**
+   * Writes bytes to stdout as they are; resolves when it takes more, with false if its reader has closed. Undefined in a terminal without
+   * a stream.
+   */
+  readonly outBytes?: (bytes: Uint8Array) => Promise<boolean>;
   /** Columns of stdout; undefined if it is not a terminal. */
   readonly columns?: () => number;
   /** Stdout is a terminal: a person reads it, and no file or journal keeps it. */
@@ -57,6 +60,7 @@ export function processTerminal(): ProcessTerminal {
   // A reader that closes early is not an error of the command.
   process.stderr.on('error', () => {});
   const err = (text: string) => void process.stderr.write(`${escapeControlsInText(text)}\n`);
+  let isTerminated = false;
   const hasPerson = process.stdin.isTTY === true && process.stderr.isTTY === true;
   return {
     ...(hasPerson ? { ask } : {}),
@@ -69,7 +73,11 @@ export function processTerminal(): ProcessTerminal {
     isOutShown: process.stdout.isTTY === true,
     // Opened on demand: a process that has touched stdin waits for its end.
     input: () => process.stdin,
-    onInterrupt,
+    onInterrupt: (listener) =>
+      onInterrupt((signal) => {
+        isTerminated ||= signal === 'SIGTERM';
+        listener(signal);
+      }),
     env: process.env,
     cwd: process.cwd(),
     // Names, ids and messages of clients and servers are in these texts.
@@ -81,13 +89,15 @@ export function processTerminal(): ProcessTerminal {
       const failure = output.failure();
       if (failure !== undefined) err(`error: stdout could not be written: ${failure.message}`);
       await written(process.stderr);
+      if (status === EXIT.interrupted && isTerminated) return EXIT.terminated;
       return failure === undefined || status !== EXIT.ok ? status : EXIT.failed;
     },
   };
 }
 
 type Output = {
-  bytes(bytes: Uint8Array): Promise<void>;
+  /** Resolves with false if the reader has closed. */
+  bytes(bytes: Uint8Array): Promise<boolean>;
   /** The first error. A reader that closes early (`tracectl schema | head`) is none. */
   failure(): Error | undefined;
 };
@@ -95,22 +105,30 @@ type Output = {
 function openOutput(): Output {
   let failure: Error | undefined;
   const failed = (error: NodeJS.ErrnoException): void => {
-    if (error.code !== 'EPIPE') failure ??= error;
+    if (!hasClosed(error)) failure ??= error;
   };
   process.stdout.on('error', failed);
   const isFile = fstatSync(process.stdout.fd).isFile();
   return {
     async bytes(bytes) {
-      if (!isFile) return writtenTo(process.stdout, bytes);
       try {
-        writeFully(process.stdout.fd, bytes);
+        if (isFile) writeFully(process.stdout.fd, bytes);
+        else await writtenTo(process.stdout, bytes);
+        return true;
       } catch (error) {
         failed(error as NodeJS.ErrnoException);
+        if (hasClosed(error)) return false;
         throw error;
       }
     },
     failure: () => failure,
   };
+}
+
+/** Writes behind the first one that found the reader gone find a stream that is destroyed. */
+function hasClosed(error: unknown): boolean {
+  const { code } = error as NodeJS.ErrnoException;
+  return code === 'EPIPE' || code === 'ERR_STREAM_DESTROYED';
 }
 
 /** Node's stream of a file takes a write of which the system took only some bytes for a whole one. */

@@ -66,17 +66,15 @@ export function addExport(
     .option('--resume', 'go on with an export that ended early')
     .addHelpText('after', EXAMPLES)
     .action(async (query: string | undefined, options: ExportOptions) => {
-      const isComplete = await exportTo(query ?? '', options, terminal);
-      if (!isComplete) end(EXIT.failed);
+      end(await exportTo(query ?? '', options, terminal));
     });
 }
 
-/** Resolves with false after Ctrl-C. */
 async function exportTo(
   query: string,
   options: ExportOptions,
   terminal: Terminal,
-): Promise<boolean> {
+): Promise<number> {
   const parameters = parametersOf(query, options);
   const request = checked(parameters);
   const session = await openStoreSession(options, terminal);
@@ -108,7 +106,7 @@ type Run = {
 };
 type FetchPart = (project: string | undefined, after: string | null) => Promise<ExportPart>;
 
-async function toStdout({ terminal, request, isStopped }: Run, part: FetchPart): Promise<boolean> {
+async function toStdout({ terminal, request, isStopped }: Run, part: FetchPart): Promise<number> {
   const { outBytes } = terminal;
   if (request.format === 'parquet' || outBytes === undefined) {
     throw new CommandError(EXIT.usage, 'Parquet needs a file: --output FILE');
@@ -118,14 +116,18 @@ async function toStdout({ terminal, request, isStopped }: Run, part: FetchPart):
   let isFirst = true;
   do {
     const some = await part(project, next);
-    await outBytes(bytesOf(some, request, isFirst));
+    const isRead = await outBytes(bytesOf(some, request, isFirst));
+    // As of every command: its reader has what it wants.
+    if (!isRead) return EXIT.ok;
     ({ next, project } = some);
     isFirst = false;
   } while (next !== null && !isStopped());
-  return next === null;
+  if (next === null) return EXIT.ok;
+  terminal.err('Interrupted: there are more rows.');
+  return EXIT.interrupted;
 }
 
-async function toFile(run: Run, part: FetchPart): Promise<boolean> {
+async function toFile(run: Run, part: FetchPart): Promise<number> {
   const { options, terminal, request, parameters } = run;
   const output = resolve(terminal.cwd, options.output);
   if (existsSync(output)) {
@@ -155,7 +157,7 @@ async function toFile(run: Run, part: FetchPart): Promise<boolean> {
   const { state } = partial;
   if (state === undefined || state.next !== null) {
     terminal.err(`Interrupted. ${goOn(run)}`);
-    return false;
+    return EXIT.interrupted;
   }
   const isParquet = request.format === 'parquet';
   const content = isParquet ? `${output}.tmp` : partial.path;
@@ -189,13 +191,13 @@ async function finish(
   { options, terminal }: Run,
   output: string,
   manifest: Manifest,
-): Promise<boolean> {
+): Promise<number> {
   await removePartial(output);
   await nameManifest(output);
   print(manifest, options, terminal, ({ rows, of, bytes, sha256 }) => {
     return `Exported ${countText(rows)} ${of} to ${options.output} (${sizeText(bytes)}, SHA-256 ${sha256}).`;
   });
-  return true;
+  return EXIT.ok;
 }
 
 async function fetchParts(

@@ -144,7 +144,7 @@ t.test('Ctrl-C ends the wait, and the erasure goes on', async (t) => {
       return () => {};
     },
   });
-  t.equal(status, 1);
+  t.equal(status, 130);
   t.match(err, 'The erasure era_1 goes on in the daemon');
 });
 

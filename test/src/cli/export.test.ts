@@ -242,7 +242,7 @@ t.test('Ctrl-C leaves a partial export behind a whole part', async (t) => {
     return () => {};
   };
   const { status, err } = await run(['--output', 'out.jsonl'], { onInterrupt });
-  t.equal(status, 1);
+  t.equal(status, 130);
   t.match(err.join(), 'repeat the command with --resume');
   t.equal(read('out.jsonl.partial'), rowsOf(new URLSearchParams(), 0, 2 * PART_ROWS));
   t.equal((await run(['--output', 'out.jsonl', '--resume'])).status, 0);
@@ -264,7 +264,7 @@ t.test('makes Parquet of the rows, with payloads as they were sent', async (t) =
 t.test('writes to stdout and shows its progress', async (t) => {
   const { run } = await exporting(t);
   const chunks: Uint8Array[] = [];
-  const outBytes = async (bytes: Uint8Array) => void chunks.push(bytes);
+  const outBytes = async (bytes: Uint8Array) => chunks.push(bytes) > 0;
   const { status, out } = await run(['--output', '-'], { outBytes });
   t.same([status, out, Buffer.concat(chunks).toString()], [0, [], ALL]);
   const refused = await run(['--output', '-', '--format', 'parquet'], { outBytes });
@@ -273,6 +273,23 @@ t.test('writes to stdout and shows its progress', async (t) => {
   const screen = { columns: () => 80, write: (text: string) => void shown.push(text) };
   await run(['--output', 'out.jsonl'], { screen });
   t.match(shown.join(''), '20 traces exported');
+});
+
+t.test('ends when the reader of stdout has closed, without an error', async (t) => {
+  let parts = 0;
+  const { run } = await exporting(t, () => void parts++);
+  const { status, err } = await run(['--output', '-'], { outBytes: async () => false });
+  t.same([status, err, parts], [0, [], 1]);
+});
+
+t.test('Ctrl-C ends an export to stdout behind a whole part', async (t) => {
+  const onInterrupt: Terminal['onInterrupt'] = (listener) => {
+    listener('SIGINT');
+    return () => {};
+  };
+  const { run } = await exporting(t);
+  const { status, err } = await run(['--output', '-'], { onInterrupt, outBytes: async () => true });
+  t.same([status, err], [130, ['Interrupted: there are more rows.']]);
 });
 
 t.test('names a wrong option', async (t) => {

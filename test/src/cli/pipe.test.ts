@@ -2,6 +2,7 @@ import { spawn } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import type { Readable } from 'node:stream';
 import { text } from 'node:stream/consumers';
 import type { Command } from 'commander';
 import t from 'tap';
@@ -94,16 +95,21 @@ t.test('an output larger than the buffer of a pipe is not cut', async (t) => {
 });
 
 t.test('a reader that closes early ends the command without an error', async (t) => {
-  const child = spawn(process.execPath, [daemonEntry(), 'schema'], {
-    cwd: directory,
-    env: { ...process.env, ...PLAIN },
-    stdio: ['ignore', 'pipe', 'pipe'],
-  });
-  child.stdout.once('data', () => child.stdout.destroy());
-  const errors = text(child.stderr);
-  const status = await new Promise((resolve) => child.once('exit', resolve));
-  t.equal(status, 0);
-  t.equal(await errors, '');
+  const closing = async (argv: readonly string[], close: (stdout: Readable) => void) => {
+    const child = spawn(process.execPath, [daemonEntry(), ...argv], {
+      cwd: directory,
+      env: { ...process.env, ...PLAIN },
+      stdio: ['ignore', 'pipe', 'pipe'],
+    });
+    close(child.stdout);
+    const errors = text(child.stderr);
+    const status = await new Promise((resolve) => child.once('exit', resolve));
+    return [status, await errors];
+  };
+  const afterSome = await closing(['schema'], (out) => out.once('data', () => out.destroy()));
+  t.same(afterSome, [0, '']);
+  const exported = ['export', '--format', 'csv', '--output', '-', '--project', 'piped', STORE];
+  t.same(await closing(exported, (out) => out.destroy()), [0, '']);
 });
 
 const needsFull = process.platform !== 'linux' && 'only Linux has /dev/full';
