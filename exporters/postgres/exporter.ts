@@ -1,4 +1,5 @@
 import type { Exporter, Settings } from '../../src/component/component.ts';
+import { NotStartedError } from '../../src/component/deferred.ts';
 import { PermanentError } from '../../src/model/errors.ts';
 import type { Store } from '../../src/store/store.ts';
 import { STORE } from '../../src/store/store.ts';
@@ -21,7 +22,7 @@ export function createExporter(
       store = host.extension(config.store, STORE);
     },
     async consume(batch) {
-      if (store === undefined) throw new Error(`exporter ${id} is not started`);
+      if (store === undefined) throw new NotStartedError(`exporter ${id}`);
       const failures = await writeAllButPoison(store.traces, batch);
       const [first] = failures;
       if (first === undefined) return;

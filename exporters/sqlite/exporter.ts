@@ -1,4 +1,5 @@
 import type { Exporter, Settings } from '../../src/component/component.ts';
+import { NotStartedError } from '../../src/component/deferred.ts';
 import type { Store } from '../../src/store/store.ts';
 import { STORE } from '../../src/store/store.ts';
 import type { SqliteExporterConfig } from './config.ts';
@@ -19,7 +20,7 @@ export function createExporter(
       store = settings.host.extension(config.store, STORE);
     },
     async consume(batch) {
-      if (store === undefined) throw new Error(`exporter ${settings.id} is not started`);
+      if (store === undefined) throw new NotStartedError(`exporter ${settings.id}`);
       await store.traces.write(batch);
     },
     async shutdown() {

@@ -1,6 +1,6 @@
 import { RetryableError } from '../model/errors.ts';
 
-/** The extension has not started, or has stopped: a reload that replaces it starts the next one soon. */
+/** The component has not started, or has stopped: a reload that replaces it starts the next one soon. */
 export class NotStartedError extends RetryableError {
   constructor(owner: string) {
     super('starting', `${owner} is not started`);

@@ -65,9 +65,9 @@ t.test('names a store that does not run', async (t) => {
 t.test('consumes only between its start and its shutdown', async (t) => {
   const { exporter, tenant } = await place(t);
   const batch = observationBatch(nativeBatch(1, { tenant }));
-  await t.rejects(exporter.consume(batch), /not started/);
+  await t.rejects(exporter.consume(batch), { name: 'RetryableError', code: 'starting' });
   await exporter.start();
   await exporter.consume(batch);
   await exporter.shutdown(NEVER);
-  await t.rejects(exporter.consume(batch), /not started/);
+  await t.rejects(exporter.consume(batch), { name: 'RetryableError', code: 'starting' });
 });
