@@ -50,16 +50,23 @@ export function judgeResponse(
 }
 
 function judgeSuccess({
+  status,
   contentType,
   body,
   isTruncated,
 }: ClientResponse): ResponseVerdict | Promise<ResponseVerdict> {
+  if (contentType === 'text/html') return { kind: 'hold', status, message: htmlMessage(status) };
   const isJson = contentType === 'application/json';
   // A destination that is no OTLP server, such as a proxy, may answer in any other type.
   if (!isJson && contentType !== 'application/x-protobuf') return { kind: 'delivered' };
   if (isTruncated) return invalid('the response is larger than 4 MiB');
   // An empty body is a success of all spans, in both encodings.
   return body.length === 0 ? { kind: 'delivered' } : judgeAnswer(body, isJson);
+}
+
+/** A page to sign in on, or of a web server that answers every path: it has stored no span. */
+function htmlMessage(status: number): string {
+  return `answered ${status} with a page of HTML, which no OTLP server sends: check the address, and proxies in front of it`;
 }
 
 async function judgeAnswer(body: Buffer, isJson: boolean): Promise<ResponseVerdict> {

@@ -179,7 +179,8 @@ export class HttpSender implements RequestSender {
       case 'retry':
         return verdict;
       case 'hold':
-        return { kind: 'unauthorized', message: verdict.message };
+        // A key does not help against a success without an OTLP server.
+        return { kind: isSuccess ? 'refused' : 'unauthorized', message: verdict.message };
       case 'too_large':
         return verdict;
       case 'permanent':

@@ -43,6 +43,16 @@ t.test('without a queue', async (t) => {
     });
   }
 
+  await t.test('rejects with RetryableError for a success with a page of HTML', async (t) => {
+    const { exporter, server } = await direct();
+    const headers = { 'content-type': 'text/html; charset=utf-8' };
+    server.next({ status: 200, headers, body: '<title>Sign in</title>' });
+    await t.rejects(exporter.consume(otlpBatch(1)), {
+      code: 'destination_holds',
+      message: /answered 200 with a page of HTML.* check the address/,
+    });
+  });
+
   await t.test('stops retrying after 10 s', async (t) => {
     const { exporter, server, clock } = await direct();
     server.always({ status: 503 });
@@ -110,7 +120,7 @@ t.test('without a queue', async (t) => {
       const headers = { 'content-type': 'application/x-protobuf' };
       server.next({ status: 200, headers, body: Buffer.from([0x0a, 0x7f, 1]) });
       await t.rejects(exporter.consume(otlpBatch(1)), { code: 'invalid_response' });
-      server.next({ status: 200, headers: { 'content-type': 'text/html' }, body: '<p>' });
+      server.next({ status: 200, headers: { 'content-type': 'text/plain' }, body: 'OK' });
       await exporter.consume(otlpBatch(1));
     },
   );

@@ -95,13 +95,16 @@ t.test('with a queue', async (t) => {
     t.equal(rig.server.requests.length, 1);
   });
 
-  for (const status of [401, 403, 404, 415]) {
+  for (const reaction of [
+    ...[401, 403, 404, 415].map((status) => ({ status })),
+    { status: 200, headers: { 'content-type': 'text/html' }, body: '<title>Sign in</title>' },
+  ]) {
     await t.test(
-      `holds all data for ${status}, and reports it, until the destination accepts data`,
+      `holds all data for ${JSON.stringify(reaction)}, and reports it, until the destination accepts data`,
       async (t) => {
         const rig = await rigOf(t);
         const { clock, health, server, settings } = rig;
-        server.always({ status });
+        server.always(reaction);
         for (let i = 0; i < 3; i++) await rig.exporter.consume(otlpBatch(1));
         await advanceUntil(clock, 5000, () => server.requests.length > 20);
         const own = { exporter: 'otlphttp' };

@@ -29,6 +29,19 @@ t.test('retries failures that may pass, with a wait', async (t) => {
   }
 });
 
+t.test('counts no span as accepted whose answer is a page of HTML', async (t) => {
+  const { cwd, server } = await rigOf(t);
+  const file = write(cwd, [lineOf(1)]);
+  const headers = { 'content-type': 'text/html' };
+  server.next({ status: 200, headers, body: '<title>Sign in</title>' });
+  const run = await sendCommand(cwd, [
+    ...['otlp', '--file', file, '--endpoint', server.url, '--json'],
+  ]);
+  t.equal(run.status, 1);
+  t.match(summaryIn(run), { accepted: 0, refused: 1 });
+  t.match(run.err, /answered 200 with a page of HTML/);
+});
+
 t.test('waits for Retry-After before the next attempt', async (t) => {
   const { cwd, server } = await rigOf(t);
   const file = write(cwd, [lineOf(1)]);
