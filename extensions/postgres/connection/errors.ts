@@ -41,10 +41,26 @@ export function startError(error: unknown): unknown {
   if (!(error instanceof RetryableError && error.cause instanceof Error)) return error;
   const { cause, code, message } = error;
   const outage = outageOf(cause);
-  const isKnown = outage?.isAway === true || sqlStateOf(cause) === NO_STANDBY;
-  const text = isKnown ? outage?.message : undefined;
-  return new RetryableError(code, text ?? `${message}: ${cause.message}`, { cause });
+  const state = sqlStateOf(cause);
+  if (outage !== undefined && (outage.isAway || state === NO_STANDBY))
+    return new RetryableError(code, outage.message, { cause });
+  const [, advice] = START_ADVICE.find(([states]) => states.test(state)) ?? [];
+  const text = `${message}: ${cause.message}`;
+  return new RetryableError(code, advice === undefined ? text : `${text}. ${advice}`, { cause });
 }
+
+/** For refusals whose words name the table or the schema, and not what to do. A start is not retried. */
+const START_ADVICE: readonly (readonly [code: RegExp, advice: string])[] = [
+  [
+    /^25006$/,
+    'Name the primary in the url, and leave default_transaction_read_only of the role and the database off.',
+  ],
+  [/^(42P01|3F000)$/, 'Check the search_path of the role and the database.'],
+  [
+    /^42501$/,
+    'Grant it, or use the role that owns the tables. The README of the extension lists the rights.',
+  ],
+];
 
 /** Deadlock, serialization failure. */
 const CONFLICTS = ['40P01', '40001'];
@@ -89,6 +105,19 @@ const AWAY: KnownOutages = [
   [/^3D000$/, 'The database does not exist', 'Create it, or correct the url.'],
   [/^57P0[123]$/, 'Postgres is shutting down or starting up', 'Connections are retried.'],
 ];
+/** Errors of the driver, which have no code. */
+const DRIVER: KnownOutages = [
+  [
+    /client password must be a/,
+    'Postgres asks for a password, and there is none',
+    'Add it to the url.',
+  ],
+  [
+    /server does not support SSL/,
+    'Postgres has no TLS',
+    'Turn it on in the server, or leave tls and sslmode out.',
+  ],
+];
 const REJECTING: KnownOutages = [
   [/^25006$/, 'Postgres is read-only', 'Connections are retried until they reach a primary.'],
   [/^53100$/, 'The disk of Postgres is full', 'Free space on it.'],
@@ -122,11 +151,18 @@ export function outageOf(error: unknown): Outage | undefined {
   const rejecting = known(REJECTING, code);
   if (rejecting !== undefined) return { isAway: false, message: rejecting };
   if (isAnswer(error)) return undefined;
-  const reason = code === '' ? '' : ` (${code})`;
-  return {
-    isAway: true,
-    message: `Postgres cannot be reached${reason}. Check the url, the network and the server.`,
-  };
+  const ofDriver = DRIVER.find(([words]) => words.test(error.message));
+  if (ofDriver !== undefined) return { isAway: true, message: `${ofDriver[1]}. ${ofDriver[2]}` };
+  const reason = code === '' ? error.message : code;
+  const message = isRefusal(error)
+    ? `Postgres refuses connections (${code}): ${error.message}. See the log of the server.`
+    : `Postgres cannot be reached (${reason}). Check the url, the network and the server.`;
+  return { isAway: true, message };
+}
+
+/** Whether the error is an answer of the server that ends the connection. */
+function isRefusal(error: Error): boolean {
+  return 'severity' in error && error.severity === 'FATAL';
 }
 
 function known(outages: KnownOutages, code: string): string | undefined {

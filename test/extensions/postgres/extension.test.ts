@@ -83,12 +83,12 @@ async function refusedStart(url: string): Promise<string> {
   return error.message;
 }
 
-t.test('says why a start fails, in the words of the server or with an advice', async (t) => {
+t.test('says why a start fails, in the words of the server and with an advice', async (t) => {
   const url = await server.database();
   await run(url, 'CREATE ROLE guest LOGIN');
   t.match(
     await refusedStart(url.replace('test@', 'guest@')),
-    /\(42501\): permission denied for schema public$/,
+    /\(42501\): permission denied for schema public\. Grant it, or use the role/,
   );
   t.match(await refusedStart(server.urlOf('absent')), /does not exist \(3D000\)\. Create it/);
   t.match(
@@ -96,7 +96,16 @@ t.test('says why a start fails, in the words of the server or with an advice', a
     /cannot be reached \(ECONNREFUSED\)\. Check the url/,
   );
   await run(url, `ALTER DATABASE ${new URL(url).pathname.slice(1)} SET search_path = 'absent'`);
-  t.match(await refusedStart(url), /\(3F000\): no schema has been selected to create in$/);
+  const noSchema = /\(3F000\): no schema has been selected to create in\. Check the search_path/;
+  t.match(await refusedStart(url), noSchema);
+  await run(server.urlOf('postgres'), 'CREATE ROLE reader LOGIN');
+  await run(server.urlOf('postgres'), 'ALTER ROLE reader SET default_transaction_read_only = on');
+  const open = await server.database();
+  await run(open, 'GRANT ALL ON SCHEMA public TO reader');
+  t.match(
+    await refusedStart(open.replace('test@', 'reader@')),
+    /\(25006\): cannot execute CREATE TABLE in a read-only transaction\. Name the primary/,
+  );
 });
 
 t.test(

@@ -56,7 +56,22 @@ t.test('tells an outage from a statement that fails', (t) => {
   const answered = (code: string) => Object.assign(failed(code), { severity: 'ERROR' });
   const fatal = (code: string) => Object.assign(failed(code), { severity: 'FATAL' });
   t.match(outageOf(failed('ECONNREFUSED')), { isAway: true, message: /ECONNREFUSED/ });
-  t.match(outageOf(failed()), { isAway: true, message: /cannot be reached/ });
+  t.match(outageOf(failed()), {
+    isAway: true,
+    message: /^Postgres cannot be reached \(message of the driver\)\. Check/,
+  });
+  t.match(outageOf(new Error('SASL: client password must be a string')), {
+    isAway: true,
+    message: /^Postgres asks for a password.* Add it/,
+  });
+  t.match(outageOf(new Error('The server does not support SSL connections')), {
+    isAway: true,
+    message: /^Postgres has no TLS\. Turn it on/,
+  });
+  t.match(outageOf(fatal('55000')), {
+    isAway: true,
+    message: /^Postgres refuses connections \(55000\): message of the driver\. See/,
+  });
   t.match(outageOf(fatal('53300')), {
     isAway: true,
     message: /^Postgres has no connection left \(53300\)\. Raise/,
