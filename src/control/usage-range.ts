@@ -37,9 +37,6 @@ export function usageRange(
     asked.from === undefined
       ? to - DEFAULT_PERIODS[by] * period
       : Math.floor(Date.parse(asked.from) / period) * period;
-  if (Number.isNaN(from) || Number.isNaN(to)) {
-    throw new UsageRangeError('from and to must be ISO 8601 dates, or dates and times');
-  }
   if (from >= to) throw new UsageRangeError('from must be before to');
   if ((to - from) / period > MAX_PERIODS[by]) {
     throw new UsageRangeError(`a range has at most ${MAX_PERIODS[by]} ${by}s`);

@@ -22,8 +22,8 @@ export const USAGE_COMMANDS = {
 } as const satisfies Record<string, StoreCommand>;
 
 const historyArguments = z.strictObject({
-  from: z.string().optional(),
-  to: z.string().optional(),
+  from: moment.optional(),
+  to: moment.optional(),
   by: z.enum(['day', 'hour']).optional(),
   project: z.string().optional(),
 });

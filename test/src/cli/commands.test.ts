@@ -198,6 +198,23 @@ t.test('keys opens the store when no daemon runs', async (t) => {
   t.match(await cli(cwd, ['reload', ...options], env), { status: 1, err: /no daemon runs/ });
 });
 
+t.test('usage history takes dates, and times with their offset', async (t) => {
+  const cwd = workDirectory(t);
+  const env = { TRACECTL_DATA: join(cwd, 'data') };
+  const history = (from: string) => {
+    const range = ['--from', from, '--to', '2026-03-01'];
+    return cli(cwd, ['usage', 'history', ...range, '--config', EMBEDDED, ...ANYWHERE], env);
+  };
+  for (const from of ['2026-02-28', '2026-02-28T08:00:00+02:00']) {
+    t.match(await history(from), { status: 0 }, from);
+  }
+  // A day that does not exist, a time of an unknown zone, and a number that `Date.parse` takes for a year.
+  const wrong = { status: 64, err: /from must be an ISO 8601 date, or date and time with offset/ };
+  for (const from of ['2026-02-30', '2026-02-28T08:00', '5', 'yesterday']) {
+    t.match(await history(from), wrong, from);
+  }
+});
+
 t.test('projects delete asks for the name of the project', async (t) => {
   const cwd = workDirectory(t);
   const options = ['--config', EMBEDDED, ...ANYWHERE];
