@@ -99,8 +99,20 @@ export async function exchange(options: ExchangeOptions): Promise<void> {
   try {
     await stopLeaving(options, leaving, deadline);
     await startAll(next.fresh, deadline, logger);
-    exchangeStages(pipelineSlotsOf(running), next.allStages);
-    const receivers = leaving.filter(isReceiver);
+  } finally {
+    deadline.cancel();
+  }
+  exchangeStages(pipelineSlotsOf(running), next.allStages);
+  await stopReceivers(options, leaving.filter(isReceiver));
+}
+
+/** Their requests waited for the start of the next components, and get the whole time from here on. */
+async function stopReceivers(
+  { clock, logger, timeout }: ExchangeOptions,
+  receivers: readonly Unit[],
+): Promise<void> {
+  const deadline = startDeadline(clock, timeout);
+  try {
     await Promise.all(receivers.map((unit) => stopUnit(unit, deadline, logger)));
   } finally {
     deadline.cancel();

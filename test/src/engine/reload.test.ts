@@ -13,6 +13,7 @@ import { LISTENERS } from '../../../src/http/listener.ts';
 import type { SealedBatch } from '../../../src/model/batch.ts';
 import { requestContext } from '../../../src/model/request-context.ts';
 import { aTenant, nativeBatch, received } from '../../helper/batches.ts';
+import { fakeClock } from '../../helper/clock.ts';
 import { USUAL_LIMITS } from '../../helper/http.ts';
 import { fakeParts, serviceConfig } from '../../helper/service.ts';
 import { recordingLogger } from '../../helper/settings.ts';
@@ -206,6 +207,34 @@ t.test('lets requests wait during a reload and refuses none', async (t) => {
   await Promise.all([inFlight, waiting, reloaded]);
   t.same([before.batches.length, after.batches.length], [1, 1]);
   t.same(parts.events.slice(-2), ['shutdown out', 'start out']);
+});
+
+t.test('gives leaving receivers their time however long the next components start', async (t) => {
+  const parts = fakeParts();
+  const clock = fakeClock();
+  const deadlines: boolean[] = [];
+  const create: ReceiverFactory['create'] = () => ({
+    async start() {},
+    async shutdown(deadline) {
+      deadlines.push(deadline.aborted);
+    },
+  });
+  const config = (generation: number) =>
+    serviceConfig(
+      {
+        receivers: [parts.receiver('in', { create }, generation)],
+        processors: [parts.processor('auth', { authenticate: () => aTenant() })],
+        exporters: [
+          parts.exporter('out', { start: async () => clock.advance(60_000) }, generation),
+        ],
+      },
+      { traces: 'in > auth > out' },
+    );
+  const service = await createService({ config: config(1), logger: recordingLogger(), clock });
+  await service.start();
+  await service.reload(config(2));
+  t.same(deadlines, [false]);
+  await service.shutdown();
 });
 
 t.test('keeps the running graph when the next one cannot be created or started', async (t) => {
