@@ -43,12 +43,16 @@ export function readYaml(
   } catch (error) {
     // Deeply nested brackets: the parser recurses once per level and overflows the stack.
     if (!(error instanceof RangeError)) throw error;
-    fail(undefined, `nested too deeply; ${MAX_DEPTH} levels are allowed`);
+    fail(undefined, TOO_DEEP);
     return undefined;
   }
 }
 
+const TOO_DEEP = `nested too deeply; ${MAX_DEPTH} levels are allowed`;
+
 function syntaxMessage(error: { code: string; message: string }): string {
+  // The parser recurses once per level, and reports an overflow of the stack like an error of the text.
+  if (/call stack/.test(error.message)) return TOO_DEEP;
   switch (error.code) {
     case 'TAB_AS_INDENT':
       return 'a tab indents this line; YAML takes spaces only';
@@ -95,7 +99,7 @@ class TreeBuilder {
       return nothing;
     }
     if (depth > MAX_DEPTH) {
-      this.#fail(offset, `nested too deeply; ${MAX_DEPTH} levels are allowed`);
+      this.#fail(offset, TOO_DEEP);
       this.#isOverflowing = true;
       return nothing;
     }
@@ -132,14 +136,15 @@ class TreeBuilder {
     inAlias: boolean,
   ): Map<string, MapEntry> {
     const entries = new Map<string, MapEntry>();
-    const merged: ConfigNode[] = [];
+    const merged: { readonly source: ConfigNode; readonly offset: number | undefined }[] = [];
     for (const { key, value } of pairs) {
       const offset = (key as { range?: Range } | null)?.range?.[0];
       const name = this.#keyText(key, offset);
       if (name === undefined) continue;
       const built = this.build(value, depth + 1, inAlias);
       if (name === '<<') {
-        merged.push(...(built.kind === 'list' ? built.items : [built]));
+        const sources = built.kind === 'list' ? built.items : [built];
+        merged.push(...sources.map((source) => ({ source, offset })));
         continue;
       }
       const keyAt = this.#placeOf(offset);
@@ -151,9 +156,9 @@ class TreeBuilder {
       }
       entries.set(name, { keyAt, value: this.#at(built, keyAt) });
     }
-    for (const source of merged) {
+    for (const { source, offset } of merged) {
       if (source.kind !== 'map') {
-        this.#fail(undefined, '"<<" takes a map, or a list of maps');
+        this.#fail(offset, '"<<" takes a map, or a list of maps');
         continue;
       }
       for (const [name, entry] of source.entries) {

@@ -316,6 +316,12 @@ t.test('rejects files that are no configuration', async (t) => {
     ['no UTF-8', Buffer.from([0x61, 0x3a, 0x20, 0xff]), /it is not UTF-8 text/],
     ['unclosed brackets', '['.repeat(200_000), /nested too deeply|not valid YAML/],
     ['deep maps', `${'{a: '.repeat(80)}1${'}'.repeat(80)}`, /nested too deeply; 64 levels/],
+    ['deep lists', `a: ${'['.repeat(3000)}${']'.repeat(3000)}`, /nested too deeply; 64 levels/],
+    [
+      'a merge of a number',
+      'receivers:\n  web:\n    <<: 5\n',
+      /a\.yaml:3:5: error: "<<" takes a map, or a list of maps/,
+    ],
     [
       'a cycle of aliases',
       'a: &x\n  b: *x\n',
