@@ -28,3 +28,19 @@ t.test('a terminal has its columns, and 80 if it does not know them', async (t) 
     t.equal(terminal.screen?.columns(), shown);
   }
 });
+
+t.test('a command that a signal interrupted ends with the status of the signal', async (t) => {
+  for (const [signal, status] of [
+    ['SIGINT', 130],
+    ['SIGTERM', 143],
+  ] as const) {
+    const terminal = showing(t, 80);
+    const heard: string[] = [];
+    const forget = terminal.onInterrupt?.((each) => void heard.push(each));
+    process.emit(signal, signal);
+    forget?.();
+    t.same(heard, [signal]);
+    t.equal(await terminal.end(130), status);
+    t.equal(await terminal.end(1), 1, 'another failure keeps its status');
+  }
+});
