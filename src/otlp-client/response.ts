@@ -55,7 +55,9 @@ function judgeSuccess({
   body,
   isTruncated,
 }: ClientResponse): ResponseVerdict | Promise<ResponseVerdict> {
-  if (contentType === 'text/html') return { kind: 'hold', status, message: htmlMessage(status) };
+  if (contentType === 'text/html' && PAGE.test(body.toString('latin1', 0, PAGE_START))) {
+    return { kind: 'hold', status, message: htmlMessage(status) };
+  }
   const isJson = contentType === 'application/json';
   // A destination that is no OTLP server, such as a proxy, may answer in any other type.
   if (!isJson && contentType !== 'application/x-protobuf') return { kind: 'delivered' };
@@ -63,6 +65,10 @@ function judgeSuccess({
   // An empty body is a success of all spans, in both encodings.
   return body.length === 0 ? { kind: 'delivered' } : judgeAnswer(body, isJson);
 }
+
+/** Some frameworks send this type with an empty answer or a word, so the body has to begin with a tag. */
+const PAGE = /^(?:\xef\xbb\xbf)?\s*</;
+const PAGE_START = 256;
 
 /** A page to sign in on, or of a web server that answers every path: it has stored no span. */
 function htmlMessage(status: number): string {

@@ -53,6 +53,14 @@ t.test('without a queue', async (t) => {
     });
   });
 
+  await t.test('takes an answer of the type of HTML that is no page', async () => {
+    const { exporter, server } = await direct();
+    for (const body of ['', 'ok']) {
+      server.next({ status: 200, headers: { 'content-type': 'text/html' }, body });
+      await exporter.consume(otlpBatch(1));
+    }
+  });
+
   await t.test('stops retrying after 10 s', async (t) => {
     const { exporter, server, clock } = await direct();
     server.always({ status: 503 });
