@@ -147,10 +147,8 @@ function createFrame({
   const health = createHealth(clock);
   const sharesPorts = worker.count > 1;
   const edges = createEdges(metrics, root, clock);
-  const reads = createReads(limits, metrics, {
-    clock,
-    isAccepting: () => edges.inFlight() > 0,
-  });
+  const isAccepting = () => edges.inFlight() > 0;
+  const reads = createReads({ limits, metrics, clock, isAccepting });
   const ports: Ports = {
     http: createListeners({
       ...{ logger, clock, metrics, limits, repeats, sharesPorts },

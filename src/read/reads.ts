@@ -1,4 +1,4 @@
-import type { Metrics } from '../component/component.ts';
+import type { Clock, Metrics } from '../component/component.ts';
 import { fairTurns } from '../component/fair-turns.ts';
 import type { Tenant } from '../model/batch.ts';
 import { Refusal } from '../model/errors.ts';
@@ -6,10 +6,11 @@ import type { BatchCache } from './batch-cache.ts';
 import { createBatchCache } from './batch-cache.ts';
 import type { ReadReservation } from './budget.ts';
 import { readBudget } from './budget.ts';
-import type { Accepting } from './pace.ts';
 import { pacing } from './pace.ts';
 import type { ReadPlaces } from './places.ts';
 import { createPlaces, projectShare } from './places.ts';
+import type { ScoreBytes } from './score-bytes.ts';
+import { scoreBytes } from './score-bytes.ts';
 
 /** The limits of reading, from `service.limits`. */
 export type ReadLimits = {
@@ -62,6 +63,8 @@ export type Reads = {
   /** The requests that wait for a trace. */
   readonly waits: ReadPlaces;
   readonly streams: ReadPlaces;
+  /** The scores that clients store. */
+  readonly scores: ScoreBytes;
   /** Throws a `Refusal` (429, 503). The signal is aborted when the client goes away. */
   begin(tenant: Tenant, signal: AbortSignal): Read;
   close(): void;
@@ -104,11 +107,18 @@ function placesIn(limits: ReadLimits): Pick<Reads, 'waits' | 'streams' | 'export
   return { waits, streams, exports };
 }
 
-/** `accepting`: undefined where nothing is accepted beside the reads. */
-export function createReads(limits: ReadLimits, metrics: Metrics, accepting?: Accepting): Reads {
+export type ReadsOptions = {
+  readonly limits: ReadLimits;
+  readonly metrics: Metrics;
+  readonly clock: Clock;
+  /** Whether requests of clients that send are in progress; undefined where nothing is accepted beside the reads. */
+  readonly isAccepting?: () => boolean;
+};
+
+export function createReads({ limits, metrics, clock, isAccepting }: ReadsOptions): Reads {
   const budget = readBudget(limits.read_bytes);
   const { waits, streams, exports } = placesIn(limits);
-  const pace = accepting === undefined ? undefined : pacing(accepting);
+  const pace = isAccepting && pacing({ clock, isAccepting });
   const turns = fairTurns(limits.concurrent_reads, pace?.begun);
   /** Only keys with reads in progress. */
   const ofKey = new Map<string, number>();
@@ -155,6 +165,7 @@ export function createReads(limits: ReadLimits, metrics: Metrics, accepting?: Ac
     batches: createBatchCache(limits.read_cache_bytes / 2),
     waits,
     streams,
+    scores: scoreBytes(clock),
     get heldBytes() {
       return budget.held;
     },

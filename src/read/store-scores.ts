@@ -48,7 +48,7 @@ async function inTurn(writes: readonly (() => Promise<void>)[]): Promise<void> {
   for (const write of writes) await write();
 }
 
-/** Resolves with a `Refusal` if the trace has too many scores. */
+/** Resolves with a `Refusal` if the trace has too many scores, or the project stores them too fast. */
 export async function storeScore(
   place: ScorePlace,
   { traceId, score: given }: TraceScore,
@@ -64,6 +64,8 @@ export async function putScore(
   { tenant, store, reads }: ScorePlace,
   { traceId, score }: TraceScore,
 ): Promise<Score | Refusal> {
+  const refusal = reads.scores.admit(tenant.projectId, score);
+  if (refusal !== undefined) return refusal;
   const most = reads.limits.scores_per_trace;
   const stored = await store.scores.put(tenant.projectId, traceId, score, most);
   if (stored !== 'full') return stored;

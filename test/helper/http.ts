@@ -46,6 +46,12 @@ export type TestListeners = Listeners & {
   readonly metrics: RecordingMetrics;
 };
 
+/** The owner of reads without a listener. */
+export function testReadsOwner(limits: Partial<ReadLimits> = {}): Reads {
+  const metrics = recordingMetrics();
+  return createReads({ limits: { ...READ_LIMITS, ...limits }, metrics, clock: systemClock });
+}
+
 export function testListeners(
   inFlightBytes = 128 * 1_048_576,
   clock: Clock = systemClock,
@@ -54,7 +60,7 @@ export function testListeners(
 ): TestListeners {
   const logger = recordingLogger();
   const metrics = recordingMetrics();
-  const reads = createReads({ ...READ_LIMITS, ...readLimits }, metrics);
+  const reads = createReads({ limits: { ...READ_LIMITS, ...readLimits }, metrics, clock });
   const limits = {
     in_flight_bytes: inFlightBytes,
     client_share: 0.25,

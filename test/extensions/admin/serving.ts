@@ -11,20 +11,14 @@ import { createScanner } from '../../../src/http/scan-pool.ts';
 import type { QueueAdmin } from '../../../src/queue/queue.ts';
 import { PROJECT_READS } from '../../../src/read/project-reads.ts';
 import type { ReadLimits } from '../../../src/read/reads.ts';
-import { createReads } from '../../../src/read/reads.ts';
 import { projectReads } from '../../../src/read/routes.ts';
 import { DATA_DIRECTORY } from '../../../src/store/data-directory.ts';
 import { STORE } from '../../../src/store/store.ts';
 import type { PlanName } from '../../../src/tenancy/contract.ts';
 import { fakeClock } from '../../helper/clock.ts';
 import { type FakeStore, fakeStore } from '../../helper/fake-store.ts';
-import { NO_DEADLINE, READ_LIMITS } from '../../helper/http.ts';
-import {
-  fakeHost,
-  recordingLogger,
-  recordingMetrics,
-  testSettings,
-} from '../../helper/settings.ts';
+import { NO_DEADLINE, testReadsOwner } from '../../helper/http.ts';
+import { fakeHost, recordingLogger, testSettings } from '../../helper/settings.ts';
 
 export const TOKEN = 'the-admin-token-of-this-test';
 
@@ -148,7 +142,7 @@ export function testControl(
 
 /** The reading requests, as the engine offers them. */
 function testReads(limits: Partial<ReadLimits> = {}) {
-  const reads = createReads({ ...READ_LIMITS, ...limits }, recordingMetrics());
+  const reads = testReadsOwner(limits);
   const scanner = createScanner();
   return {
     reads,

@@ -2,19 +2,18 @@ import t from 'tap';
 import { createScanner } from '../../../src/http/scan-pool.ts';
 import { readLocally } from '../../../src/read/local.ts';
 import type { ReadLimits } from '../../../src/read/reads.ts';
-import { createReads } from '../../../src/read/reads.ts';
 import { projectReads } from '../../../src/read/routes.ts';
 import type { Store } from '../../../src/store/store.ts';
 import { aTenant } from '../../helper/batches.ts';
 import { anObservation, aTrace, fakeTraces, type HeldTraces } from '../../helper/fake-traces.ts';
-import { READ_LIMITS } from '../../helper/http.ts';
-import { recordingLogger, recordingMetrics } from '../../helper/settings.ts';
+import { testReadsOwner } from '../../helper/http.ts';
+import { recordingLogger } from '../../helper/settings.ts';
 
 /** Runs reading requests over a store that holds these traces. */
 function local(held: HeldTraces, limits: Partial<ReadLimits> = {}) {
   const traces = fakeTraces(() => 'proj_test', held);
   const store = { traces } as unknown as Store;
-  const reads = createReads({ ...READ_LIMITS, ...limits }, recordingMetrics());
+  const reads = testReadsOwner(limits);
   const requests = projectReads({ reads, scanner: createScanner(), logger: recordingLogger() });
   return {
     reads,

@@ -2,7 +2,7 @@ import t from 'tap';
 import type { ReadLimits } from '../../../src/read/reads.ts';
 import { createReads } from '../../../src/read/reads.ts';
 import { aTenant } from '../../helper/batches.ts';
-import { NO_DEADLINE, READ_LIMITS } from '../../helper/http.ts';
+import { NO_DEADLINE, READ_LIMITS, testReadsOwner } from '../../helper/http.ts';
 import { recordingMetrics } from '../../helper/settings.ts';
 
 const KIB = 1024;
@@ -10,7 +10,7 @@ const KIB = 1024;
 const WORKING = 256 * KIB;
 
 function reads(limits: Partial<ReadLimits> = {}) {
-  return createReads({ ...READ_LIMITS, ...limits }, recordingMetrics());
+  return testReadsOwner(limits);
 }
 
 const of = (projectId: string, keyId = `key_${projectId}`) => aTenant({ projectId, keyId });
@@ -37,8 +37,11 @@ t.test('while clients send, the place of a read at the store rests after a turn'
     rests.push(callback);
     return () => {};
   };
-  const owner = createReads({ ...READ_LIMITS, concurrent_reads: 1 }, recordingMetrics(), {
-    ...{ clock: { now: () => now, uptime: () => now, after }, isAccepting: () => true },
+  const owner = createReads({
+    limits: { ...READ_LIMITS, concurrent_reads: 1 },
+    metrics: recordingMetrics(),
+    clock: { now: () => now, uptime: () => now, after },
+    isAccepting: () => true,
   });
   const read = owner.begin(of('a'), NO_DEADLINE);
   const started: string[] = [];

@@ -4,6 +4,7 @@ import { offer } from '../../../src/component/capability.ts';
 import type { Permission } from '../../../src/model/batch.ts';
 import { Refusal } from '../../../src/model/errors.ts';
 import { SCORE_BYTES } from '../../../src/read/new-score.ts';
+import { SCORES_AT_ONCE } from '../../../src/read/score-bytes.ts';
 import { STORE } from '../../../src/store/store.ts';
 import { aTenant, observationBatch } from '../../helper/batches.ts';
 import { testListeners, USUAL_LIMITS, urlOf } from '../../helper/http.ts';
@@ -144,6 +145,15 @@ t.test('a trace has at most service.limits.scores_per_trace scores', async (t) =
   });
   t.equal((await post({ id: 'c', name: 'n', value: 2 })).status, 201, 'a replacement');
   t.equal((await post({ id: 'd', name: 'n', value: 1 }, 'other')).status, 201);
+});
+
+t.test('a project that stores scores too fast is refused for a while', async (t) => {
+  const { listeners, post } = await scoring(t);
+  const large = { id: 'a', observationId: null, name: 'n', comment: null, source: null, at: 0 };
+  const { projectId } = aTenant();
+  listeners.reads.scores.admit(projectId, { ...large, value: 'x'.repeat(2 * SCORES_AT_ONCE) });
+  const refused = await post({ id: 'b', name: 'n', value: 1 });
+  t.match(refused, { status: 429, json: { code: 'rate_limited', message: /scores too fast/ } });
 });
 
 t.test('storing a score needs ingest:write, reading scores traces:read', async (t) => {

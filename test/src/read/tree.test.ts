@@ -1,12 +1,10 @@
 import t from 'tap';
 import type { JsonAnswer } from '../../../src/read/answer.ts';
-import { createReads } from '../../../src/read/reads.ts';
 import { writeTree } from '../../../src/read/tree.ts';
 import type { TreePage } from '../../../src/store/store.ts';
 import { aTenant } from '../../helper/batches.ts';
 import { anObservation, aTrace, fakeTraces } from '../../helper/fake-traces.ts';
-import { NO_DEADLINE, READ_LIMITS } from '../../helper/http.ts';
-import { recordingMetrics } from '../../helper/settings.ts';
+import { NO_DEADLINE, testReadsOwner } from '../../helper/http.ts';
 
 const SIZE = 3500;
 
@@ -21,7 +19,7 @@ t.test('rows behind the kept texts are read again, and written once', async (t) 
   );
   const traces = fakeTraces(() => 'proj_test', { observations });
   const written = async (keptBytes?: number) => {
-    const reads = createReads(READ_LIMITS, recordingMetrics());
+    const reads = testReadsOwner();
     t.teardown(() => reads.close());
     const read = reads.begin(aTenant(), NO_DEADLINE);
     let fetched = 0;
@@ -85,7 +83,7 @@ t.test(
         return undefined;
       };
       const out: JsonAnswer = { add, addBytes: async (bytes) => add(bytes.toString()), end: add };
-      const reads = createReads(READ_LIMITS, recordingMetrics());
+      const reads = testReadsOwner();
       t.teardown(() => reads.close());
       const read = reads.begin(aTenant(), NO_DEADLINE);
       const fetch = async (_limit: number, cursor: string | undefined) =>

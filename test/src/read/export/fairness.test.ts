@@ -1,13 +1,12 @@
 import t from 'tap';
 import { createScanner } from '../../../../src/http/scan-pool.ts';
 import { readLocally } from '../../../../src/read/local.ts';
-import { createReads } from '../../../../src/read/reads.ts';
 import { projectReads } from '../../../../src/read/routes.ts';
 import type { Store, TraceStore } from '../../../../src/store/store.ts';
 import { aTenant } from '../../../helper/batches.ts';
 import { aTrace } from '../../../helper/fake-traces.ts';
-import { READ_LIMITS } from '../../../helper/http.ts';
-import { recordingLogger, recordingMetrics } from '../../../helper/settings.ts';
+import { testReadsOwner } from '../../../helper/http.ts';
+import { recordingLogger } from '../../../helper/settings.ts';
 import { until } from '../../../helper/until.ts';
 
 const STEPS = 40;
@@ -25,8 +24,8 @@ t.test('exports of a project delay the list of another by one step', async (t) =
     };
   };
   const store = { traces: { listTraces } as Partial<TraceStore> } as Store;
-  const limits = { ...READ_LIMITS, concurrent_reads: 1, concurrent_exports: 4, exports_per_key: 3 };
-  const reads = createReads(limits, recordingMetrics());
+  const limits = { concurrent_reads: 1, concurrent_exports: 4, exports_per_key: 3 };
+  const reads = testReadsOwner(limits);
   const requests = projectReads({ reads, scanner: createScanner(), logger: recordingLogger() });
   const get = (projectId: string, target: string) => {
     const tenant = aTenant({ projectId, keyId: `key_${projectId}` });
