@@ -1,6 +1,6 @@
 import type { Exchange } from '../http/exchange.ts';
 
-/** A client that does not take the rest of its answer within this time is cut. Milliseconds. */
+/** A client that takes nothing of its answer for this time is cut. Milliseconds. */
 export const END_MS = 5_000;
 
 /** A long answer that has to end early if a project within its share wants its place. */
@@ -16,13 +16,21 @@ export type GivingWay = {
 export function givingWay({ clock, response }: Exchange, wake = (): void => {}): GivingWay {
   let isAsked = false;
   let cancel = (): void => {};
+
+  /** An answer that was asked waits for its client at most once more, so two looks at a wait are at the same one. */
+  function look(wasFull: boolean): void {
+    const isFull = response.writableNeedDrain;
+    if (wasFull && isFull) response.destroy();
+    else cancel = clock.after(END_MS, () => look(isFull));
+  }
+
   return {
     get isAsked() {
       return isAsked;
     },
     ask() {
       isAsked = true;
-      cancel = clock.after(END_MS, () => response.destroy());
+      look(false);
       wake();
     },
     end: () => cancel(),

@@ -202,11 +202,11 @@ t.test('a token of another query or of other rows is refused', async (t) => {
 });
 
 /** A list of traces without an end. */
-function endless(onStep = () => {}) {
+function endless(onStep: () => unknown = () => {}) {
   const data = held();
   const usual = fakeTraces(() => 'proj_test', data);
   const listTraces: TraceStore['listTraces'] = async (projectId, filter) => {
-    onStep();
+    await onStep();
     const page = await usual.listTraces?.(projectId, { ...filter, cursor: '0' });
     if (page === undefined) throw new Error('the store has no list');
     return { ...page, nextCursor: String(Number(filter.cursor ?? 0) + 1) };
@@ -230,8 +230,8 @@ t.test('bounds the exports of a key and of a project', async (t) => {
 });
 
 /** Two exports of an endless list hold all places, and one of another project begins. */
-async function givingWay(t: Test, format: string) {
-  const { data, options } = endless();
+async function givingWay(t: Test, format: string, onStep?: () => Promise<void>) {
+  const { data, options } = endless(onStep);
   const clock = fakeClock();
   const limits = { concurrent_exports: 3, exports_per_key: 2 };
   const made = await exporting(t, data, { ...options, clock, limits });
@@ -266,9 +266,28 @@ t.test('an export whose client does not read is cut for another project', async 
   exports.take(aTenant({ projectId: 'one', keyId: 'k1' }));
   const [first, last] = [await begin(), await begin()];
   exports.take(aTenant({ projectId: 'two', keyId: 'k2' }));
+  // It may not wait for its client yet at the first look.
+  clock.advance(END_MS);
   clock.advance(END_MS);
   await until(() => exports.taken === 3);
   t.equal((await read(last)).isWhole, false);
+  first.destroy();
+});
+
+t.test('an export that waits for the store is not cut for another project', async (t) => {
+  const held = Promise.withResolvers<void>();
+  let isHeld = false;
+  const onStep = async () => (isHeld ? held.promise : undefined);
+  const { exports, begin, clock, open } = await givingWay(t, 'jsonl', onStep);
+  exports.take(aTenant({ projectId: 'one', keyId: 'k1' }));
+  const first = await begin();
+  isHeld = true;
+  const last = open({ format: 'jsonl' });
+  await until(() => exports.taken === 3);
+  exports.take(aTenant({ projectId: 'two', keyId: 'k2' }));
+  for (let i = 0; i < 3; i++) clock.advance(END_MS);
+  held.resolve();
+  t.match(await read(await last), { isWhole: true, isComplete: false, next: String });
   first.destroy();
 });
 
