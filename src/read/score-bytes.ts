@@ -1,6 +1,6 @@
 import type { Clock } from '../component/component.ts';
-import { tokenBuckets } from '../component/token-buckets.ts';
-import { Refusal } from '../model/errors.ts';
+import { projectBytes } from '../component/project-bytes.ts';
+import type { Refusal } from '../model/errors.ts';
 import type { NewScore } from '../store/scores.ts';
 
 /** Bytes of scores that a process stores for a project: at once, and each second from then on. */
@@ -8,8 +8,6 @@ export const SCORES_AT_ONCE = 32 * 1_048_576;
 export const SCORES_PER_SECOND = 65_536;
 /** Of a score without texts, in a row and its indexes. */
 const ROW_BYTES = 128;
-/** The project that stored scores longest ago is forgotten. */
-const MAX_PROJECTS = 10_000;
 
 /**
  * Usage counts no scores, and they may name traces that never arrive, so the bound of scores in a trace is none for a key. Without another
@@ -21,19 +19,12 @@ export type ScoreBytes = {
 };
 
 export function scoreBytes(clock: Clock): ScoreBytes {
-  const buckets = tokenBuckets(
-    { perSecond: SCORES_PER_SECOND, burst: SCORES_AT_ONCE, maxNames: MAX_PROJECTS },
+  const message = 'This project stores scores too fast. Send fewer of them, or try again.';
+  const take = projectBytes(
+    { atOnce: SCORES_AT_ONCE, perSecond: SCORES_PER_SECOND, message },
     clock,
   );
-  return {
-    admit(projectId, score) {
-      const wait = buckets.take(projectId, bytesOf(score));
-      if (wait === 0) return undefined;
-      const retryAfterMs = Math.max(1000, Math.ceil(wait));
-      const message = 'This project stores scores too fast. Send fewer of them, or try again.';
-      return new Refusal('rate_limited', message, { retryAfterMs });
-    },
-  };
+  return { admit: (projectId, score) => take(projectId, bytesOf(score)) };
 }
 
 function bytesOf({ id, observationId, name, value, comment, source }: NewScore): number {

@@ -105,14 +105,14 @@ export function redelivery(t: Test, place: (t: Test) => Promise<StorePlace>): vo
     const post = [run('root'), run('child', { parent_run_id: 'root' })];
     const patch = [{ id: 'root', outputs: { text: 'late' } }];
     await at.append('runs', { post, patch }, 3);
-    await at.append('runs', { post: [run('orphan', { parent_run_id: 'nobody' })] }, 1);
+    await at.append('runs', { post: [run('orphan', { parent_run_id: 'absent' })] }, 1);
     await at.deliver('lost');
     await at.expire(2);
     t.equal(await at.deliver('known'), 2);
     t.same(await at.counts(), { root: 1, orphan: 1 });
-    await at.append('runs', { post: [run('nobody')] }, 1);
+    await at.append('runs', { post: [run('absent')] }, 1);
     await at.deliver('known');
-    t.same(await at.traces(), { nobody: 1 }, 'nothing waited for it');
+    t.same(await at.traces(), { absent: 1 }, 'no run waited for it');
   });
 
   t.test('a trace of the batch that is kept gets its events again', async (t) => {
