@@ -15,10 +15,11 @@ export function withFunctionCalls(
   attributes: readonly OtlpKeyValue[],
 ): string | undefined {
   const calls = functionCalls(attributes);
-  if (calls.length === 0 || HAS_CALLS.test(messages)) return undefined;
+  if (calls.length === 0 || HAS_CALLS.test(messages) || !FIRST_MESSAGE.test(messages)) {
+    return undefined;
+  }
   const bytes = Buffer.from(messages);
   const start = bytes.indexOf(OPEN_BRACE);
-  if (!FIRST_MESSAGE.test(messages)) return undefined;
   for (const { key, start: from, end } of membersOf(bytes, start)) {
     if (key !== 'parts' || typeOfByte(bytes[from]) !== 'array') continue;
     const before = bytes.toString('utf8', 0, end - 1).trimEnd();

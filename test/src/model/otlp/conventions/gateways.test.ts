@@ -86,6 +86,10 @@ t.test('LiteLLM: tool calls beside the messages of an answer', async (t) => {
     t.same(outputs, other);
     t.match(metadata, calls, 'stay in the metadata');
   }
+  for (const malformed of ['[{"parts":[', '[{"parts":[}]', '[{"parts', '[{"parts":[]']) {
+    const sent = { 'gen_ai.output.messages': malformed, ...calls };
+    t.equal(withAttributes(sent).payload.outputs, malformed);
+  }
 });
 
 t.test('LiteLLM, its second version of spans: the cost that it computed', async (t) => {
